@@ -1,8 +1,9 @@
-//! `fencepost list`: the locks, workloads, nemeses, guards and checkers of this program.
+//! `fencepost list`: the locks, servers, workloads, nemeses, guards and checkers of this program.
 
 use crate::output::say;
 use anyhow::Result;
 use clap::Args;
+use fencepost_cluster::images::{self, RELEASES, Release};
 use fencepost_engine::{BadUsage, find_lock, unknown};
 use fencepost_locks::ClientProgram;
 use fencepost_locks::LockDefinition;
@@ -10,7 +11,7 @@ use fencepost_locks::LockDefinition;
 /// What to list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// locks (or backends), workloads, nemeses, guards or checkers [default: all].
+    /// locks (or backends), servers, workloads, nemeses, guards or checkers [default: all].
     pub what: Option<String>,
     /// Folders of locks of your own, to list in place of the built-in locks.
     pub folders: Vec<String>,
@@ -50,6 +51,24 @@ fn own(program: &ClientProgram) -> Vec<String> {
     lines
 }
 
+/// A release of a server: where it comes from, and what is there of it.
+fn server(release: &'static Release) -> Row {
+    let locks =
+        fencepost_locks::registry().iter().filter(|lock| lock.service.servers().contains(&release.server));
+    let locks: Vec<&str> = locks.map(|lock| lock.name).collect();
+    let used = match locks.is_empty() {
+        true => "servers that a lock.toml describes".to_owned(),
+        false => locks.join(", "),
+    };
+    let usual = if release.is_default() { ", the one that is taken where none is named" } else { "" };
+    let there = match images::is_made(release) {
+        true => "; its root file system is there",
+        false => "; the first test that needs it downloads it",
+    };
+    let about = format!("Debian's suite {}{usual}{there}", release.suite);
+    (release.name().leak(), vec![about, format!("for: {used}")])
+}
+
 fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     let locks = locks.iter().map(|it| lock(it)).collect();
     let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
@@ -61,10 +80,12 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
         ),
     ];
     nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.description().about)));
+    let servers = RELEASES.iter().map(|release| server(release)).collect();
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
     let checkers = fencepost_checker::registry().iter().map(|it| row(it.name(), it.about())).collect();
     vec![
         ("locks", locks),
+        ("servers", servers),
         ("workloads", workloads),
         ("nemeses", nemeses),
         ("guards", guards),

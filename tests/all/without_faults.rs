@@ -59,7 +59,7 @@ fn holds_in_peace(args: &str) {
 /// one, and with nothing but the lock itself to judge.
 fn every_lock_holds_in_peace(driver: &str) {
     std::thread::scope(|threads| {
-        for lock in fencepost_locks::registry().iter().filter(|lock| lock.service.image().is_some()) {
+        for lock in fencepost_locks::registry().iter().filter(|lock| !lock.service.servers().is_empty()) {
             threads.spawn(move || {
                 let name = lock.name;
                 let token = lock.capabilities(&Options::default()).token;
@@ -111,7 +111,7 @@ fn guards_let_honest_holders_write(driver: &str) {
         let gives = |lock: &&&LockDefinition| {
             let can = lock.capabilities(&Options::default());
             !can.own_storage
-                && lock.service.image().is_some()
+                && !lock.service.servers().is_empty()
                 && match guard.needs() {
                     Need::Nothing => true,
                     Need::Token => can.token,

@@ -120,7 +120,7 @@ async fn docker(options: &DriverOptions) -> Vec<Check> {
     let mut checks = vec![Check::yes(AREA, ENGINE, about)];
     let made = engine.list_images().await.unwrap_or_default();
     let is_there = |name: &str| made.iter().any(|made| made.name == name && made.current);
-    for image in images::ALL {
+    for image in images::ALL.iter() {
         let name = format!("image {}", image.name);
         checks.push(match is_there(&image.name) {
             true => Check::yes(AREA, name, "made"),
@@ -148,7 +148,7 @@ async fn local(options: &DriverOptions) -> Vec<Check> {
             return vec![Check::no(AREA, NAMESPACES, error.0, remedy)];
         }
     };
-    for image in images::ALL {
+    for image in images::ALL.iter() {
         let name = format!("programs of {}", image.name);
         checks.push(match images::is_unpacked(image) {
             true => {

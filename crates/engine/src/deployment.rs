@@ -50,7 +50,7 @@ pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
         NodeSpec { name, kind, image, may_mount, environment }
     };
     let mut nodes = Vec::new();
-    if let Some(image) = spec.lock.service.image() {
+    if let Some(image) = spec.lock.service.image(&spec.options.lock_options) {
         nodes.extend(
             server_names(&spec.options, spec.lock)
                 .into_iter()

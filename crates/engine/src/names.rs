@@ -3,7 +3,7 @@
 use fencepost_history::mistake::Mistake;
 use fencepost_history::prose::nearest;
 pub use fencepost_history::prose::unknown;
-use fencepost_locks::{LockDefinition, OptionError, folder};
+use fencepost_locks::{LockDefinition, OptionError, folder, on_server};
 use std::fmt::Display;
 use std::path::Path;
 use toml::Spanned;
@@ -36,8 +36,17 @@ impl From<OptionError> for BadUsage {
     }
 }
 
-/// The built-in lock of that name, or the one in this folder.
+/// The built-in lock of that name, or the one in this folder; with a server in one of its versions behind the
+/// name (`redlock@redis-7.0`) on that.
+///
+/// # Errors
+/// One sentence: there is no such lock, and which was probably meant.
 pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
+    if !folder::is_folder(name)
+        && let Some(lock) = on_server(name).map_err(|sentence| BadUsage::at("lock", sentence))?
+    {
+        return Ok(lock);
+    }
     match folder::is_folder(name) {
         true => folder::load(name).map_err(|sentence| BadUsage::at("lock", sentence)),
         false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name).map_err(|refused| {

@@ -39,7 +39,7 @@ fn recipe_points(options: &RunOptions, lock: &LockDefinition) -> Vec<RecipePoint
 
 /// `n1`, `n2`, …; empty for a lock without servers.
 pub(crate) fn server_names(options: &RunOptions, lock: &LockDefinition) -> Vec<String> {
-    if lock.service.image().is_none() {
+    if lock.service.image(&options.lock_options).is_none() {
         return Vec::new();
     }
     let count = options.lock_options.nodes.unwrap_or_else(|| lock.service.default_nodes());

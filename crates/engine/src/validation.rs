@@ -8,7 +8,7 @@ use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
 use fencepost_history::run::read_settings;
 use fencepost_history::{Seed, TimeSpan};
-use fencepost_locks::{LockDefinition, folder};
+use fencepost_locks::{LockDefinition, Options, folder};
 use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
@@ -199,7 +199,7 @@ impl RunOptions {
 
     /// The lock: built in, a folder, or a client program on the servers of a built-in one.
     fn find_lock(&self) -> Result<&'static LockDefinition, BadUsage> {
-        let lock = find_lock(&self.lock)?;
+        let lock = self.on_chosen_server(find_lock(&self.lock)?)?;
         let Some(command) = &self.client else { return Ok(lock) };
         if lock.recipe.program().is_some() {
             return bad(
@@ -212,6 +212,25 @@ impl RunOptions {
         }
         folder::ad_hoc(lock, command, self.client_files.as_deref(), &self.client_packages)
             .map_err(|sentence| BadUsage::at("client", sentence))
+    }
+
+    /// The lock on the server that `--server` chooses. That of a built-in service is an option of it.
+    fn on_chosen_server(&self, lock: &'static LockDefinition) -> Result<&'static LockDefinition, BadUsage> {
+        let Some(chosen) = self.lock_options.server else { return Ok(lock) };
+        let named = lock.service.set_up(&Options::default()).server;
+        let is_in_name = self.lock.ends_with(&format!("@{chosen}"));
+        match named {
+            Some(named) if named != chosen && self.lock.contains('@') && lock.recipe.program().is_none() => {
+                bad(
+                    "server",
+                    format!("--server {chosen}, and {} says another server; leave one out", self.lock),
+                )
+            }
+            _ if lock.service.environment().is_some() && !is_in_name => {
+                find_lock(&format!("{}@{chosen}", self.lock))
+            }
+            _ => Ok(lock),
+        }
     }
 
     /// The options of a lock of one's own: its defaults, and what `--option` says in their place.

@@ -45,10 +45,6 @@ impl LockService for NoServers {
         "none"
     }
 
-    fn image(&self) -> Option<&'static str> {
-        None
-    }
-
     fn default_nodes(&self) -> usize {
         0
     }

@@ -8,6 +8,7 @@ use crate::protocol::{Hello, Server};
 use crate::recipe::{Recipe, Session};
 use crate::service::LockService;
 use fencepost_cluster::ClusterError;
+use fencepost_cluster::images::ServerChoice;
 use fencepost_history::LockFacts;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
@@ -66,7 +67,9 @@ impl LockDefinition {
 
     /// Every option that it understands, those of its service first: named as in [`LockDefinition::options`].
     pub fn option_names(&self) -> impl Iterator<Item = &'static str> {
-        self.service.options().iter().chain(self.options).copied()
+        let has_versions = !self.service.servers().is_empty() || self.service.environment().is_some();
+        let server = has_versions.then_some("server");
+        server.into_iter().chain(self.service.options().iter().chain(self.options).copied())
     }
 
     /// Checks that the lock understands these options, can be set up with them, and can keep this TTL.
@@ -75,6 +78,7 @@ impl LockDefinition {
     /// Says which option or value is wrong, and what is possible.
     pub fn check(&self, options: &Options, ttl: Duration) -> Result<(), OptionError> {
         self.check_names(options)?;
+        self.check_server(options)?;
         self.service.check(options)?;
         self.recipe.check(options)?;
         self.service.check_ttl(ttl)?;
@@ -96,6 +100,24 @@ impl LockDefinition {
     pub async fn sequencers(&self, servers: &[Server]) -> Result<Box<dyn Sequencers>, ClientError> {
         let asked = self.recipe.sequencers(servers).await?;
         asked.ok_or_else(|| ClientError::BadHello(format!("{} has no sequencers", self.name)))
+    }
+
+    /// The chosen server must be one that its service can run on.
+    fn check_server(&self, options: &Options) -> Result<(), OptionError> {
+        let servers = self.service.servers();
+        match self.service.set_up(options).server {
+            Some(ServerChoice(release)) if !servers.is_empty() && !servers.contains(&release.server) => {
+                bad_option(
+                    "server",
+                    format!(
+                        "{} does not run on {release}; it runs on {}",
+                        self.name,
+                        ServerChoice::names(servers)
+                    ),
+                )
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_names(&self, options: &Options) -> Result<(), OptionError> {

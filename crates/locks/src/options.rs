@@ -2,6 +2,7 @@
 
 use crate::client_clock::ClientClock;
 use clap::{Args, ValueEnum};
+use fencepost_cluster::images::ServerChoice;
 use fencepost_history::{TimeSpan, changed_fields, fields};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,9 @@ pub struct Options {
     /// Servers of the lock service [default: the lock's].
     #[arg(long)]
     pub nodes: Option<usize>,
+    /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`).
+    #[arg(long, value_name = "SERVER-VERSION")]
+    pub server: Option<ServerChoice>,
     /// What Redis makes durable, and when.
     #[arg(long, value_enum, default_value_t)]
     pub redis_persistence: Persistence,

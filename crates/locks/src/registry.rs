@@ -21,15 +21,16 @@ pub fn registry() -> &'static [&'static LockDefinition] {
     &LOCKS
 }
 
-/// The lock of that name.
+/// The lock of that name. A server behind it (`redlock@redis-7.0`) changes nothing of the lock itself.
 pub fn find(name: &str) -> Option<&'static LockDefinition> {
+    let name = name.split('@').next().unwrap_or(name);
     registry().iter().copied().find(|lock| lock.name == name)
 }
 
 /// The built-in lock that a client of one's own is compared with: the first one on the same servers, which is
 /// the plainest right use of them. None where the servers are the user's own, too.
 pub fn reference(lock: &LockDefinition) -> Option<&'static LockDefinition> {
-    let has_servers = lock.service.environment().is_none() && lock.service.image().is_some();
+    let has_servers = !lock.service.servers().is_empty();
     let same = |other: &&LockDefinition| has_servers && other.service.name() == lock.service.name();
     registry().iter().copied().find(same)
 }

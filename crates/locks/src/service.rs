@@ -4,6 +4,7 @@
 use crate::error::OptionError;
 use crate::options::Options;
 use async_trait::async_trait;
+use fencepost_cluster::images::{self, ServerChoice};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
 use std::sync::Arc;
@@ -14,8 +15,17 @@ use std::time::Duration;
 pub trait LockService: Send + Sync {
     /// As in documentation and messages (`redis-sentinel`).
     fn name(&self) -> &'static str;
-    /// Image of its servers; none for a service without servers.
-    fn image(&self) -> Option<&'static str>;
+    /// The kinds of servers that it can run on, by the names of their releases: the usual one first. Empty for
+    /// a service without servers, and for one of a user's own.
+    fn servers(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// Image of its servers, as these options choose it; none for a service without servers.
+    fn image(&self, options: &Options) -> Option<&'static str> {
+        let usual = self.servers().first().copied()?;
+        let chosen = options.server.and_then(|ServerChoice(release)| images::name_of(release));
+        Some(chosen.unwrap_or(usual))
+    }
     /// The user's programs that its servers are; none for a built-in service.
     fn environment(&self) -> Option<Arc<Environment>> {
         None

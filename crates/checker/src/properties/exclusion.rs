@@ -150,7 +150,11 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
             "process {second} got the lock while the TTL of process {first} ({}) still had {} to run{}",
             seconds(ttl),
             seconds(left),
-            if a.lasts_by_its_librarys_word() { " by the validity that its library reported" } else { "" }
+            if a.runs_by_its_librarys_word(b.from_ns) {
+                " by the validity that its library reported"
+            } else {
+                ""
+            }
         ),
         // A grant came before the completion of its acquire, so by then plus the TTL the lease was over for
         // certain.

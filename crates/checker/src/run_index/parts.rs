@@ -160,10 +160,11 @@ impl Hold<'_> {
         (self.invoke_ns.saturating_add(ttl.min(validity)), attempt_until)
     }
 
-    /// Whether it is the library's own word by which the lease lasts until it ends.
-    pub fn lasts_by_its_librarys_word(&self) -> bool {
+    /// Whether it is the library's own word by which the lease still runs at this time.
+    pub fn runs_by_its_librarys_word(&self, at_ns: u64) -> bool {
         let ends = self.ttl_ns.map(|ttl| self.ends_of_the_grant(ttl));
-        self.renewals.is_empty() && ends.is_some_and(|(asked, attempt)| attempt > Some(asked))
+        self.renewals.is_empty()
+            && ends.is_some_and(|(asked, attempt)| asked <= at_ns && attempt > Some(at_ns))
     }
 
     /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so

@@ -10,6 +10,7 @@ use super::settings::DownloadSettings;
 use super::suite::Suite;
 use super::unpack::{Described, make_merged_links};
 use super::users;
+use crate::images::Release;
 use crate::{ClusterError, Progress};
 use std::fs;
 use std::io;
@@ -31,7 +32,7 @@ const FILES: [(&str, &str); 4] = [
 
 /// Usual names of programs, which packages leave to a script: the folder (of which a part may be anything:
 /// `*`), the beginning of the program's name, and the usual one.
-const ALTERNATIVES: [(&str, &str, &str); 8] = [
+const ALTERNATIVES: [(&str, &str, &str); 13] = [
     ("usr/bin", "gcc", "cc"),
     ("usr/bin", "g++", "c++"),
     ("usr/bin", "mawk", "awk"),
@@ -40,6 +41,13 @@ const ALTERNATIVES: [(&str, &str, &str); 8] = [
     ("usr/lib/jvm/*/bin", "java", "java"),
     ("usr/lib/jvm/*/bin", "javac", "javac"),
     ("usr/lib/jvm/*/bin", "jar", "jar"),
+    // Valkey's programs take the place of Redis's.
+    ("usr/bin", "valkey-server", "redis-server"),
+    ("usr/bin", "valkey-cli", "redis-cli"),
+    ("usr/lib/postgresql/*/bin", "postgres", "postgres"),
+    ("usr/lib/postgresql/*/bin", "initdb", "initdb"),
+    // Under `psql` Debian has a wrapper in Perl, which looks for clusters of its own.
+    ("usr/lib/postgresql/*/bin", "psql", "postgres-psql"),
 ];
 
 /// What a root file system is to hold.
@@ -52,6 +60,8 @@ pub(crate) struct Contents<'a> {
     pub(crate) programs: &'a [&'a str],
     /// Other files that must be there.
     pub(crate) files: &'a [&'a str],
+    /// The release that the server's package must be of.
+    pub(crate) release: Option<&'static Release>,
 }
 
 /// Makes it under another name, tries it, and then gives it its name: what bears the name is whole.
@@ -91,6 +101,9 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
     make_merged_links(root).map_err(|error| cannot("make folders in", root, &error))?;
     let descriptions = unpack(packages, root).await?;
     note_versions(&descriptions, root)?;
+    if let Some(release) = contents.release {
+        check_release(release, &descriptions)?;
+    }
     let made: Vec<String> = descriptions.iter().flat_map(|described| described.users.clone()).collect();
     let (users, groups) = users::lines(&made);
     for (path, text) in FILES {
@@ -116,7 +129,8 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
         try_program(root, program).await?;
     }
     for file in contents.files {
-        if !root.join(file.trim_start_matches('/')).is_file() {
+        // Links lead to places of the root file system itself, which lie elsewhere here.
+        if fs::symlink_metadata(root.join(file.trim_start_matches('/'))).is_err() {
             return Err(format!("Debian's packages of {} hold no {file}", contents.title).into());
         }
     }
@@ -137,6 +151,25 @@ fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterE
     let folder = root.join("var/lib/dpkg/info");
     fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
     write(&root.join("var/lib/dpkg/status"), &status)
+}
+
+/// Refuses packages of another version than was asked for: suites that are not released move on.
+fn check_release(release: &Release, descriptions: &[Described]) -> Result<(), ClusterError> {
+    let package = release.package();
+    let field = |fields: &str, name: &str| {
+        fields.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    let mut all = descriptions.iter().map(|described| described.fields.as_str());
+    let found = all.find(|fields| field(fields, "Package:").as_deref() == Some(package.as_str()));
+    let version = found.and_then(|fields| field(fields, "Version:")).unwrap_or_else(|| "none".to_owned());
+    match release.is_version(&version) {
+        true => Ok(()),
+        false => Err(ClusterError::new(format!(
+            "{release} cannot be had: the suite {} of Debian now has {package} {version}; \
+             `fencepost list servers` shows the other versions",
+            release.suite
+        ))),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ClusterError> {

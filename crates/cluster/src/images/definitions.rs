@@ -1,22 +1,16 @@
 //! Which images there are, and what each is made of.
 
+use super::releases::{RELEASES, Release};
 use crate::ClusterError;
 use crate::debian::{Contents, DEFAULT_SUITE, Suite};
 use crate::hash::short_hash;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Changes when root file systems are put together in another way.
-const RECIPE: &str = "4";
-
-/// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not
-/// run.
-pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
-    "/usr/lib/jvm/java-17-openjdk-arm64/bin/java"
-} else {
-    "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
-};
+const RECIPE: &str = "5";
 
 /// What a kind of node is made of.
 #[derive(Debug)]
@@ -31,6 +25,8 @@ pub struct Image {
     pub(crate) suite: Suite,
     /// Debian packages, one a line.
     pub(crate) packages: Cow<'static, str>,
+    /// The release that its packages must be of, where it is made for one.
+    pub(super) release: Option<&'static Release>,
 }
 
 /// The name of all images for the programs of users, whatever packages they have.
@@ -45,37 +41,67 @@ macro_rules! image {
             files: &$files,
             suite: DEFAULT_SUITE,
             packages: Cow::Borrowed(include_str!(concat!("../../../../docker/", $name, "/packages"))),
+            release: None,
         }
     };
 }
 
-/// All images of Fencepost's own.
-pub static ALL: &[Image] = &[
+/// What each kind of server is made of: the same packages in each suite, but for those whose names say their
+/// version.
+const SERVERS: [Image; 5] = [
     image!("redis", programs: ["redis-server", "redis-cli", "iptables"], files: []),
+    // They answer to the names of Redis's programs, too: see `ALTERNATIVES` of root file systems.
+    image!("valkey", programs: ["redis-server", "redis-cli", "iptables"], files: []),
     image!("etcd", programs: ["etcd", "etcdctl", "iptables"], files: []),
     // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
-    image!("zookeeper", programs: ["iptables"], files: [JAVA, "/usr/share/java/zookeeper.jar"]),
-    image!(
-        "postgres",
-        programs: [
-            "/usr/lib/postgresql/15/bin/postgres",
-            "/usr/lib/postgresql/15/bin/initdb",
-            "/usr/lib/postgresql/15/bin/psql",
-            "setpriv",
-            "iptables",
-        ],
-        files: []
-    ),
-    CLIENT,
+    image!("zookeeper", programs: ["iptables"], files: ["/usr/bin/java", "/usr/share/java/zookeeper.jar"]),
+    image!("postgres", programs: ["postgres", "initdb", "postgres-psql", "setpriv", "iptables"], files: []),
 ];
+
+/// In a list of packages: the version of a release.
+const VERSION: &str = "{version}";
+
+/// All images of nodes for which no release is named: of the servers that the default suite has, and of clients.
+pub static ALL: LazyLock<Vec<Image>> = LazyLock::new(|| {
+    let servers = RELEASES.iter().filter(|release| release.is_default()).filter_map(of_release);
+    servers.chain([CLIENT]).collect()
+});
+
+/// The images of the other releases.
+static OTHERS: LazyLock<Vec<Image>> = LazyLock::new(|| {
+    let others = RELEASES.iter().filter(|release| !release.is_default());
+    others.filter_map(of_release).collect()
+});
+
+/// The name of the image of a release; none of a server that only adapters describe.
+pub fn name_of(release: &Release) -> Option<&'static str> {
+    let mut all = ALL.iter().chain(OTHERS.iter());
+    all.find(|image| image.release == Some(release)).map(|image| image.name.as_ref())
+}
+
+/// The image of a release; none of a server that only adapters describe.
+pub(super) fn of_release(release: &'static Release) -> Option<Image> {
+    let [kind] =
+        SERVERS.into_iter().filter(|kind| kind.name == release.server).collect::<Vec<_>>().try_into().ok()?;
+    let suite = Suite::find(release.suite).ok()?;
+    let packages = kind.packages.replace(VERSION, release.version).into();
+    let name = if release.is_default() { kind.name } else { release.name().into() };
+    Some(Image { name, suite, packages, release: Some(release), ..kind })
+}
 
 /// The image of clients, and of the storage.
 const CLIENT: Image = image!("client", programs: ["iptables"], files: []);
 
 /// The image of that name.
+///
+/// # Errors
+/// There is none: the known ones.
 pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
-    ALL.iter().find(|image| image.name == name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|image| image.name.as_ref()).collect();
+    let of_default = RELEASES.iter().find(|release| release.is_default() && release.name() == name);
+    let name = of_default.map_or(name, |release| release.server);
+    let mut all = ALL.iter().chain(OTHERS.iter());
+    all.find(|image| image.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().chain(OTHERS.iter()).map(|image| image.name.as_ref()).collect();
         ClusterError::new(format!("there is no image {name}; there are {}", names.join(", ")))
     })
 }
@@ -86,9 +112,11 @@ impl Image {
         short_hash(format!("{RECIPE}\n{}\n{}", self.suite, self.packages).as_bytes())
     }
 
-    /// Programs that this machine would have to have to run its nodes without the image.
-    pub(crate) fn missing_here(&self) -> Vec<&'static str> {
-        self.programs.iter().chain(self.files).filter(|name| installed(name).is_none()).copied().collect()
+    /// Whether this machine has all programs that its nodes run. One that was made for another release, or for
+    /// servers that only answer to another's name, is never this machine's.
+    pub(crate) fn can_be_this_machines(&self) -> bool {
+        let is_usual = self.release.is_none_or(|release| release.is_default() && release.server != "valkey");
+        is_usual && self.programs.iter().chain(self.files).all(|name| installed(name).is_some())
     }
 
     /// The image of clients with more packages in it, from this suite.
@@ -125,7 +153,8 @@ impl Image {
     /// What its root file system is made of. Messages call it by the title, which is [`Image::title`].
     pub(super) fn contents<'a>(&'a self, title: &'a str) -> Contents<'a> {
         let (programs, files) = (self.programs, self.files);
-        Contents { title, suite: self.suite, packages: self.package_names().collect(), programs, files }
+        let (suite, packages) = (self.suite, self.package_names().collect());
+        Contents { title, suite, packages, programs, files, release: self.release }
     }
 
     pub(super) fn package_names(&self) -> impl Iterator<Item = &str> {
@@ -147,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_image_names_packages() {
-        for image in ALL {
+        for image in ALL.iter().chain(OTHERS.iter()) {
             assert!(image.package_names().any(|name| name == "iptables"), "{}", image.name);
             assert_eq!(find(&image.name).unwrap().hash(), image.hash());
         }
@@ -171,10 +200,9 @@ mod tests {
 
     #[test]
     fn an_unknown_image_is_refused_with_the_known_ones() {
-        assert_eq!(
-            find("rediss").unwrap_err().0,
-            "there is no image rediss; there are redis, etcd, zookeeper, postgres, client"
-        );
+        let refused = find("rediss").unwrap_err().0;
+        assert!(refused.contains("there is no image rediss; there are redis, "), "{refused}");
+        assert_eq!(find("postgres-18").unwrap().package_names().next(), Some("postgresql-18"));
     }
 
     #[test]
@@ -183,7 +211,8 @@ mod tests {
         let page = std::fs::read_to_string(folder.join("README.md")).unwrap();
         let entries = std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_dir());
         let folders: BTreeSet<String> = entries.map(|it| it.file_name().into_string().unwrap()).collect();
-        let images: BTreeSet<String> = ALL.iter().map(|image| image.name.to_string()).collect();
+        let servers = SERVERS.iter().chain([&CLIENT]);
+        let images: BTreeSet<String> = servers.map(|image| image.name.to_string()).collect();
         assert_eq!(folders, images);
         for name in images {
             assert!(page.contains(&format!("`{name}`")), "docker/README.md does not name {name}");

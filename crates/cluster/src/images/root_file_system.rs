@@ -1,7 +1,8 @@
 //! Unpacked root file systems, in the cache.
 
-use super::definitions::Image;
+use super::definitions::{Image, find, name_of};
 use super::folders::folder_size;
+use super::releases::Release;
 use super::stored_item::{Kind, StoredItem};
 use crate::debian::{self, DownloadSettings};
 use crate::file_lock::{self, FileLock};
@@ -58,6 +59,11 @@ fn use_lock() -> Result<PathBuf, ClusterError> {
 /// Whether the root file system of this image is there.
 pub(crate) fn is_unpacked(image: &Image) -> bool {
     folder(image).is_ok_and(|folder| folder.exists())
+}
+
+/// Whether the root file system of a release's image is there.
+pub fn is_made(release: &Release) -> bool {
+    name_of(release).and_then(|name| find(name).ok()).is_some_and(is_unpacked)
 }
 
 /// All root file systems in the cache, of whatever version of Fencepost.

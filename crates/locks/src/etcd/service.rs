@@ -28,8 +28,8 @@ impl LockService for EtcdCluster {
         "etcd"
     }
 
-    fn image(&self) -> Option<&'static str> {
-        Some("etcd")
+    fn servers(&self) -> &'static [&'static str] {
+        &["etcd"]
     }
 
     fn default_nodes(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use crate::client_program::OwnOption;
 use crate::options::Persistence;
+use fencepost_cluster::images::ServerChoice;
 use fencepost_history::{Lease, Refusal, TimeSpan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ pub struct LockFile<S> {
     pub service: S,
     /// How many servers the service has, where it can have several numbers of them.
     pub nodes: Option<usize>,
+    /// The server in one of its versions.
+    pub server: Option<ServerChoice>,
     /// What Redis makes durable.
     pub redis_persistence: Option<Persistence>,
     /// The client's command line; relative to the folder.

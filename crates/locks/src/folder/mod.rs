@@ -7,7 +7,6 @@
 //! A lock that was read stays in memory until the program ends: there are few, and everything refers to them.
 
 mod client;
-mod configured;
 mod entries;
 mod file;
 mod servers;
@@ -15,10 +14,11 @@ mod service_table;
 mod texts;
 
 use crate::client_program::{ClientProgram, GrantValues};
+use crate::configured::ConfiguredService;
 use crate::definition::LockDefinition;
 use crate::registry;
 use crate::service::LockService;
-use configured::ConfiguredService;
+use fencepost_cluster::images::ServerChoice;
 use fencepost_cluster::{Environment, Suite};
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::run::read_settings;
@@ -39,8 +39,16 @@ const FILE: &str = "lock.toml";
 
 /// Whether this names a folder rather than a built-in lock: it has a slash, or there is such a folder.
 pub fn is_folder(name: &str) -> bool {
-    let (path, _) = split(name);
+    let (path, _) = split(split_server(name).0);
     path.contains('/') || path == "." || Path::new(path).join(FILE).is_file()
+}
+
+/// `PATH@VARIANT`, each of them with a server in one of its versions behind it: `PATH@redis-8.0`.
+fn split_server(name: &str) -> (&str, Option<ServerChoice>) {
+    match split(name) {
+        (rest, Some(suffix)) => suffix.parse().map_or((name, None), |server| (rest, Some(server))),
+        (rest, None) => (rest, None),
+    }
 }
 
 /// `PATH@VARIANT`.
@@ -51,13 +59,14 @@ fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The lock of this folder, `PATH` or `PATH@VARIANT`.
+/// The lock of this folder: `PATH` or `PATH@VARIANT`, and with `@SERVER-VERSION` behind that on this server.
 ///
 /// # Errors
 /// One sentence: there is no `lock.toml`, or where it is wrong and what would be right.
 pub fn load(name: &str) -> Result<&'static LockDefinition, Refusal> {
     kept(name.to_owned(), || {
-        let (path, variant) = split(name);
+        let (rest, server) = split_server(name);
+        let (path, variant) = split(rest);
         let folder =
             std::fs::canonicalize(path).map_err(|error| format!("cannot open the lock {path}: {error}"))?;
         let file = folder.join(FILE);
@@ -69,7 +78,7 @@ pub fn load(name: &str) -> Result<&'static LockDefinition, Refusal> {
         let text =
             read_settings(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
         let place = Path::new(path).join(FILE).display().to_string();
-        let lock = read(&text, &place, &folder, variant)?;
+        let lock = read(&text, &place, &folder, (variant, server))?;
         check_files(&text, &folder).map_err(|mistake| mistake.in_file(&place, &text))?;
         Ok(lock)
     })
@@ -78,7 +87,7 @@ pub fn load(name: &str) -> Result<&'static LockDefinition, Refusal> {
 /// Reads a `lock.toml` of this text, and each of its variants: for the fuzzer.
 pub fn fuzz(text: &str) {
     for variant in [None, Some("careful")] {
-        let _ = read(text, "lock.toml", Path::new("/dev/shm"), variant);
+        let _ = read(text, "lock.toml", Path::new("/dev/shm"), (variant, None));
     }
 }
 
@@ -137,7 +146,7 @@ fn name_of_command(words: &[String]) -> String {
 }
 
 /// The lock that was made for these words before, or the one that `make` gives now.
-fn kept(
+pub(crate) fn kept(
     words: String,
     make: impl FnOnce() -> Result<LockDefinition, Refusal>,
 ) -> Result<&'static LockDefinition, Refusal> {
@@ -166,8 +175,11 @@ fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
         }
         ServiceOf::Own(table) => {
             table.check().map_err(|refusal| Mistake::of(at.clone(), refusal))?;
-            let misplaced =
-                [("nodes", file.nodes.is_some()), ("redis-persistence", file.redis_persistence.is_some())];
+            let misplaced = [
+                ("nodes", file.nodes.is_some()),
+                ("redis-persistence", file.redis_persistence.is_some()),
+                ("server", file.server.is_some()),
+            ];
             if let Some((name, _)) = misplaced.into_iter().find(|(_, there)| *there) {
                 return Err(Mistake::new(
                     at,
@@ -185,16 +197,19 @@ fn check_files(text: &str, folder: &Path) -> Result<(), Mistake> {
     entries::check_files(document.get_ref(), folder)
 }
 
+/// What a name chooses of a folder: a variant, and a server.
+type Chosen<'a> = (Option<&'a str>, Option<ServerChoice>);
+
 /// The lock of the text of a `lock.toml` in this folder. `place` is how messages call the file.
-fn read(text: &str, place: &str, folder: &Path, variant: Option<&str>) -> Result<LockDefinition, Refusal> {
+fn read(text: &str, place: &str, folder: &Path, chosen: Chosen) -> Result<LockDefinition, Refusal> {
     let file = parse(text).map_err(|mistake| mistake.in_file(place, text))?;
-    of_file(file, folder, variant).map_err(|refusal| refusal.worded(|why| format!("{place}: {why}")))
+    of_file(file, folder, chosen).map_err(|refusal| refusal.worded(|why| format!("{place}: {why}")))
 }
 
 fn of_file(
     file: LockFile<Spanned<ServiceOf>>,
     folder: &Path,
-    variant: Option<&str>,
+    (variant, server): Chosen,
 ) -> Result<LockDefinition, Refusal> {
     let about = |(name, table): (&String, &VariantTable)| (name.clone(), table.about.clone());
     let variants = file.variants.iter().filter(|_| variant.is_none()).map(about).collect();
@@ -204,6 +219,10 @@ fn of_file(
     if let ServiceOf::Own(table) = file.service.get_ref() {
         // Clients and servers run in nodes that are made alike.
         file.packages.extend(table.packages.clone());
+        if let Some(ServerChoice(release)) = server {
+            servers::check_release(table, release)?;
+            file.suite = Some(release.suite.to_owned());
+        }
     }
     let environment = Arc::new(Environment {
         name: base.clone(),
@@ -219,12 +238,17 @@ fn of_file(
         ServiceOf::BuiltIn(name) => Box::leak(Box::new(ConfiguredService {
             service: service_named(&name)?,
             nodes: file.nodes,
+            server: server.or(file.server),
             redis_persistence: file.redis_persistence,
         })),
         ServiceOf::Own(table) => Box::leak(Box::new(OwnService::new(*table, environment.clone())?)),
     };
     let program = ClientProgram {
-        name: variant.map_or_else(|| base.clone(), |variant| format!("{base}@{variant}")),
+        name: [Some(base), variant.map(str::to_owned), server.map(String::from)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("@"),
         command: [file.client.words()?, args].concat(),
         version: file.version.as_ref().map(CommandWords::words).transpose()?,
         environment: Some(environment),

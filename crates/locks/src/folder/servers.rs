@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
+use fencepost_cluster::images::Release;
 use fencepost_cluster::protocol::{Output, Service};
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
 use fencepost_history::Refusal;
@@ -48,6 +49,17 @@ pub(super) struct OwnService {
     transfer: Option<Vec<String>>,
     start_time: Duration,
     environment: Arc<Environment>,
+}
+
+/// Refuses a release of a server that the table does not install.
+pub(super) fn check_release(table: &ServiceTable, release: &Release) -> Result<(), Refusal> {
+    match table.packages.contains(&release.package()) {
+        true => Ok(()),
+        false => Err(Refusal::new(format!(
+            "{release} is no version of its server: the packages of its [service] have no {}",
+            release.package()
+        ))),
+    }
 }
 
 impl OwnService {
@@ -130,7 +142,7 @@ impl LockService for OwnService {
         self.name
     }
 
-    fn image(&self) -> Option<&'static str> {
+    fn image(&self, _: &Options) -> Option<&'static str> {
         Some("client")
     }
 

@@ -22,7 +22,7 @@ options.blocking-timeout = "5s"
 "#;
 
 fn parsed(text: &str, variant: Option<&str>) -> Result<LockDefinition, String> {
-    read(text, "lock.toml", Path::new("/locks/redis-py"), variant).map_err(|refusal| refusal.sentence)
+    read(text, "lock.toml", Path::new("/locks/redis-py"), (variant, None)).map_err(|refusal| refusal.sentence)
 }
 
 fn program(text: &str, variant: Option<&str>) -> &'static ClientProgram {
@@ -120,7 +120,7 @@ fn a_service_can_be_described() {
     let lock = described("").unwrap();
     let environment = lock.service.environment().unwrap();
     assert_eq!(
-        (lock.service.name(), lock.service.port(), lock.service.image()),
+        (lock.service.name(), lock.service.port(), lock.service.image(&Options::default())),
         ("mariadbd", 3306, Some("client"))
     );
     assert_eq!(lock.recipe.program().unwrap().environment.as_ref(), Some(&environment), "one for all nodes");
@@ -149,7 +149,8 @@ fn texts_that_would_be_something_else_elsewhere_are_refused() {
     assert_eq!(at_once, "lock.toml, line 7: start-time is 0s: no program starts in no time");
     let stepless = refused("ttl-step = \"1s\"", "ttl-step = \"0s\"");
     assert_eq!(stepless, "lock.toml, line 7: ttl-step is 0s: leave it out where any TTL can be asked for");
-    let named = read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), None).err().unwrap().sentence;
+    let named =
+        read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), (None, None)).err().unwrap().sentence;
     assert!(named.contains("the folder's name \"a\\u{1b}[2Jb\" has control characters"), "{named}");
 }
 

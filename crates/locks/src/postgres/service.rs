@@ -14,15 +14,14 @@ const PORT: u16 = 5432;
 pub(super) const USER: &str = "postgres";
 
 const SERVICE: &str = "postgres";
-const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
-const PSQL: &str = "/usr/lib/postgresql/15/bin/psql";
+const POSTGRES: &str = "postgres";
+const PSQL: &str = "postgres-psql";
 const ASK: Duration = Duration::from_secs(5);
 
 /// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes
 /// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss
 /// of power later finds a database that clients can reach.
 const SCRIPT: &str = r#"
-bin=/usr/lib/postgresql/15/bin
 as=""
 mkdir -p "$1" || exit 1
 if [ "$(id -u)" = 0 ]; then
@@ -31,7 +30,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 chmod 700 "$1" || exit 1
 if [ ! -s "$1/PG_VERSION" ]; then
-    $as $bin/initdb --pgdata "$1" --username postgres --auth trust --no-locale --encoding UTF8 >&2 || exit 1
+    $as initdb --pgdata "$1" --username postgres --auth trust --no-locale --encoding UTF8 >&2 || exit 1
     echo 'host all all all trust' >> "$1/pg_hba.conf" && sync "$1/pg_hba.conf" || exit 1
 fi
 shift
@@ -50,8 +49,8 @@ impl LockService for PostgresServer {
         "postgres"
     }
 
-    fn image(&self) -> Option<&'static str> {
-        Some("postgres")
+    fn servers(&self) -> &'static [&'static str] {
+        &["postgres"]
     }
 
     fn setup_time(&self) -> Duration {

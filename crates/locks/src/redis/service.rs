@@ -13,7 +13,8 @@ use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const IMAGE: &str = "redis";
+/// Servers that speak as Redis does.
+pub(crate) const SERVERS: &[&str] = &["redis", "valkey"];
 /// The options of a Redis server.
 pub(crate) const OPTIONS: &[&str] = &["redis-persistence"];
 /// Redis is C, and takes its time through libc, which takes it from the vDSO.
@@ -33,8 +34,8 @@ impl LockService for RedisServers {
         self.name
     }
 
-    fn image(&self) -> Option<&'static str> {
-        Some(IMAGE)
+    fn servers(&self) -> &'static [&'static str] {
+        SERVERS
     }
 
     fn default_nodes(&self) -> usize {
@@ -110,7 +111,7 @@ pub(crate) async fn await_ready(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterEr
     Ok(())
 }
 
-/// `redis-server 7.0.15`.
+/// `redis-server 7.0.15`, or `valkey-server 8.1.1`: what it is called, the server says itself.
 pub(crate) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
     let output = node.exec(&["redis-server", "--version"], Duration::from_secs(5)).await?;
     parse_version(&output.stdout).ok_or_else(|| {
@@ -122,10 +123,11 @@ pub(crate) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError
     })
 }
 
-/// From `Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…`.
+/// From `Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…`, or `Valkey server v=…`.
 fn parse_version(stdout: &str) -> Option<String> {
-    let version = stdout.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
-    Some(format!("redis-server {version}"))
+    let (name, rest) = stdout.trim_start().split_once(" server ")?;
+    let version = rest.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
+    Some(format!("{}-server {version}", name.to_lowercase()))
 }
 
 #[cfg(test)]
@@ -136,6 +138,8 @@ mod tests {
     fn version_is_read_from_the_servers_own_words() {
         let line = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0";
         assert_eq!(parse_version(line).as_deref(), Some("redis-server 7.0.15"));
+        let valkey = "Valkey server v=8.1.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1a2b";
+        assert_eq!(parse_version(valkey).as_deref(), Some("valkey-server 8.1.1"));
         assert_eq!(parse_version("sh: redis-server: not found"), None);
     }
 

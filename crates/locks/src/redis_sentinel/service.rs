@@ -19,8 +19,8 @@ impl LockService for RedisSentinel {
         "redis-sentinel"
     }
 
-    fn image(&self) -> Option<&'static str> {
-        Some(redis::IMAGE)
+    fn servers(&self) -> &'static [&'static str] {
+        redis::SERVERS
     }
 
     fn default_nodes(&self) -> usize {

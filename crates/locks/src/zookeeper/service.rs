@@ -6,7 +6,6 @@ use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
-use fencepost_cluster::images::JAVA;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
@@ -43,8 +42,8 @@ impl LockService for ZooKeeperEnsemble {
         "zookeeper"
     }
 
-    fn image(&self) -> Option<&'static str> {
-        Some("zookeeper")
+    fn servers(&self) -> &'static [&'static str] {
+        &["zookeeper"]
     }
 
     fn setup_time(&self) -> Duration {
@@ -155,7 +154,7 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
         &number,
         &config,
         // One compiler and one collector thread: servers share few cores, and start half a second sooner.
-        JAVA,
+        "java",
         "-Xmx128m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",

@@ -105,7 +105,7 @@ impl LocalDriver {
 
     async fn root(&self, name: &'static str) -> Result<NodeRoot, ClusterError> {
         let image = images::find(name)?;
-        if self.options.machine_programs && image.missing_here().is_empty() {
+        if self.options.machine_programs && image.can_be_this_machines() {
             return Ok(NodeRoot::ThisMachine);
         }
         self.unpacked(image).await

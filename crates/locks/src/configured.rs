@@ -1,19 +1,22 @@
-//! A built-in service as a `lock.toml` sets it up: its options take the place of the defaults.
+//! A built-in service as a `lock.toml`, or the end of a lock's name, sets it up: its options take the place of
+//! the defaults.
 
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};
 use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
 use async_trait::async_trait;
+use fencepost_cluster::images::ServerChoice;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A service with defaults of its own. What the run's options say otherwise than the usual defaults stands.
-pub(super) struct ConfiguredService {
-    pub(super) service: &'static dyn LockService,
-    pub(super) nodes: Option<usize>,
-    pub(super) redis_persistence: Option<Persistence>,
+pub(crate) struct ConfiguredService {
+    pub(crate) service: &'static dyn LockService,
+    pub(crate) nodes: Option<usize>,
+    pub(crate) server: Option<ServerChoice>,
+    pub(crate) redis_persistence: Option<Persistence>,
 }
 
 #[async_trait]
@@ -22,8 +25,12 @@ impl LockService for ConfiguredService {
         self.service.name()
     }
 
-    fn image(&self) -> Option<&'static str> {
-        self.service.image()
+    fn servers(&self) -> &'static [&'static str] {
+        self.service.servers()
+    }
+
+    fn image(&self, options: &Options) -> Option<&'static str> {
+        self.service.image(&self.set_up(options))
     }
 
     fn default_nodes(&self) -> usize {
@@ -39,7 +46,12 @@ impl LockService for ConfiguredService {
             true => self.redis_persistence.unwrap_or_default(),
             false => options.redis_persistence,
         };
-        Options { nodes: options.nodes.or(self.nodes), redis_persistence: persistence, ..options.clone() }
+        Options {
+            nodes: options.nodes.or(self.nodes),
+            server: options.server.or(self.server),
+            redis_persistence: persistence,
+            ..options.clone()
+        }
     }
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {

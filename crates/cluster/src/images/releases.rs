@@ -1,0 +1,182 @@
+//! Releases of servers: the versions that nodes can run, and the suite of Debian that each comes from. A new
+//! version is one line of the table here.
+
+use crate::debian::DEFAULT_SUITE;
+use fencepost_history::Refusal;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A server in one of its versions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The kind of server: the name of a folder in `docker/`, or of a server that adapters describe.
+    pub server: &'static str,
+    /// Its version, as far as a suite keeps to it.
+    pub version: &'static str,
+    /// The suite of Debian that has it.
+    pub suite: &'static str,
+}
+
+const fn of(server: &'static str, version: &'static str, suite: &'static str) -> Release {
+    Release { server, version, suite }
+}
+
+/// All releases, for each server the oldest first.
+pub static RELEASES: &[Release] = &[
+    of("redis", "7.0", "bookworm"),
+    of("redis", "8.0", "trixie"),
+    of("valkey", "8.0", "bookworm-backports"),
+    of("valkey", "8.1", "trixie"),
+    of("valkey", "9.1", "forky"),
+    of("etcd", "3.4", "bookworm"),
+    of("etcd", "3.5", "trixie"),
+    of("zookeeper", "3.8", "bookworm"),
+    of("zookeeper", "3.9", "trixie"),
+    of("postgres", "15", "bookworm"),
+    of("postgres", "17", "trixie"),
+    of("postgres", "18", "forky"),
+    of("mariadb", "10.11", "bookworm"),
+    of("mariadb", "11.8", "trixie"),
+];
+
+impl Release {
+    /// `redis-7.0`.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.server, self.version)
+    }
+
+    /// Whether it is the release that nodes run where none is named.
+    pub fn is_default(&self) -> bool {
+        self.suite == DEFAULT_SUITE.name
+    }
+
+    /// The package whose version is the server's.
+    pub fn package(&self) -> String {
+        match self.server {
+            "redis" => "redis-server".to_owned(),
+            "valkey" => "valkey-server".to_owned(),
+            "etcd" => "etcd-server".to_owned(),
+            "zookeeper" => "libzookeeper-java".to_owned(),
+            "mariadb" => "mariadb-server".to_owned(),
+            "postgres" => format!("postgresql-{}", self.version),
+            other => other.to_owned(),
+        }
+    }
+
+    /// Whether a version of the package, as Debian writes it, is of this release: `5:8.0.2-3+deb13u1`.
+    pub(crate) fn is_version(&self, debian: &str) -> bool {
+        let upstream = debian.split_once(':').map_or(debian, |(_, rest)| rest);
+        upstream
+            .strip_prefix(self.version)
+            .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}-{}", self.server, self.version)
+    }
+}
+
+/// The release that a user chose. Written `redis-7.0`; `redis@7.0` is read, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ServerChoice(pub &'static Release);
+
+impl ServerChoice {
+    /// The releases of these servers, for messages: `redis-7.0, redis-8.0`.
+    pub fn names(servers: &[&str]) -> String {
+        let of_them = RELEASES.iter().filter(|release| servers.contains(&release.server));
+        of_them.map(Release::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The release of these servers that a lock's name ends in: `redis-7.0`, or the version alone of the
+    /// first of them.
+    pub fn of_suffix(suffix: &str, servers: &[&str]) -> Option<ServerChoice> {
+        let is_meant = |release: &&Release| {
+            release.name() == suffix
+                || (servers.first() == Some(&release.server) && release.version == suffix)
+        };
+        RELEASES.iter().find(is_meant).map(ServerChoice)
+    }
+}
+
+impl FromStr for ServerChoice {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<ServerChoice, Refusal> {
+        let name = text.replacen('@', "-", 1);
+        RELEASES.iter().find(|release| release.name() == name).map(ServerChoice).ok_or_else(|| {
+            let names: Vec<String> = RELEASES.iter().map(Release::name).collect();
+            let server = name.rsplit_once('-').map_or(name.as_str(), |(server, _)| server);
+            let versions = ServerChoice::names(&[server]);
+            match versions.is_empty() {
+                true => {
+                    Refusal::unknown("server", text, &names.iter().map(String::as_str).collect::<Vec<_>>())
+                }
+                false => Refusal::new(format!(
+                    "unknown server \"{text}\": of {server} there are {versions} (`fencepost list servers`)"
+                )),
+            }
+        })
+    }
+}
+
+impl TryFrom<String> for ServerChoice {
+    type Error = Refusal;
+
+    fn try_from(text: String) -> Result<ServerChoice, Refusal> {
+        text.parse()
+    }
+}
+
+impl From<ServerChoice> for String {
+    fn from(choice: ServerChoice) -> String {
+        choice.0.name()
+    }
+}
+
+impl fmt::Display for ServerChoice {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debian::Suite;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_release_has_a_name_and_a_suite_that_is_known() {
+        let names: BTreeSet<String> = RELEASES.iter().map(Release::name).collect();
+        assert_eq!(names.len(), RELEASES.len());
+        for release in RELEASES {
+            assert!(Suite::find(release.suite).is_ok(), "{release}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_named_by_its_version() {
+        let parse = |text: &str| text.parse::<ServerChoice>().map(|choice| choice.to_string());
+        assert_eq!(parse("redis-7.0"), Ok("redis-7.0".to_owned()));
+        assert_eq!(parse("etcd@3.4"), Ok("etcd-3.4".to_owned()));
+        let refused = parse("redis-6.2").unwrap_err().sentence;
+        assert!(refused.contains("of redis there are redis-7.0, redis-8.0"), "{refused}");
+        assert!(parse("rediss-7.0").unwrap_err().sentence.contains("redis-7.0"));
+        let suffix =
+            |text: &str, servers: &[&str]| ServerChoice::of_suffix(text, servers).map(|it| it.0.name());
+        assert_eq!(suffix("3.4", &["etcd"]).as_deref(), Some("etcd-3.4"));
+        assert_eq!(suffix("valkey-9.1", &["redis", "valkey"]).as_deref(), Some("valkey-9.1"));
+        assert_eq!(suffix("careful", &["redis"]), None);
+    }
+
+    #[test]
+    fn a_version_is_no_beginning_of_a_number() {
+        let is = |version: &'static str, debian: &str| of("redis", version, "sid").is_version(debian);
+        assert!(is("8.0", "5:8.0.2-3+deb13u1") && is("15", "15.14-0+deb12u1") && is("3.5", "3.5.16-4"));
+        assert!(!is("8.0", "5:8.01-1") && !is("7.0", "5:8.0.2-3"));
+    }
+}
