@@ -27,26 +27,28 @@
 
 # A program that is built already takes the place of this stage: docker buildx build --build-context build=FOLDER, where
 # FOLDER/out/fencepost is the program.
-FROM rust:1-bookworm AS build
+FROM rust:1-trixie AS build
 WORKDIR /src
 COPY . .
 RUN cargo build --profile dist --locked --features full && install -D target/dist/fencepost /out/fencepost
 
-FROM debian:bookworm-slim
+FROM debian:trixie-slim
 LABEL org.opencontainers.image.title="Fencepost" \
       org.opencontainers.image.description="Tests distributed locks on real servers and reports violations" \
       org.opencontainers.image.licenses="Apache-2.0"
 # The packages of each kind of node, from the lists that Fencepost's own images are made of. With fewer of them
 # (--build-arg NODES="client redis") the image is smaller, and a run that needs another kind downloads Debian's packages.
 # PostgreSQL's package would make a database of its own, which nobody uses.
-ARG NODES=""
+ARG NODES="client etcd postgres redis zookeeper"
 COPY docker /tmp/docker
 RUN mkdir -p /etc/postgresql-common \
     && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \
     && apt-get update \
-    && for node in ${NODES:-$(cd /tmp/docker && echo */)}; do cat "/tmp/docker/$node/packages"; done | grep -v '^#' | sort -u \
+    && for node in $NODES; do cat "/tmp/docker/$node/packages"; done | grep -v '^#' | sed 's/{version}/17/' | sort -u \
         | xargs apt-get install --yes --no-install-recommends ca-certificates procps \
-    && rm -rf /var/lib/apt/lists/* /tmp/docker
+    && rm -rf /var/lib/apt/lists/* /tmp/docker \
+    && for program in postgres initdb; do ln -s /usr/lib/postgresql/17/bin/$program /usr/bin/$program; done \
+    && ln -s /usr/lib/postgresql/17/bin/psql /usr/bin/postgres-psql
 COPY --from=build /out/fencepost /usr/local/bin/fencepost
 # The servers are there: none is downloaded.
 ENV FENCEPOST_PROGRAMS=machine

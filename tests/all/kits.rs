@@ -3,7 +3,7 @@
 use crate::common::turn::{Turn, Weight};
 use crate::common::{root, test, under};
 use fencepost_checker::Outcome;
-use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, Environment, Suite};
+use fencepost_cluster::{DriverOptions, Environment, Suite};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,7 +91,12 @@ fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&st
 
 fn keeps_the_rules_of_kits(language: &str, packages: &[&str], setup: &[&str], fake_lock: &str) {
     let conversation = format!("python3 -B tests/conversation.py {fake_lock}");
-    passes_in_setup(language, packages, DEFAULT_SUITE, &[setup, &[&conversation]].concat());
+    passes_in_setup(language, packages, suite_of_kits(), &[setup, &[&conversation]].concat());
+}
+
+/// That of the kits' examples.
+fn suite_of_kits() -> Suite {
+    Suite::find("bookworm").expect("a suite")
 }
 
 #[test]

@@ -28,4 +28,5 @@ mod scenarios;
 mod shards;
 #[cfg(feature = "object-store")]
 mod stores;
+mod versions;
 mod without_faults;

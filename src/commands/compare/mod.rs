@@ -27,7 +27,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let baseline = args.files.read_baseline()?;
     if !args.from.is_empty() {
         let comparison = existing(&store::locals(&args.from)?)?;
-        let code = tell(&comparison, baseline.as_ref());
+        let code = tell(&comparison, baseline.as_ref(), &args.files);
         return Ok(write(&args.files, &comparison, None, code));
     }
     let results = &args.results;
@@ -49,7 +49,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     }
     let (seed, folder) = (sitting.campaign.seed, &*sitting.campaign.folder.clone());
     let (comparison, ended) = (sitting.comparison()?, sitting.end());
-    let code = tell(&comparison, baseline.as_ref());
+    let code = tell(&comparison, baseline.as_ref(), &args.files);
     let code = write(&args.files, &comparison, Some(folder), code);
     name_files(folder);
     let code = match ended {

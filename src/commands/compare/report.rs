@@ -8,7 +8,7 @@ use clap::Args;
 use fencepost_campaign::compare::COMPARE_JSON;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{write_inside, write_whole, write_whole_by};
-use fencepost_report::comparison::{self, Changes, Comparison, changes, read_baseline};
+use fencepost_report::comparison::{self, Changes, Comparison, SameRow, changes, read_baseline};
 use fencepost_report::markdown::escaped;
 use fencepost_report::pipeline::{self, github};
 use fencepost_report::terminal;
@@ -24,6 +24,9 @@ pub struct ComparisonFiles {
     /// An earlier compare.json: list the changes since. Exit code 1 if a property that held is violated.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
+    /// With --baseline: compare a lock with the same one on other versions of its servers.
+    #[arg(long, requires = "baseline")]
+    pub across_versions: bool,
     /// Write the comparison as a page [default: compare.html in the folder of the comparison].
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -48,6 +51,10 @@ impl ComparisonFiles {
     /// It is no comparison: one sentence.
     pub fn read_baseline(&self) -> Result<Option<Comparison>, BadUsage> {
         self.baseline.as_deref().map(read_baseline).transpose().map_err(BadUsage::new)
+    }
+
+    fn same_row(&self) -> SameRow {
+        if self.across_versions { SameRow::AcrossVersions } else { SameRow::Exactly }
     }
 
     /// Refuses files that only comparisons have, for a merge of something else.
@@ -112,9 +119,9 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Says it on the terminal, and to GitHub. Gives the exit code.
-pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> i32 {
+pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>, files: &ComparisonFiles) -> i32 {
     say!("{}", comparison::terminal_text(comparison).trim_end());
-    let changes = baseline.map(|baseline| changes(baseline, comparison));
+    let changes = baseline.map(|baseline| changes(baseline, comparison, files.same_row()));
     for line in changes.iter().flat_map(Changes::lines) {
         say!("{}", terminal::wrap_indented(&line, 8));
     }

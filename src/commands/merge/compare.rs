@@ -13,7 +13,7 @@ use fencepost_campaign::parts::Sources;
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let baseline = args.files.read_baseline()?;
     let (campaign, comparison) = compare::merge(sources)?;
-    let code = tell(&comparison, baseline.as_ref());
+    let code = tell(&comparison, baseline.as_ref(), &args.files);
     let parts = sources.write(&args.out, |run| campaign.name(run));
     let code = write(&args.files, &comparison, Some(&args.out), code);
     let code = with_files(SUBJECT, [parts], code);

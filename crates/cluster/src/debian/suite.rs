@@ -18,7 +18,7 @@ pub const SUITES: [Suite; 6] = [
 ];
 
 /// The suite of nodes for which no other is named.
-pub const DEFAULT_SUITE: Suite = SUITES[0];
+pub const DEFAULT_SUITE: Suite = SUITES[2];
 
 /// A suite of Debian, with its updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -188,8 +188,8 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             Image::with_packages(&names, DEFAULT_SUITE)
         };
-        let trixie = Image::with_packages(&["php-cli".to_owned()], Suite::find("trixie").unwrap());
-        assert_ne!(trixie.hash(), with(&["php-cli"]).hash());
+        let other = Image::with_packages(&["php-cli".to_owned()], Suite::find("bookworm").unwrap());
+        assert_ne!(other.hash(), with(&["php-cli"]).hash());
         let image = with(&["python3-venv", "php-cli", "php-cli"]);
         assert_eq!(image.title(), "with php-cli, python3-venv");
         assert_eq!(image.hash(), with(&["php-cli", "python3-venv"]).hash());

@@ -47,6 +47,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "etcd-lease-pause",
     "etcd-18-percent",
     "etcd-no-recheck",
+    "etcd-clock-comes-back",
     "etcd-clock-jump",
     "etcd-leader-killed",
     "fence-racy-check",

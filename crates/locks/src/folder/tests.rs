@@ -1,4 +1,5 @@
 use super::*;
+use crate::Options;
 
 const LOCK: &str = r#"
 about = "redis-py's Lock"

@@ -1,10 +1,9 @@
 //! What changed since an earlier comparison.
 
-use super::model::Comparison;
+use super::model::{Comparison, Outcomes, Row};
 use crate::words::property;
-use fencepost_checker::Outcome;
+use fencepost_checker::{Outcome, Rate};
 use fencepost_history::BASELINE_BYTES_MAX;
-use fencepost_history::prose::count;
 use fencepost_history::run::read_bounded;
 use std::path::Path;
 
@@ -41,35 +40,62 @@ pub fn read(path: &Path) -> Result<Comparison, BaselineError> {
     })
 }
 
+/// Which rows of two comparisons belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SameRow {
+    /// The same lock, used in the same way.
+    Exactly,
+    /// On whatever versions of its servers: what an upgrade changes.
+    AcrossVersions,
+}
+
+impl SameRow {
+    fn is(self, old: &Row, row: &Row) -> bool {
+        match self {
+            SameRow::Exactly => old.same(row),
+            SameRow::AcrossVersions => old.same_but_for_servers(row),
+        }
+    }
+}
+
+/// How often a property was violated, with what that leaves open: `2 of 10 runs (3 to 56 %)`.
+fn rate(outcomes: &Outcomes) -> String {
+    let rate = Rate { violations: outcomes.violation, plays: outcomes.runs() };
+    let (low, high) = rate.interval();
+    format!("{rate} runs ({:.0} to {:.0} %)", low * 100.0, high * 100.0)
+}
+
 /// Compares property by property, where both have runs of the same lock under the same nemesis.
-pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
+pub fn changes(before: &Comparison, now: &Comparison, same: SameRow) -> Changes {
     let mut changes = Changes::default();
     for row in &now.rows {
-        let Some(old_row) = before.rows.iter().find(|old| old.same(row)) else { continue };
+        let Some(old_row) = before.rows.iter().find(|old| same.is(old, row)) else { continue };
+        let on = match (old_row.servers.as_slice(), row.servers.as_slice()) {
+            ([old, ..], [new, ..]) if old != new => format!(" (from {old} to {new})"),
+            _ => String::new(),
+        };
         for (nemesis, cell) in now.nemeses.iter().zip(&row.cells) {
             let place = before.nemeses.iter().position(|old| old == nemesis);
             let Some(old_cell) = place.and_then(|place| old_row.cells.get(place)) else { continue };
             for kept in cell.properties.iter().filter(|kept| kept.claimed) {
                 let old = old_cell.properties.iter().find(|old| old.checker == kept.checker);
-                let (Some(old), Some(new)) =
-                    (old.and_then(|old| old.outcomes.outcome()), kept.outcomes.outcome())
+                let outcomes = old.map(|old| &old.outcomes);
+                let (Some(outcomes), Some(old), Some(new)) =
+                    (outcomes, outcomes.and_then(Outcomes::outcome), kept.outcomes.outcome())
                 else {
                     continue;
                 };
                 changes.compared += 1;
                 let (name, _) = property(&kept.checker);
-                let (violated, runs) = (kept.outcomes.violation, kept.outcomes.runs());
+                let (was, is) = (rate(outcomes), rate(&kept.outcomes));
                 let what = format!("{} under {nemesis}: {name}", now.label(row));
                 match (old, new) {
                     (Outcome::Valid, Outcome::Violation) => changes.worse.push(format!(
-                        "{what} held, and is violated in {violated} of {}: {}",
-                        count(runs, "run"),
+                        "{what} held, and is violated in {is}, before in {was}{on}: {}",
                         kept.summary
                     )),
                     (Outcome::Violation, Outcome::Valid) => {
-                        changes
-                            .better
-                            .push(format!("{what} was violated, and held in {}", count(runs, "run")));
+                        changes.better.push(format!("{what} was violated in {was}, and is now in {is}{on}"));
                     }
                     (Outcome::Valid | Outcome::Violation, Outcome::Unknown | Outcome::Vacuous) => {
                         changes.open.push(format!("{what} was {old}, and is {new}: {}", kept.summary));

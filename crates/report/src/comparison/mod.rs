@@ -17,7 +17,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use baseline::{BaselineError, Changes, changes, read as read_baseline};
+pub use baseline::{BaselineError, Changes, SameRow, changes, read as read_baseline};
 pub use confidence::CellConfidence;
 pub use csv::write as write_csv;
 pub use difference::{CellDifference, CellStanding};

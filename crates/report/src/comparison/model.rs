@@ -248,6 +248,27 @@ impl Row {
     pub fn same(&self, other: &Row) -> bool {
         (&self.lock, &self.guard, &self.settings) == (&other.lock, &other.guard, &other.settings)
     }
+
+    /// The same, on whatever versions of its servers.
+    pub fn same_but_for_servers(&self, other: &Row) -> bool {
+        let of = |row: &Row| {
+            let (lock, server) = row.lock.rsplit_once('@').unwrap_or((&row.lock, ""));
+            let lock = if names_a_version(server) { lock } else { row.lock.as_str() }.to_owned();
+            let mut words: Vec<&str> = row.settings.split(' ').collect();
+            if let Some(place) = words.iter().position(|word| *word == "--server") {
+                words.drain(place..words.len().min(place + 2));
+            }
+            (lock, row.guard.clone(), words.join(" "))
+        };
+        of(self) == of(other)
+    }
+}
+
+/// Whether the end of a lock's name is a server in one of its versions: `redis-7.0`, `3.4`.
+fn names_a_version(end: &str) -> bool {
+    let version = end.rsplit_once('-').map_or(end, |(_, version)| version);
+    !version.is_empty()
+        && version.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 impl Comparison {

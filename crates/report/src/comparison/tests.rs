@@ -1,6 +1,6 @@
 //! Comparisons of fixture runs, in every form.
 
-use super::baseline::changes;
+use super::baseline::{SameRow, changes};
 use super::existing::of_runs;
 use super::model::{Cell, Comparison, MadeRun, Outcomes, cell};
 use super::{csv, junit, markdown, page, terminal};
@@ -376,9 +376,23 @@ fn tells_what_got_worse_and_what_got_better() {
         ],
         &ORDER,
     );
-    insta::assert_snapshot!(changes(&before, &now).lines().join("\n"));
-    assert!(changes(&before, &before).worse.is_empty());
-    assert_eq!(changes(&now, &now).lines().len(), 1);
+    insta::assert_snapshot!(changes(&before, &now, SameRow::Exactly).lines().join("\n"));
+    assert!(changes(&before, &before, SameRow::Exactly).worse.is_empty());
+    assert_eq!(changes(&now, &now, SameRow::Exactly).lines().len(), 1);
+}
+
+#[test]
+fn an_upgrade_is_compared_with_the_version_before() {
+    let on =
+        |lock: &str, properties, lost| of_runs(&[run(lock, "none", "clock-jump", properties, lost)], &ORDER);
+    let before = on("etcd@3.4", &BROKEN, (1, 10));
+    let now = on("etcd@etcd-3.5", &HELD, (0, 10));
+    assert!(changes(&before, &now, SameRow::Exactly).better.is_empty());
+    let better = changes(&before, &now, SameRow::AcrossVersions).better;
+    assert!(
+        better[0].contains("was violated in 1 of 1 runs (5 to 100 %), and is now in 0 of 1 runs"),
+        "{better:?}"
+    );
 }
 
 #[test]
