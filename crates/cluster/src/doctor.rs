@@ -13,6 +13,8 @@ use std::sync::Arc;
 const ENGINE: &str = "engine";
 const NAMESPACES: &str = "namespaces";
 
+/// The check that says why no node starts.
+const NODES: &str = "nodes";
 /// What to do about an image that is not there.
 const MADE_LATER: &str = "the first test that needs it makes it, and so does `fencepost images build`";
 
@@ -61,7 +63,10 @@ pub async fn examine_with(options: DriverOptions) -> Vec<Check> {
 /// Names of the drivers that can start nodes here, by these checks.
 pub fn usable(checks: &[Check]) -> Vec<&'static str> {
     let decides = |check: &&Check| [ENGINE, NAMESPACES].contains(&check.name.as_str());
-    let usable = checks.iter().filter(decides).filter(|check| check.is_well());
+    // An engine that answers may still be unable to start a node.
+    let fails =
+        |area: &str| checks.iter().any(|check| check.area == area && check.name == NODES && !check.is_well());
+    let usable = checks.iter().filter(decides).filter(|check| check.is_well() && !fails(check.area));
     usable.map(|check| check.area).collect()
 }
 
@@ -118,6 +123,10 @@ async fn docker(options: &DriverOptions) -> Vec<Check> {
     };
     let about = engine.about().await.unwrap_or_else(|error| error.0);
     let mut checks = vec![Check::yes(AREA, ENGINE, about)];
+    let all = Engine::all().await;
+    if all.len() > 1 {
+        checks.push(Check::yes(AREA, "engines", format!("{}: the first of them is taken", all.join("; "))));
+    }
     let made = engine.list_images().await.unwrap_or_default();
     let is_there = |name: &str| made.iter().any(|made| made.name == name && made.current);
     for image in images::ALL.iter() {
@@ -142,6 +151,11 @@ async fn local(options: &DriverOptions) -> Vec<Check> {
     let who = if nix::unistd::geteuid().is_root() { "as root" } else { "in a user namespace" };
     let mut checks = match local::try_namespaces(options).await {
         Ok(()) => vec![Check::yes(AREA, NAMESPACES, format!("work, {who}"))],
+        Err(error) if nix::unistd::geteuid().is_root() => {
+            let remedy = "this container lacks rights: start it with --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add SYS_PTRACE, and \
+                          where an error remains with --privileged";
+            return vec![Check::no(AREA, NAMESPACES, error.0, remedy)];
+        }
         Err(error) => {
             let remedy = "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu \
                           also kernel.apparmor_restrict_unprivileged_userns=0)";
@@ -184,7 +198,7 @@ async fn tried(area: &'static str, driver: &dyn Driver, key: &str) -> Vec<Check>
             })
             .collect(),
         Err(ClusterError(error)) => {
-            vec![Check::no(area, "nodes", error, "see the reason; the other driver may work")]
+            vec![Check::no(area, NODES, error, "see the reason; the other driver may work")]
         }
     }
 }

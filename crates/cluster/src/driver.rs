@@ -27,6 +27,10 @@ pub struct ClusterSpec {
 #[async_trait]
 pub trait Driver: Send + Sync {
     fn name(&self) -> &'static str;
+    /// What it stands on, for the heading of a run: the engine with its version. Empty where there is none.
+    async fn about(&self) -> String {
+        String::new()
+    }
     /// What it offers here, found by looking, not by guessing.
     async fn supports(&self) -> Vec<Capability>;
     /// Makes what nodes of this image are made of, where it is missing; starting does so too.

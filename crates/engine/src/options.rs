@@ -153,6 +153,7 @@ impl RunOptions {
             settings: self.distinguishing_arguments(),
             started: now(),
             driver: self.driver.clone(),
+            engine: String::new(),
             servers: Vec::new(),
             lock: None,
             spec: self.settings(),

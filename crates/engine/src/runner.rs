@@ -83,6 +83,7 @@ pub async fn run(
     folder.write_run(&file)?;
     let driver = fencepost_cluster::select(&spec.options.driver).await?;
     file.driver = driver.name().to_owned();
+    file.engine = driver.about().await;
     let spec = &fitted(spec, driver.as_ref()).await?;
     folder.write("plan.toml", spec.plan.to_toml().as_bytes())?;
     observer.planned(&spec.plan);

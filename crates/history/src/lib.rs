@@ -4,6 +4,12 @@
 //! invocations, completions, and the faults that were injected, observed and healed. It is kept as JSON
 //! lines with the field names of Jepsen, so that other tools can read it.
 
+// The crate that all others wait for: what follows here is the only error that a build elsewhere ends with.
+#[cfg(any(not(target_os = "linux"), elsewhere))]
+compile_error!(
+    "Fencepost builds and runs on Linux: on a Mac run it in a container (docs/installing.md), on Windows in WSL 2"
+);
+
 mod bounded;
 mod completion;
 mod compressed;

@@ -45,7 +45,10 @@ pub fn heading(run: &RunFile) -> Heading {
         lock: spec.lock.clone(),
         workload: spec.workload.clone(),
         nemesis: spec.nemesis_name(),
-        driver: run.driver.clone(),
+        driver: match run.engine.is_empty() {
+            true => run.driver.clone(),
+            false => format!("{} ({})", run.driver, run.engine),
+        },
         guard: spec.guard.clone(),
         servers: run.servers.clone(),
         seed: spec.seed.0,

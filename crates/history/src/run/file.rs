@@ -21,6 +21,9 @@ pub struct RunFile {
     pub started: u64,
     /// The driver that ran: `docker` or `local`.
     pub driver: String,
+    /// The container engine, as it names itself (`Podman 5.4.2, rootless`); empty where none was used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub engine: String,
     /// Versions of the servers, as they report them themselves.
     #[serde(default)]
     pub servers: Vec<String>,

@@ -49,7 +49,9 @@ impl Engine {
 
     async fn import(&self, root: &Path, repository: &str, hash: &str) -> Result<(), ClusterError> {
         let what = format!("import {}", root.display());
-        let options = CreateImageOptionsBuilder::default().from_src("-").repo(repository).tag(hash).build();
+        // The tag in the name: Podman 4.3 ignores it anywhere else.
+        let name = format!("{repository}:{hash}");
+        let options = CreateImageOptionsBuilder::default().from_src("-").repo(&name).build();
         let imported = self.docker.create_image(
             Some(options),
             Some(bollard::body_try_stream(archive(root).map_ok(Into::into))),
@@ -153,7 +155,8 @@ impl Engine {
 
     /// All images of Fencepost, of whatever version.
     pub(crate) async fn list_images(&self) -> Result<Vec<StoredItem>, ClusterError> {
-        let filters = HashMap::from([("reference", vec![format!("{REPOSITORY}/*")])]);
+        let names = std::iter::once("").chain(REGISTRIES).map(|registry| format!("{registry}{REPOSITORY}/*"));
+        let filters = HashMap::from([("reference", names.collect::<Vec<_>>())]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
         let found = self.docker.list_images(Some(options)).await;
         let found = found.map_err(|error| failed("list images", &error))?;
@@ -161,7 +164,12 @@ impl Engine {
             let bytes = u64::try_from(image.size).unwrap_or(0);
             image.repo_tags.into_iter().map(move |tag| (tag, bytes))
         });
-        Ok(tags.filter_map(|(tag, bytes)| describe(&tag, bytes)).collect())
+        let mut images: Vec<StoredItem> =
+            tags.filter_map(|(tag, bytes)| describe(short(&tag), bytes)).collect();
+        // One that bears two such names.
+        images.sort_by(|a, b| a.place.cmp(&b.place));
+        images.dedup_by(|a, b| a.place == b.place);
+        Ok(images)
     }
 
     /// Removes all images of Fencepost that no container uses.
@@ -175,6 +183,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// What Podman puts in front of names that name no registry.
+const REGISTRIES: [&str; 2] = ["docker.io/", "localhost/"];
+
+/// A tag as Docker lists it.
+fn short(tag: &str) -> &str {
+    REGISTRIES.iter().find_map(|registry| tag.strip_prefix(registry)).unwrap_or(tag)
 }
 
 /// What an image is made of whose name is `lock-SOURCE`, or `base-SOURCE` for one of a Dockerfile.

@@ -33,6 +33,23 @@ const WRITABLE: [(&str, &str); 2] =
 /// Programs and threads of a client's node, where the agent comes too late: it allows half of them.
 const TASKS_MAX: i64 = 10_000;
 
+/// What a node may do: change files and users, signal, open low ports, change its network, send and filter raw
+/// packets, and trace processes. The agent confines what it starts still more.
+const CAPABILITIES: [&str; 12] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_PTRACE",
+];
+
 /// How long the engine may take to take down what was killed.
 const REMOVAL: Duration = Duration::from_secs(20);
 
@@ -148,7 +165,8 @@ impl Plan {
             ..EndpointIpamConfig::default()
         };
         let endpoint = EndpointSettings { ipam_config: Some(address), ..EndpointSettings::default() };
-        let mut capabilities = vec!["NET_ADMIN".to_owned(), "SYS_PTRACE".to_owned()];
+        // Each by its name: what an engine gives by itself differs (Podman gives no NET_RAW).
+        let mut capabilities: Vec<String> = CAPABILITIES.map(str::to_owned).to_vec();
         if node.may_mount {
             capabilities.push("SYS_ADMIN".to_owned());
         }
@@ -162,8 +180,7 @@ impl Plan {
             // itself.
             auto_remove: Some(true),
             cap_add: Some(capabilities),
-            // The agent confines what it starts still more.
-            cap_drop: Some(["AUDIT_WRITE", "MKNOD", "SETFCAP", "SYS_CHROOT"].map(str::to_owned).to_vec()),
+            cap_drop: Some(vec!["ALL".to_owned()]),
             devices: node.may_mount.then(|| vec![fuse]),
             // Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
             security_opt: node.may_mount.then(|| vec!["apparmor=unconfined".to_owned()]),
@@ -185,6 +202,8 @@ impl Plan {
             image: Some(node.image.clone()),
             entrypoint: Some(self.agent.clone()),
             hostname: Some(node.name.clone()),
+            // Podman waits for so long before it removes a container, however forcefully it is asked to.
+            stop_timeout: Some(0),
             user: Some("0".to_owned()),
             working_dir: node.in_a_folder.then(|| PLACE.to_owned()),
             env: Some(env.chain(passed).collect()),

@@ -127,6 +127,10 @@ impl Driver for DockerDriver {
         NAME
     }
 
+    async fn about(&self) -> String {
+        self.engine.name().await.unwrap_or_default()
+    }
+
     async fn supports(&self) -> Vec<Capability> {
         capabilities_of(self, &self.identity().await).await
     }

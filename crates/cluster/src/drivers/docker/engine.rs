@@ -1,5 +1,6 @@
 //! The container engine: reaching it, and saying in one sentence what it says.
 
+use super::places::{Place, Surroundings};
 use super::tunnel::Tunnel;
 use crate::ClusterError;
 use bollard::errors::Error;
@@ -22,37 +23,89 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine at `$DOCKER_HOST`, or at its usual socket.
+    /// The engine that is named (`DOCKER_HOST`, a context of `docker`), or else the first that answers at a usual
+    /// socket.
+    ///
+    /// # Errors
+    /// None answers: one sentence about the first of them.
     pub(crate) async fn connect() -> Result<Engine, ClusterError> {
-        let place = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "/var/run/docker.sock".to_owned());
-        let unreachable = |reason: String| {
-            ClusterError::new(format!(
-                "no Docker engine answers at {place} ({reason}); start it, set DOCKER_HOST, or use --driver local"
-            ))
-        };
-        let (docker, tunnel) = match place.starts_with("ssh://") {
+        let mut refused = None;
+        for place in Surroundings::of_this_process().places()? {
+            match Engine::at(&place).await {
+                Ok(engine) => return Ok(engine),
+                Err(reason) => refused = refused.or(Some((place, reason))),
+            }
+        }
+        let (place, reason) = refused.unwrap_or_else(|| {
+            (
+                Place { address: "any usual socket".to_owned(), named_by: String::new() },
+                "there is none".to_owned(),
+            )
+        });
+        let named_by =
+            if place.named_by.is_empty() { String::new() } else { format!(" ({})", place.named_by) };
+        Err(ClusterError::new(format!(
+            "no Docker engine answers at {}{named_by} ({reason}); start it, set DOCKER_HOST, or use --driver local",
+            place.address
+        )))
+    }
+
+    /// What all engines that answer at the places that count say of themselves.
+    pub(crate) async fn all() -> Vec<String> {
+        let mut all = Vec::new();
+        for place in Surroundings::of_this_process().places().unwrap_or_default() {
+            if let Ok(engine) = Engine::at(&place).await {
+                let name = engine.name().await.unwrap_or_else(|error| error.0);
+                all.push(format!("{name} at {}", place.address));
+            }
+        }
+        all
+    }
+
+    /// The engine at this place, if one answers there; or why not.
+    async fn at(place: &Place) -> Result<Engine, String> {
+        let address = place.address.as_str();
+        let is_tcp = address.starts_with("tcp://") || address.starts_with("http://");
+        let (docker, tunnel) = match address.starts_with("ssh://") {
             true => {
-                let tunnel = Tunnel::to(&place).await.map_err(|error| unreachable(error.0))?;
+                let tunnel = Tunnel::to(address).await.map_err(|error| error.0)?;
                 let socket = tunnel.socket().display().to_string();
                 (Docker::connect_with_unix(&socket, REQUEST_S, API_DEFAULT_VERSION), Some(tunnel))
             }
             // Without this the address would be taken, and the engine spoken to in the clear.
-            false if place.starts_with("tcp://") && is_set("DOCKER_TLS_VERIFY") => {
-                return Err(unreachable(
+            false if is_tcp && is_set("DOCKER_TLS_VERIFY") => {
+                return Err(
                     "DOCKER_TLS_VERIFY is set, and Fencepost speaks no TLS with an engine: use ssh://HOST"
                         .to_owned(),
-                ));
+                );
             }
-            false => (Docker::connect_with_defaults(), None),
+            false if is_tcp => (Docker::connect_with_http(address, REQUEST_S, API_DEFAULT_VERSION), None),
+            false => (Docker::connect_with_unix(address, REQUEST_S, API_DEFAULT_VERSION), None),
         };
-        let docker = docker.map_err(|error| unreachable(reason(&error)))?;
+        let docker = docker.map_err(|error| reason(&error))?;
         match tokio::time::timeout(PING, docker.ping()).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => return Err(unreachable(reason(&error))),
-            Err(_) => return Err(unreachable(format!("no answer within {} s", PING.as_secs()))),
+            Ok(Err(error)) => return Err(reason(&error)),
+            Err(_) => return Err(format!("no answer within {} s", PING.as_secs())),
         }
-        let docker = docker.negotiate_version().await.map_err(|error| unreachable(reason(&error)))?;
+        let docker = docker.negotiate_version().await.map_err(|error| reason(&error))?;
         Ok(Engine { docker, _tunnel: tunnel })
+    }
+
+    /// `Docker 28.3.0`, or `Podman 5.4.2, rootless`.
+    pub(crate) async fn name(&self) -> Result<String, ClusterError> {
+        let what = "ask the engine for its version";
+        let version = self.docker.version().await.map_err(|error| failed(what, &error))?;
+        let components = version.components.unwrap_or_default();
+        let podman = components.iter().find(|component| component.name.starts_with("Podman"));
+        let name = match podman {
+            Some(podman) => format!("Podman {}", podman.version),
+            None => format!("Docker {}", version.version.unwrap_or_default()),
+        };
+        let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
+        let options = info.security_options.unwrap_or_default();
+        let is_rootless = options.iter().any(|option| option.contains("rootless"));
+        Ok(if is_rootless { format!("{name}, rootless") } else { name })
     }
 
     /// Refuses an engine whose containers cannot run this very program.
@@ -86,8 +139,8 @@ impl Engine {
     /// What the engine calls itself, and how it keeps images.
     pub(crate) async fn about(&self) -> Result<String, ClusterError> {
         let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
-        let (version, storage) = (info.server_version.unwrap_or_default(), info.driver.unwrap_or_default());
-        Ok(format!("version {version}, storage {storage}"))
+        let storage = info.driver.unwrap_or_default();
+        Ok(format!("{}, storage {storage}", self.name().await?))
     }
 
     /// The subnets of all its networks.

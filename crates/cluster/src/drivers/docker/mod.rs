@@ -12,6 +12,7 @@ mod keeper;
 mod labels;
 mod leftovers;
 mod mirror;
+mod places;
 mod tunnel;
 
 pub(crate) use driver::DockerDriver;
