@@ -89,8 +89,8 @@ pub enum OtherEnd {
     Followers,
     /// As many servers as are a majority.
     Majority,
-    /// Of servers that know nothing of each other: a minority of them with half of the clients, apart from the
-    /// others, so that both sides may believe that they are all.
+    /// Of servers that know nothing of each other: a minority of them with half of the clients, apart from
+    /// the others, so that both sides may believe that they are all.
     OtherHalf,
 }
 

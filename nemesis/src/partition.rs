@@ -87,8 +87,8 @@ fn named_groups(settings: &Settings) -> Option<Groups> {
 
 /// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it
 /// is joined again; or from one of the two; the leader from those that follow it; the waiter from a majority,
-/// whose votes it must not invent; and a minority of the servers with half of the clients, which must not take
-/// it for all of them.
+/// whose votes it must not invent; and a minority of the servers with half of the clients, which must not
+/// take it for all of them.
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
         .lasting((1.5, 2.5))

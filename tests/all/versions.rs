@@ -1,5 +1,5 @@
-//! Servers in one of their versions: what is asked for is what runs, and the faults of servers work on it. What
-//! differs between two versions of etcd, the scenario etcd-clock-comes-back shows.
+//! Servers in one of their versions: what is asked for is what runs, and the faults of servers work on it.
+//! What differs between two versions of etcd, the scenario etcd-clock-comes-back shows.
 
 use crate::common::{fencepost, test, test_until, under};
 use fencepost_history::Kind;

@@ -68,7 +68,7 @@ pub(crate) mod tests {
 
     fn with_value(name: &str, arg: &Arg) -> RunOptions {
         let listed = arg.get_possible_values().into_iter().map(|value| value.get_name().to_owned());
-        let values = listed.chain(["7", "before-replies=7ms"].map(str::to_owned));
+        let values = listed.chain(["7", "before-replies=7ms", "redis-7.0"].map(str::to_owned));
         let with = values.flat_map(|value| {
             [format!("--{name}"), format!("--{name} {value}"), format!("--client x --{name} {value}")]
         });

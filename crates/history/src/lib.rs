@@ -7,7 +7,7 @@
 // The crate that all others wait for: what follows here is the only error that a build elsewhere ends with.
 #[cfg(any(not(target_os = "linux"), elsewhere))]
 compile_error!(
-    "Fencepost builds and runs on Linux: on a Mac run it in a container (docs/installing.md), on Windows in WSL 2"
+    "Fencepost builds and runs on Linux: on a Mac run its image, on Windows WSL 2 (docs/installing.md)"
 );
 
 mod bounded;

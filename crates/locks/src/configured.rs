@@ -1,5 +1,5 @@
-//! A built-in service as a `lock.toml`, or the end of a lock's name, sets it up: its options take the place of
-//! the defaults.
+//! A built-in service as a `lock.toml`, or the end of a lock's name, sets it up: its options take the place
+//! of the defaults.
 
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};

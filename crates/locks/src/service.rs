@@ -15,8 +15,8 @@ use std::time::Duration;
 pub trait LockService: Send + Sync {
     /// As in documentation and messages (`redis-sentinel`).
     fn name(&self) -> &'static str;
-    /// The kinds of servers that it can run on, by the names of their releases: the usual one first. Empty for
-    /// a service without servers, and for one of a user's own.
+    /// The kinds of servers that it can run on, by the names of their releases: the usual one first. Empty
+    /// for a service without servers, and for one of a user's own.
     fn servers(&self) -> &'static [&'static str] {
         &[]
     }

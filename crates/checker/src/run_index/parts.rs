@@ -150,8 +150,8 @@ impl Hold<'_> {
     }
 
     /// When the lease of the grant ends, before any renewal, as far as could be known: counted from the
-    /// invocation; and of an acquire that waited, from the attempt that was granted, as the library's own word
-    /// says it.
+    /// invocation; and of an acquire that waited, from the attempt that was granted, as the library's own
+    /// word says it.
     fn ends_of_the_grant(&self, ttl: u64) -> (u64, Option<u64>) {
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
         let doubt_ns = if self.waited_ns.is_some() { LOOK_NS } else { ANSWER_NS };
@@ -209,7 +209,8 @@ impl Hold<'_> {
     /// The earliest time at which the attempt that was granted can have begun, by the library's own word: it
     /// counts the validity from there. None where the library says nothing. The whole TTL, which no attempt
     /// leaves, is a library's word only where it also says when it looked at its clock; from older clients it
-    /// may be the TTL that was asked for. A clock that a fault moved makes it wrong: see [`Hold::attempt_ns`].
+    /// may be the TTL that was asked for. A clock that a fault moved makes it wrong: see
+    /// [`Hold::attempt_ns`].
     pub(super) fn attempt_by_validity_ns(&self) -> Option<u64> {
         let (ttl_ns, validity_ms) = (self.ttl_ns?, self.validity_ms?);
         let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;

@@ -61,7 +61,8 @@ const SERVERS: [Image; 5] = [
 /// In a list of packages: the version of a release.
 const VERSION: &str = "{version}";
 
-/// All images of nodes for which no release is named: of the servers that the default suite has, and of clients.
+/// All images of nodes for which no release is named: of the servers that the default suite has, and of
+/// clients.
 pub static ALL: LazyLock<Vec<Image>> = LazyLock::new(|| {
     let servers = RELEASES.iter().filter(|release| release.is_default()).filter_map(of_release);
     servers.chain([CLIENT]).collect()
@@ -112,8 +113,8 @@ impl Image {
         short_hash(format!("{RECIPE}\n{}\n{}", self.suite, self.packages).as_bytes())
     }
 
-    /// Whether this machine has all programs that its nodes run. One that was made for another release, or for
-    /// servers that only answer to another's name, is never this machine's.
+    /// Whether this machine has all programs that its nodes run. One that was made for another release, or
+    /// for servers that only answer to another's name, is never this machine's.
     pub(crate) fn can_be_this_machines(&self) -> bool {
         let is_usual = self.release.is_none_or(|release| release.is_default() && release.server != "valkey");
         is_usual && self.programs.iter().chain(self.files).all(|name| installed(name).is_some())

@@ -94,9 +94,9 @@ impl ServerChoice {
     /// The release of these servers that a lock's name ends in: `redis-7.0`, or the version alone of the
     /// first of them.
     pub fn of_suffix(suffix: &str, servers: &[&str]) -> Option<ServerChoice> {
-        let is_meant = |release: &&Release| {
-            release.name() == suffix
-                || (servers.first() == Some(&release.server) && release.version == suffix)
+        let is_meant = |release: &&Release| match servers.first() {
+            Some(first) if *first == release.server && release.version == suffix => true,
+            _ => servers.contains(&release.server) && release.name() == suffix,
         };
         RELEASES.iter().find(is_meant).map(ServerChoice)
     }

@@ -21,7 +21,8 @@ pub struct RunFile {
     pub started: u64,
     /// The driver that ran: `docker` or `local`.
     pub driver: String,
-    /// The container engine, as it names itself (`Podman 5.4.2, rootless`); empty where none was used.
+    /// The engine that the driver used, as it names itself (`Podman 5.4.2, rootless`); empty where there was
+    /// none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
     /// Versions of the servers, as they report them themselves.

@@ -222,8 +222,8 @@ impl Progress {
     /// them those whose faults no other had that explains or is of their class and was worked out, then those
     /// that no fault of the servers can explain, then those with the fewest causes, which are small already
     /// and tell most, and of these the certain ones. Before all these come those that are still to be
-    /// compared, and after them those of a kind of which one is known to be the lock's own: a small example of
-    /// that says more than that it comes under yet other faults.
+    /// compared, and after them those of a kind of which one is known to be the lock's own: a small example
+    /// of that says more than that it comes under yet other faults.
     pub(super) fn rank(&self, name: &str) -> (bool, bool, bool, bool, bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = self.finding(name) else {

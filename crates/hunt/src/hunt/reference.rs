@@ -183,7 +183,7 @@ impl Progress {
         self.file.against.is_some() && is_compared && self.file.findings.iter().any(is_example)
     }
 
-    /// Whether another finding of the same kind, whoever's it is, is known to be the lock's own failure.
+    /// Whether another finding of the same breach is known to be the lock's own failure.
     pub(super) fn has_own(&self, finding: &HuntFinding) -> bool {
         let breach =
             |finding: &HuntFinding| (finding.signature.checker.clone(), finding.signature.class.clone());

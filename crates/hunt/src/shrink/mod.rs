@@ -60,8 +60,8 @@ pub struct Shrunk {
 
 /// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate.
 /// Gives the smallest one by then where the time is up or Ctrl-C comes; none where the violation did not come
-/// in ten plays of the schedule itself, or in those for which there was time: the last step says how many they
-/// were.
+/// in ten plays of the schedule itself, or in those for which there was time: the last step says how many
+/// they were.
 ///
 /// # Errors
 /// The schedule cannot be played, every play of it failed, or Ctrl-C came before anything was found.

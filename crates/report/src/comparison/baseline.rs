@@ -62,7 +62,8 @@ impl SameRow {
 fn rate(outcomes: &Outcomes) -> String {
     let rate = Rate { violations: outcomes.violation, plays: outcomes.runs() };
     let (low, high) = rate.interval();
-    format!("{rate} runs ({:.0} to {:.0} %)", low * 100.0, high * 100.0)
+    let runs = if rate.plays == 1 { "run" } else { "runs" };
+    format!("{rate} {runs} ({:.0} to {:.0} %)", low * 100.0, high * 100.0)
 }
 
 /// Compares property by property, where both have runs of the same lock under the same nemesis.

@@ -390,7 +390,7 @@ fn an_upgrade_is_compared_with_the_version_before() {
     assert!(changes(&before, &now, SameRow::Exactly).better.is_empty());
     let better = changes(&before, &now, SameRow::AcrossVersions).better;
     assert!(
-        better[0].contains("was violated in 1 of 1 runs (5 to 100 %), and is now in 0 of 1 runs"),
+        better[0].contains("was violated in 1 of 1 run (5 to 100 %), and is now in 0 of 1 run"),
         "{better:?}"
     );
 }

@@ -437,16 +437,14 @@ fn a_library_that_says_that_its_whole_ttl_is_left_is_held_to_it() {
         "{}",
         found.sentence
     );
-    // Of a client that does not say when it looked, it may be the TTL that was asked for.
     assert_eq!(finding(&WHOLE_TTL_LEFT.replace(",waited_ms:300", "")).class, "overstayed");
-    // Packets that were late change nothing of what the client saw; a client that was stopped may have looked
-    // at its clock long before it looked again.
+    // Late packets change nothing of what the client saw; one that was stopped may have looked long before.
     let beside = |fault: &str| {
         let nodes = "0 nemesis info nodes - {slots:[\"c0\",\"c1\",\"c2\"]}";
         let fault = format!("0 nemesis ok {fault} - {{stage:\"inject\",id:1,targets:[\"c1\"],effective:true");
         WHOLE_TTL_LEFT.replace("0   1 invoke", &format!("{nodes}\n    {fault}}}\n    0   1 invoke"))
     };
     assert_eq!(finding(&beside("delay")).class, "granted-twice");
-    let stopped = beside("pause").replace("effective:true", "effective:true,description:{takes_down:true}");
-    assert_eq!(finding(&stopped).class, "overstayed");
+    let stops = "effective:true,description:{takes_down:true}";
+    assert_eq!(finding(&beside("pause").replace("effective:true", stops)).class, "overstayed");
 }

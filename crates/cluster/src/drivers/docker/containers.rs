@@ -33,8 +33,8 @@ const WRITABLE: [(&str, &str); 2] =
 /// Programs and threads of a client's node, where the agent comes too late: it allows half of them.
 const TASKS_MAX: i64 = 10_000;
 
-/// What a node may do: change files and users, signal, open low ports, change its network, send and filter raw
-/// packets, and trace processes. The agent confines what it starts still more.
+/// What a node may do: change files and users, signal, open low ports, change its network, send and filter
+/// raw packets, and trace processes. The agent confines what it starts still more.
 const CAPABILITIES: [&str; 12] = [
     "CHOWN",
     "DAC_OVERRIDE",

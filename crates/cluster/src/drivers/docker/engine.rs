@@ -23,8 +23,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine that is named (`DOCKER_HOST`, a context of `docker`), or else the first that answers at a usual
-    /// socket.
+    /// The engine that is named (`DOCKER_HOST`, a context of `docker`), or else the first that answers at a
+    /// usual socket.
     ///
     /// # Errors
     /// None answers: one sentence about the first of them.

@@ -1,6 +1,6 @@
-//! Where container engines are: as the command `docker` finds them (`DOCKER_HOST`, `DOCKER_CONTEXT`, the current
-//! context of its configuration), and else at the usual sockets of Docker, rootless Docker, Docker Desktop,
-//! Colima, OrbStack and Podman.
+//! Where container engines are: as the command `docker` finds them (`DOCKER_HOST`, `DOCKER_CONTEXT`, the
+//! current context of its configuration), and else at the usual sockets of Docker, rootless Docker, Docker
+//! Desktop, Colima, OrbStack and Podman.
 
 use crate::ClusterError;
 use serde_json::Value;
