@@ -1,9 +1,9 @@
 //! What reference locks have shown in earlier hunts on this machine, so that it is not asked again.
 //!
 //! A busy machine can make any lock look broken once. So only what a reference has shown in two hunts is
-//! known; and only for the same version of Fencepost, driver, options and TTL.
+//! known; and only for the same version of Fencepost, servers, driver, options and TTL.
 
-use fencepost_cluster::cache_folder;
+use fencepost_cluster::{DEFAULT_SUITE, cache_folder};
 use fencepost_engine::find_lock;
 use fencepost_history::run::write_inside;
 use fencepost_hunt::hunt::HuntRequest;
@@ -86,9 +86,13 @@ impl KnownReference {
 /// What a reference's behaviour depends on, beside the faults.
 fn conditions(request: &HuntRequest, driver: &str) -> String {
     let options = &request.options;
-    let servers = &options.lock_options;
+    // As the lock sets its servers up: a lock.toml, or the end of a name, may say more than the options.
+    let lock = find_lock(&options.lock);
+    let set_up = lock.as_ref().map(|lock| lock.service.set_up(&options.lock_options));
+    let servers = set_up.as_ref().unwrap_or(&options.lock_options);
+    let image = lock.as_ref().ok().and_then(|lock| lock.service.image(servers)).unwrap_or_default();
     format!(
-        "fencepost {} {driver} ttl {} careful {} nodes {:?} persistence {:?} storage {} workload {}",
+        "fencepost {} {driver} server {image} of {DEFAULT_SUITE} ttl {} careful {} nodes {:?} persistence {:?} storage {} workload {}",
         env!("CARGO_PKG_VERSION"),
         options.ttl,
         options.careful,
