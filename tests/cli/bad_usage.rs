@@ -360,3 +360,20 @@ fn files_of_a_lock_that_are_missing_are_named_with_their_line() {
     let stderr = refused(&format!("test --driver local --client cat --client-files {lock}/lock.toml"));
     assert!(stderr.contains("--client-files") && stderr.contains("it is no folder"), "{stderr}");
 }
+
+#[test]
+fn a_server_that_cannot_be_had_is_refused_with_those_that_can() {
+    let adapters = concat!(env!("CARGO_MANIFEST_DIR"), "/adapters");
+    for (arguments, expected) in [
+        ("--lock redlock@redis-6.2", "it runs on redis-7.0, redis-8.0, valkey-8.0"),
+        ("--lock redlock --server redis-6.2", "of redis there are redis-7.0, redis-8.0"),
+        ("--lock etcd --server valkey-9.1", "etcd does not run on valkey-9.1; it runs on etcd-3.4, etcd-3.5"),
+        ("--lock redlock@redis-7.0 --server redis-8.0", "says another server"),
+        ("--lock ADAPTERS/redis-py@redis-7.0 --server redis-8.0", "says another server"),
+        ("--lock canary-nolock --server redis-8.0", "--server is no option of the lock canary-nolock"),
+        ("--lock ADAPTERS/mariadb --server redis-8.0", "have no redis-server"),
+    ] {
+        let said = refused(&format!("test {}", arguments.replace("ADAPTERS", adapters)));
+        assert!(said.contains(expected), "{arguments}: {said}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
 use fencepost_history::run::read_settings;
 use fencepost_history::{Seed, TimeSpan};
-use fencepost_locks::{LockDefinition, Options, folder};
+use fencepost_locks::{LockDefinition, folder};
 use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
@@ -217,18 +217,12 @@ impl RunOptions {
     /// The lock on the server that `--server` chooses. That of a built-in service is an option of it.
     fn on_chosen_server(&self, lock: &'static LockDefinition) -> Result<&'static LockDefinition, BadUsage> {
         let Some(chosen) = self.lock_options.server else { return Ok(lock) };
-        let named = lock.service.set_up(&Options::default()).server;
-        let is_in_name = self.lock.ends_with(&format!("@{chosen}"));
-        match named {
-            Some(named) if named != chosen && self.lock.contains('@') && lock.recipe.program().is_none() => {
-                bad(
-                    "server",
-                    format!("--server {chosen}, and {} says another server; leave one out", self.lock),
-                )
-            }
-            _ if lock.service.environment().is_some() && !is_in_name => {
-                find_lock(&format!("{}@{chosen}", self.lock))
-            }
+        match lock.named_server() {
+            Some(named) if named != chosen => bad(
+                "server",
+                format!("--server {chosen}, and {} says another server; leave one out", self.lock),
+            ),
+            None if lock.service.environment().is_some() => find_lock(&format!("{}@{chosen}", self.lock)),
             _ => Ok(lock),
         }
     }

@@ -43,6 +43,11 @@ impl LockDefinition {
         }
     }
 
+    /// The server that its name says, behind all else: `redlock@redis-7.0`.
+    pub fn named_server(&self) -> Option<ServerChoice> {
+        self.name.rsplit_once('@').and_then(|(_, end)| end.parse().ok())
+    }
+
     /// What a history says about the lock. `can` is what its clients announced.
     pub fn facts(&self, options: &Options, version: Option<String>, can: &[String]) -> LockFacts {
         match self.recipe.program() {
