@@ -40,6 +40,13 @@ impl Rate {
         (low, high)
     }
 
+    /// `2 of 10 runs (3 to 56 %)`: with the interval in percent.
+    pub fn of_runs(self) -> String {
+        let (low, high) = self.interval();
+        let runs = if self.plays == 1 { "run" } else { "runs" };
+        format!("{self} {runs} ({:.0} to {:.0} %)", low * 100.0, high * 100.0)
+    }
+
     /// So many of all plays; 0 without any.
     pub fn share(self) -> f64 {
         self.violations as f64 / self.plays.max(1) as f64

@@ -1,8 +1,18 @@
-//! Short names for content.
+//! Names for content.
 
 use sha2::{Digest, Sha256};
 
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Twelve hexadecimal digits that name some content.
 pub(crate) fn short_hash(content: &[u8]) -> String {
-    Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    short(&Sha256::digest(content))
+}
+
+/// The first twelve hexadecimal digits of a hash.
+pub(crate) fn short(hash: &[u8]) -> String {
+    hex(&hash[..6])
 }

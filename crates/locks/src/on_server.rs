@@ -18,7 +18,7 @@ pub fn on_server(name: &str) -> Result<Option<&'static LockDefinition>, Refusal>
     if servers.is_empty() {
         return Err(Refusal::new(format!("{base} has no servers; leave out @{suffix}")));
     }
-    let Some(server) = ServerChoice::of_suffix(&suffix.replacen('@', "-", 1), servers) else {
+    let Some(server) = ServerChoice::of_suffix(suffix, servers) else {
         return Err(Refusal::new(format!(
             "unknown server \"{suffix}\" of {base}: it runs on {}",
             ServerChoice::names(servers)

@@ -3,6 +3,7 @@
 use super::settings::DownloadSettings;
 use crate::ClusterError;
 use crate::environment::certificates;
+use crate::hash::hex;
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Response, StatusCode};
@@ -336,7 +337,7 @@ pub(super) async fn hash_of(file: &Path) -> io::Result<String> {
         while let length @ 1.. = file.read(&mut chunk)? {
             hash.update(&chunk[..length]);
         }
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&hash.finalize()))
     });
     reading.await.map_err(io::Error::other)?
 }

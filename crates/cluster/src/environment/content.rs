@@ -2,6 +2,7 @@
 
 use super::definition::Environment;
 use crate::ClusterError;
+use crate::hash::short;
 use fencepost_history::Refusal;
 use nix::sys::statfs::{
     BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC,
@@ -131,7 +132,7 @@ impl Content {
             let path = root.join(dockerfile);
             add_content(&mut hash, &path).map_err(|error| cannot("read", &path, &error))?;
         }
-        Ok(Content { entries, hash: short(hash) })
+        Ok(Content { entries, hash: short(&hash.finalize()) })
     }
 
     /// As [`Content::of`], from asynchronous code: reading takes a moment.
@@ -158,7 +159,7 @@ impl Content {
             done.map_err(|error| cannot("copy to", &target, &error))?;
             copied.insert(place.clone(), entry.at(target));
         }
-        if short(hash(&copied)?) == short(hash(&self.entries)?) {
+        if short(&hash(&copied)?.finalize()) == short(&hash(&self.entries)?.finalize()) {
             return Ok(());
         }
         Err(ClusterError::new(format!(
@@ -296,10 +297,6 @@ fn add_content(hash: &mut Sha256, file: &Path) -> io::Result<()> {
         hash.update(&chunk[..length]);
     }
     Ok(())
-}
-
-fn short(hash: Sha256) -> String {
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {

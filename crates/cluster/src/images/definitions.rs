@@ -74,16 +74,18 @@ static OTHERS: LazyLock<Vec<Image>> = LazyLock::new(|| {
     others.filter_map(of_release).collect()
 });
 
+fn known() -> impl Iterator<Item = &'static Image> {
+    ALL.iter().chain(OTHERS.iter())
+}
+
 /// The name of the image of a release; none of a server that only adapters describe.
 pub fn name_of(release: &Release) -> Option<&'static str> {
-    let mut all = ALL.iter().chain(OTHERS.iter());
-    all.find(|image| image.release == Some(release)).map(|image| image.name.as_ref())
+    known().find(|image| image.release == Some(release)).map(|image| image.name.as_ref())
 }
 
 /// The image of a release; none of a server that only adapters describe.
-pub(super) fn of_release(release: &'static Release) -> Option<Image> {
-    let [kind] =
-        SERVERS.into_iter().filter(|kind| kind.name == release.server).collect::<Vec<_>>().try_into().ok()?;
+fn of_release(release: &'static Release) -> Option<Image> {
+    let kind = SERVERS.into_iter().find(|kind| kind.name == release.server)?;
     let suite = Suite::find(release.suite).ok()?;
     let packages = kind.packages.replace(VERSION, release.version).into();
     let name = if release.is_default() { kind.name } else { release.name().into() };
@@ -100,9 +102,8 @@ const CLIENT: Image = image!("client", programs: ["iptables"], files: []);
 pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
     let of_default = RELEASES.iter().find(|release| release.is_default() && release.name() == name);
     let name = of_default.map_or(name, |release| release.server);
-    let mut all = ALL.iter().chain(OTHERS.iter());
-    all.find(|image| image.name == name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().chain(OTHERS.iter()).map(|image| image.name.as_ref()).collect();
+    known().find(|image| image.name == name).ok_or_else(|| {
+        let names: Vec<&str> = known().map(|image| image.name.as_ref()).collect();
         ClusterError::new(format!("there is no image {name}; there are {}", names.join(", ")))
     })
 }
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_image_names_packages() {
-        for image in ALL.iter().chain(OTHERS.iter()) {
+        for image in known() {
             assert!(image.package_names().any(|name| name == "iptables"), "{}", image.name);
             assert_eq!(find(&image.name).unwrap().hash(), image.hash());
         }

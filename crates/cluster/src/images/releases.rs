@@ -54,13 +54,9 @@ impl Release {
     /// The package whose version is the server's.
     pub fn package(&self) -> String {
         match self.server {
-            "redis" => "redis-server".to_owned(),
-            "valkey" => "valkey-server".to_owned(),
-            "etcd" => "etcd-server".to_owned(),
             "zookeeper" => "libzookeeper-java".to_owned(),
-            "mariadb" => "mariadb-server".to_owned(),
             "postgres" => format!("postgresql-{}", self.version),
-            other => other.to_owned(),
+            server => format!("{server}-server"),
         }
     }
 
@@ -75,7 +71,7 @@ impl Release {
 
 impl fmt::Display for Release {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{}-{}", self.server, self.version)
+        to.write_str(&self.name())
     }
 }
 
@@ -94,6 +90,7 @@ impl ServerChoice {
     /// The release of these servers that a lock's name ends in: `redis-7.0`, or the version alone of the
     /// first of them.
     pub fn of_suffix(suffix: &str, servers: &[&str]) -> Option<ServerChoice> {
+        let suffix = usual(suffix);
         let is_meant = |release: &&Release| match servers.first() {
             Some(first) if *first == release.server && release.version == suffix => true,
             _ => servers.contains(&release.server) && release.name() == suffix,
@@ -102,11 +99,16 @@ impl ServerChoice {
     }
 }
 
+/// `redis-7.0` of `redis@7.0`.
+fn usual(text: &str) -> String {
+    text.replacen('@', "-", 1)
+}
+
 impl FromStr for ServerChoice {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<ServerChoice, Refusal> {
-        let name = text.replacen('@', "-", 1);
+        let name = usual(text);
         RELEASES.iter().find(|release| release.name() == name).map(ServerChoice).ok_or_else(|| {
             let names: Vec<String> = RELEASES.iter().map(Release::name).collect();
             let server = name.rsplit_once('-').map_or(name.as_str(), |(server, _)| server);
@@ -155,6 +157,16 @@ mod tests {
         assert_eq!(names.len(), RELEASES.len());
         for release in RELEASES {
             assert!(Suite::find(release.suite).is_ok(), "{release}");
+        }
+    }
+
+    #[test]
+    fn documentation_has_every_release() {
+        let page = include_str!("../../../../docs/servers.md");
+        for Release { server, version, suite } in RELEASES {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{server}` | ")));
+            let has_it = row.is_some_and(|row| row.contains(version) && row.contains(&format!("`{suite}`")));
+            assert!(has_it, "docs/servers.md has no {server} {version} from {suite}");
         }
     }
 

@@ -185,12 +185,12 @@ impl Progress {
 
     /// Whether another finding of the same breach is known to be the lock's own failure.
     pub(super) fn has_own(&self, finding: &HuntFinding) -> bool {
-        let breach =
-            |finding: &HuntFinding| (finding.signature.checker.clone(), finding.signature.class.clone());
+        let same = |other: &HuntFinding| {
+            (&other.signature.checker, &other.signature.class)
+                == (&finding.signature.checker, &finding.signature.class)
+        };
         self.file.findings.iter().any(|other| {
-            other.compared == Some(Compared::Own)
-                && other.whose == Some(Whose::Library)
-                && breach(other) == breach(finding)
+            other.compared == Some(Compared::Own) && other.whose == Some(Whose::Library) && same(other)
         })
     }
 

@@ -32,7 +32,7 @@ pub fn text(against: &Against) -> String {
             let each = against
                 .differences
                 .iter()
-                .map(|difference| format!("{} in {}", violation(difference), rate(difference)));
+                .map(|difference| format!("{} in {}", violation(difference), difference.reference.of_runs()));
             vec![("equal", format!("{reference} shows the same: {}", each.collect::<Vec<_>>().join("; ")))]
         }
     };
@@ -57,7 +57,7 @@ fn differing(against: &Against, difference: &Difference) -> String {
     let reference = &against.reference;
     match difference.reference.plays {
         0 => format!("{}; no run of {reference} judged that", violation(difference)),
-        _ => format!("{}; {reference} in {}", violation(difference), rate(difference)),
+        _ => format!("{}; {reference} in {}", violation(difference), difference.reference.of_runs()),
     }
 }
 
@@ -65,10 +65,4 @@ fn differing(against: &Against, difference: &Difference) -> String {
 fn violation(difference: &Difference) -> String {
     let (name, _) = property(&difference.checker);
     with_whose(&format!("{name}: {}", difference.class.replace('-', " ")), &difference.whose)
-}
-
-/// `0 of 3 runs (0 to 63 %)`.
-fn rate(difference: &Difference) -> String {
-    let (low, high) = difference.interval;
-    format!("{} runs ({:.0} to {:.0} %)", difference.reference, low * 100.0, high * 100.0)
 }

@@ -58,12 +58,9 @@ impl SameRow {
     }
 }
 
-/// How often a property was violated, with what that leaves open: `2 of 10 runs (3 to 56 %)`.
+/// How often a property was violated, with what that leaves open.
 fn rate(outcomes: &Outcomes) -> String {
-    let rate = Rate { violations: outcomes.violation, plays: outcomes.runs() };
-    let (low, high) = rate.interval();
-    let runs = if rate.plays == 1 { "run" } else { "runs" };
-    format!("{rate} {runs} ({:.0} to {:.0} %)", low * 100.0, high * 100.0)
+    Rate { violations: outcomes.violation, plays: outcomes.runs() }.of_runs()
 }
 
 /// Compares property by property, where both have runs of the same lock under the same nemesis.

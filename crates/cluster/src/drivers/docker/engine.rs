@@ -36,17 +36,9 @@ impl Engine {
                 Err(reason) => refused = refused.or(Some((place, reason))),
             }
         }
-        let (place, reason) = refused.unwrap_or_else(|| {
-            (
-                Place { address: "any usual socket".to_owned(), named_by: String::new() },
-                "there is none".to_owned(),
-            )
-        });
-        let named_by =
-            if place.named_by.is_empty() { String::new() } else { format!(" ({})", place.named_by) };
+        let refused = refused.map_or_else(String::new, |(place, reason)| format!(" at {place} ({reason})"));
         Err(ClusterError::new(format!(
-            "no Docker engine answers at {}{named_by} ({reason}); start it, set DOCKER_HOST, or use --driver local",
-            place.address
+            "no Docker engine answers{refused}; start it, set DOCKER_HOST, or use --driver local"
         )))
     }
 

@@ -3,9 +3,10 @@
 //! Desktop, Colima, OrbStack and Podman.
 
 use crate::ClusterError;
+use crate::hash::hex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Where an engine may be.
@@ -15,6 +16,15 @@ pub(super) struct Place {
     pub(super) address: String,
     /// What names it, for messages; empty where nothing does.
     pub(super) named_by: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.named_by.is_empty() {
+            true => to.write_str(&self.address),
+            false => write!(to, "{} ({})", self.address, self.named_by),
+        }
+    }
 }
 
 /// What this process knows of its surroundings.
@@ -65,10 +75,7 @@ impl Surroundings {
     }
 
     fn of_context(&self, name: &str) -> Result<Place, ClusterError> {
-        let mut hash = String::new();
-        for byte in Sha256::digest(name.as_bytes()) {
-            let _ = write!(hash, "{byte:02x}");
-        }
+        let hash = hex(&Sha256::digest(name.as_bytes()));
         let contexts = self.configuration.join("contexts");
         let file = contexts.join("meta").join(&hash).join("meta.json");
         let cannot = |why: &str| {
