@@ -57,8 +57,8 @@ pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mu
 }
 
 /// The clocks of the servers that granted, by which leases end; the holder's own, by which some clients count
-/// theirs; and the waiter's, by which some judge whether the holder's is over. Of each three in turn one is a
-/// client's.
+/// theirs; and the waiter's, by which some judge whether the holder's is over, or how long they asked for the
+/// lock. Of each three in turn one is a client's.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::GrantedForLong]),
     Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::Collecting]),
@@ -67,8 +67,10 @@ const AIMS: &[Aim] = &[
     Aim::at(Role::Waiter, &[Moment::GrantedForLong, Moment::Collecting]),
 ];
 
-/// So often an aimed fault moves the holder's clock the way that makes it trust its lease for longer.
+/// So often an aimed fault moves a client's clock the way that makes it trust its lease for longer: most often
+/// the holder's. A waiter's is to lose time while it asks for its lock, or to see the holder's lease end early.
 const TRUSTS_LONGER: f64 = 0.75;
+const WAITER_TRUSTS_LONGER: f64 = 0.5;
 
 /// How far clocks go wrong that end leases early, in milliseconds: forward, and beyond the TTL.
 pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
@@ -159,12 +161,17 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         settings: &Settings,
         random: &mut Stream,
     ) -> Draw<P> {
-        let parameters = match aim.aim.role {
-            Role::Holder if random.random_bool(TRUSTS_LONGER) => {
-                (self.make_lease_seem_longer)(drawn.parameters)
-            }
-            Role::Holder => drawn.parameters,
-            _ => (self.make_lease_end_early)(drawn.parameters, topology, settings, random),
+        let trusts_longer = match aim.aim.role {
+            Role::Holder => TRUSTS_LONGER,
+            Role::Waiter => WAITER_TRUSTS_LONGER,
+            _ => 0.0,
+        };
+        let parameters = if trusts_longer > 0.0 && random.random_bool(trusts_longer) {
+            (self.make_lease_seem_longer)(drawn.parameters)
+        } else if aim.aim.role == Role::Holder {
+            drawn.parameters
+        } else {
+            (self.make_lease_end_early)(drawn.parameters, topology, settings, random)
         };
         Draw { parameters, ..drawn }
     }

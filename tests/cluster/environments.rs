@@ -24,6 +24,7 @@ fn environment(folder: &Path) -> Environment {
         setup: Vec::new(),
         packages: Vec::new(),
         dockerfile: None,
+        ..Environment::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::client_connection::{ClientConnection, ClientEvents};
 use crate::client_start::{self, KnownNodes};
+use crate::node_log::with_last_lines;
 use crate::storage_log;
 use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
 use crate::validation::RunSpec;
@@ -10,7 +11,7 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
 use fencepost_history::{LockFacts, NodeKind};
-use fencepost_locks::{LockService, ServiceLeadership, ServiceRefusals};
+use fencepost_locks::{LockService, ServiceLeadership, ServiceRefusals, log_says_why};
 use fencepost_nemesis::{Clients, ErrorReplies, FaultContext, Leadership, Readiness, RunningService};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
@@ -44,7 +45,8 @@ pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
         let may_mount = kind == NodeKind::Server && breaks_disks(spec);
         let environment = match kind {
             NodeKind::Client => environment.clone(),
-            NodeKind::Server => spec.lock.service.environment(),
+            // Its refusals are those of the options, which were checked.
+            NodeKind::Server => spec.lock.service.environment(&spec.options.lock_options).ok().flatten(),
             NodeKind::Storage => None,
         };
         NodeSpec { name, kind, image, may_mount, environment }
@@ -78,7 +80,7 @@ pub async fn start(
     logs: &Path,
     events: Arc<dyn ClientEvents>,
 ) -> Result<Deployment> {
-    let services = start_services(spec, cluster).await?;
+    let services = start_services(spec, cluster, logs).await?;
     let [servers, storages, clients] =
         [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = versions(spec, &servers).await?;
@@ -124,10 +126,12 @@ pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<(
     Ok(())
 }
 
-/// Starts everything but the clients, and waits until it serves: what runs on each node.
+/// Starts everything but the clients, and waits until it serves: what runs on each node. `logs` is the folder
+/// of the nodes' logs.
 pub(crate) async fn start_services(
     spec: &RunSpec,
     cluster: &Cluster,
+    logs: &Path,
 ) -> Result<HashMap<String, RunningService>> {
     let [servers, storages, clients] =
         [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
@@ -153,13 +157,23 @@ pub(crate) async fn start_services(
     }))
     .await?;
     if !servers.is_empty() {
-        spec.lock.service.await_ready(&servers).await?;
+        spec.lock.service.await_ready(&servers).await.map_err(|error| with_log(&error.0, &servers, logs))?;
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         try_join_all(storages.iter().chain(&clients).map(start_fencing_program)).await?;
     }
     Ok(services)
+}
+
+/// The sentence about a server that does not serve, with the last lines of its log in place of the hint at it.
+fn with_log(sentence: &str, servers: &[Arc<dyn Node>], logs: &Path) -> anyhow::Error {
+    let about = servers.iter().map(|node| node.name());
+    let found = about.filter_map(|name| Some((name, sentence.strip_suffix(&log_says_why(name))?))).next();
+    match found {
+        Some((name, what)) => anyhow!("{}", with_last_lines(what, logs, name)),
+        None => anyhow!("{sentence}"),
+    }
 }
 
 /// The nodes of this kind.

@@ -222,7 +222,8 @@ impl RunOptions {
                 "server",
                 format!("--server {chosen}, and {} says another server; leave one out", self.lock),
             ),
-            None if lock.service.environment().is_some() => find_lock(&format!("{}@{chosen}", self.lock)),
+            // The suite of a [service] of one's own follows from the server.
+            None if lock.service.servers().is_empty() => find_lock(&format!("{}@{chosen}", self.lock)),
             _ => Ok(lock),
         }
     }

@@ -7,7 +7,8 @@ use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
 use async_trait::async_trait;
 use fencepost_cluster::images::ServerChoice;
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
+use fencepost_history::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,10 @@ impl LockService for ConfiguredService {
 
     fn image(&self, options: &Options) -> Option<&'static str> {
         self.service.image(&self.set_up(options))
+    }
+
+    fn environment(&self, options: &Options) -> Result<Option<Arc<Environment>>, Refusal> {
+        self.service.environment(&self.set_up(options))
     }
 
     fn default_nodes(&self) -> usize {

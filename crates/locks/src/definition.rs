@@ -45,7 +45,7 @@ impl LockDefinition {
 
     /// The server that its name says, behind all else: `redlock@redis-7.0`.
     pub fn named_server(&self) -> Option<ServerChoice> {
-        self.name.rsplit_once('@').and_then(|(_, end)| end.parse().ok())
+        ServerChoice::behind(self.name).map(|(_, server)| server)
     }
 
     /// What a history says about the lock. `can` is what its clients announced.
@@ -72,7 +72,8 @@ impl LockDefinition {
 
     /// Every option that it understands, those of its service first: named as in [`LockDefinition::options`].
     pub fn option_names(&self) -> impl Iterator<Item = &'static str> {
-        let has_versions = !self.service.servers().is_empty() || self.service.environment().is_some();
+        let is_own = matches!(self.service.environment(&Options::default()), Ok(Some(_)));
+        let has_versions = !self.service.servers().is_empty() || is_own;
         let server = has_versions.then_some("server");
         server.into_iter().chain(self.service.options().iter().chain(self.options).copied())
     }
@@ -111,7 +112,9 @@ impl LockDefinition {
     fn check_server(&self, options: &Options) -> Result<(), OptionError> {
         let servers = self.service.servers();
         match self.service.set_up(options).server {
-            Some(ServerChoice(release)) if !servers.is_empty() && !servers.contains(&release.server) => {
+            Some(ServerChoice::Release(release))
+                if !servers.is_empty() && !servers.contains(&release.server) =>
+            {
                 bad_option(
                     "server",
                     format!(
@@ -121,7 +124,10 @@ impl LockDefinition {
                     ),
                 )
             }
-            _ => Ok(()),
+            _ => match self.service.environment(options) {
+                Ok(_) => Ok(()),
+                Err(refusal) => bad_option("server", refusal.sentence),
+            },
         }
     }
 

@@ -53,6 +53,7 @@ pub use notices::Notices;
 pub use on_server::on_server;
 pub use options::{Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom};
 pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
+pub use readiness::log_says_why;
 pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, reference, registry};
 pub use sequencers::connect_sequencers;

@@ -15,8 +15,9 @@ pub struct Options {
     /// Servers of the lock service [default: the lock's].
     #[arg(long)]
     pub nodes: Option<usize>,
-    /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`).
-    #[arg(long, value_name = "SERVER-VERSION")]
+    /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`), or a
+    /// program, a folder or an image of your own: ./redis-server, folder:my-etcd, image:valkey/valkey:9.
+    #[arg(long, value_name = "SERVER")]
     pub server: Option<ServerChoice>,
     /// What Redis makes durable, and when.
     #[arg(long, value_enum, default_value_t)]

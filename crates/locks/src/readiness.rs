@@ -14,6 +14,11 @@ pub(crate) const START_TIME: Duration = Duration::from_secs(60);
 const POLL_MIN: Duration = Duration::from_millis(5);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
+/// How a sentence about a server ends that does not serve: where the logs are at hand, their last lines come in its place.
+pub fn log_says_why(node: &str) -> String {
+    format!("; the log of {node} says why")
+}
+
 /// A server that is waited for.
 pub(crate) struct Awaited<'a> {
     pub(crate) node: &'a Arc<dyn Node>,
@@ -53,7 +58,7 @@ impl Awaited<'_> {
 
     fn error(&self, what: &str) -> ClusterError {
         let (server, node) = (self.server, self.node.name());
-        ClusterError::new(format!("{server} on {node} {what}; the log of {node} says why"))
+        ClusterError::new(format!("{server} on {node} {what}{}", log_says_why(node)))
     }
 }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use fencepost_cluster::images::{self, ServerChoice};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
+use fencepost_history::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +24,21 @@ pub trait LockService: Send + Sync {
     /// Image of its servers, as these options choose it; none for a service without servers.
     fn image(&self, options: &Options) -> Option<&'static str> {
         let usual = self.servers().first().copied()?;
-        let chosen = options.server.and_then(|ServerChoice(release)| images::name_of(release));
-        Some(chosen.unwrap_or(usual))
+        match options.server {
+            Some(ServerChoice::Release(release)) => Some(images::name_of(release).unwrap_or(usual)),
+            Some(ServerChoice::Own(_)) => Some("client"),
+            None => Some(usual),
+        }
     }
-    /// The user's programs that its servers are; none for a built-in service.
-    fn environment(&self) -> Option<Arc<Environment>> {
-        None
+    /// The user's programs that its servers are, as these options choose them; none for Debian's.
+    ///
+    /// # Errors
+    /// One sentence: what was chosen is no such server.
+    fn environment(&self, options: &Options) -> Result<Option<Arc<Environment>>, Refusal> {
+        match (self.servers().first(), options.server) {
+            (Some(kind), Some(ServerChoice::Own(own))) => own.environment(kind).map(Some),
+            _ => Ok(None),
+        }
     }
     /// How many servers it has when the user does not say.
     fn default_nodes(&self) -> usize;

@@ -120,6 +120,9 @@ impl Content {
         for file in &environment.files {
             listing.add_file_from_elsewhere(&root.join(file))?;
         }
+        for (name, to) in &environment.links {
+            listing.insert(Path::new(name), Entry::Link { to: to.clone() }, 0)?;
+        }
         let entries = listing.entries;
         let mut hash = hash(&entries)?;
         for part in [&environment.build, &environment.setup, &environment.packages] {
@@ -127,6 +130,9 @@ impl Content {
         }
         if let Some(suite) = environment.suite {
             hash.update(format!("{suite}\n"));
+        }
+        if let Some(image) = &environment.image {
+            hash.update(format!("image {image}\n"));
         }
         if let Some(dockerfile) = &environment.dockerfile {
             let path = root.join(dockerfile);

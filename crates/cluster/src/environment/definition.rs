@@ -1,5 +1,6 @@
 //! What an environment is.
 
+use super::variables::USUAL_PATH;
 use crate::debian::{DEFAULT_SUITE, Suite};
 use std::path::PathBuf;
 
@@ -28,6 +29,12 @@ pub struct Environment {
     pub suite: Option<Suite>,
     /// Builds the image under the driver `docker`, in place of the packages.
     pub dockerfile: Option<PathBuf>,
+    /// The image under the driver `docker`, in place of the packages: one that the engine has, or can pull.
+    pub image: Option<String>,
+    /// Links in the prepared folder, beside what the folder has: the name, and where it leads.
+    pub links: Vec<(String, PathBuf)>,
+    /// Whether programs in `/lock` come before those of the same names of packages.
+    pub leads: bool,
 }
 
 impl Environment {
@@ -39,6 +46,15 @@ impl Environment {
     /// Whether nothing is said of the programs that it needs: under the driver `local` they are then this
     /// machine's.
     pub(crate) fn names_no_origin(&self) -> bool {
-        self.packages.is_empty() && self.suite.is_none()
+        self.packages.is_empty() && self.suite.is_none() && self.image.is_none()
+    }
+    /// Whether its image is a user's own, with a PATH of its own.
+    pub(crate) fn has_own_image(&self) -> bool {
+        self.dockerfile.is_some() || self.image.is_some()
+    }
+
+    /// Where nodes with it look for programs, in an image of ours.
+    pub(crate) fn path(&self) -> String {
+        if self.leads { format!("{PLACE}:{USUAL_PATH}") } else { USUAL_PATH.to_owned() }
     }
 }

@@ -4,6 +4,7 @@
 mod definitions;
 mod folders;
 mod installed;
+mod own_server;
 mod releases;
 mod root_file_system;
 mod stored_item;
@@ -11,6 +12,7 @@ mod stored_item;
 pub use definitions::{ALL, Image, find, name_of};
 pub(crate) use folders::{folder_size, remove_folder};
 pub(crate) use installed::are_installed;
+pub use own_server::OwnServer;
 pub use releases::{RELEASES, Release, ServerChoice};
 pub use root_file_system::is_made;
 pub(crate) use root_file_system::{UnpackedRoot, is_unpacked, list_unpacked, lock_unused, root_file_system};

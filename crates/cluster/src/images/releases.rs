@@ -1,6 +1,7 @@
 //! Releases of servers: the versions that nodes can run, and the suite of Debian that each comes from. A new
 //! version is one line of the table here.
 
+use super::own_server::OwnServer;
 use crate::debian::DEFAULT_SUITE;
 use fencepost_history::Refusal;
 use serde::{Deserialize, Serialize};
@@ -75,10 +76,14 @@ impl fmt::Display for Release {
     }
 }
 
-/// The release that a user chose. Written `redis-7.0`; `redis@7.0` is read, too.
+/// The server that a user chose. A release is written `redis-7.0`; `redis@7.0` is read, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct ServerChoice(pub &'static Release);
+pub enum ServerChoice {
+    Release(&'static Release),
+    /// A program, a folder or an image of the user's.
+    Own(&'static OwnServer),
+}
 
 impl ServerChoice {
     /// The releases of these servers, for messages: `redis-7.0, redis-8.0`.
@@ -90,13 +95,42 @@ impl ServerChoice {
     /// The release of these servers that a lock's name ends in: `redis-7.0`, or the version alone of the
     /// first of them.
     pub fn of_suffix(suffix: &str, servers: &[&str]) -> Option<ServerChoice> {
+        if is_place(suffix) {
+            return suffix.parse().ok();
+        }
         let suffix = usual(suffix);
         let is_meant = |release: &&Release| match servers.first() {
             Some(first) if *first == release.server && release.version == suffix => true,
             _ => servers.contains(&release.server) && release.name() == suffix,
         };
-        RELEASES.iter().find(is_meant).map(ServerChoice)
+        RELEASES.iter().find(is_meant).map(ServerChoice::Release)
     }
+
+    /// A name and the server that it names behind an `@`: `redlock` and `redis-7.0`, `./my-lock@careful` and
+    /// `./etcd`.
+    pub fn behind(name: &str) -> Option<(&str, ServerChoice)> {
+        let splits = name.match_indices('@').map(|(at, _)| (&name[..at], &name[at + 1..]));
+        let server =
+            |text: &str| if text.contains('/') && !is_place(text) { None } else { text.parse().ok() };
+        splits.into_iter().find_map(|(rest, text)| Some((rest, server(text)?)))
+    }
+
+    fn own(own: OwnServer) -> ServerChoice {
+        ServerChoice::Own(Box::leak(Box::new(own)))
+    }
+
+    /// The release, where it is one.
+    pub fn release(self) -> Option<&'static Release> {
+        match self {
+            ServerChoice::Release(release) => Some(release),
+            ServerChoice::Own(_) => None,
+        }
+    }
+}
+
+/// Whether this, behind a name, can only be a server of one's own: other names have slashes, too.
+fn is_place(text: &str) -> bool {
+    ["./", "../", "/", "program:", "folder:", "image:"].iter().any(|start| text.starts_with(start))
 }
 
 /// `redis-7.0` of `redis@7.0`.
@@ -108,8 +142,12 @@ impl FromStr for ServerChoice {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<ServerChoice, Refusal> {
+        if let Some(own) = OwnServer::parse(text) {
+            return Ok(ServerChoice::own(own));
+        }
         let name = usual(text);
-        RELEASES.iter().find(|release| release.name() == name).map(ServerChoice).ok_or_else(|| {
+        let release = RELEASES.iter().find(|release| release.name() == name);
+        release.map(ServerChoice::Release).ok_or_else(|| {
             let names: Vec<String> = RELEASES.iter().map(Release::name).collect();
             let server = name.rsplit_once('-').map_or(name.as_str(), |(server, _)| server);
             let versions = ServerChoice::names(&[server]);
@@ -135,13 +173,16 @@ impl TryFrom<String> for ServerChoice {
 
 impl From<ServerChoice> for String {
     fn from(choice: ServerChoice) -> String {
-        choice.0.name()
+        choice.to_string()
     }
 }
 
 impl fmt::Display for ServerChoice {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(to)
+        match self {
+            ServerChoice::Release(release) => release.fmt(to),
+            ServerChoice::Own(own) => own.fmt(to),
+        }
     }
 }
 
@@ -178,11 +219,23 @@ mod tests {
         let refused = parse("redis-6.2").unwrap_err().sentence;
         assert!(refused.contains("of redis there are redis-7.0, redis-8.0"), "{refused}");
         assert!(parse("rediss-7.0").unwrap_err().sentence.contains("redis-7.0"));
-        let suffix =
-            |text: &str, servers: &[&str]| ServerChoice::of_suffix(text, servers).map(|it| it.0.name());
+        let suffix = |text: &str, servers: &[&str]| ServerChoice::of_suffix(text, servers).map(String::from);
         assert_eq!(suffix("3.4", &["etcd"]).as_deref(), Some("etcd-3.4"));
         assert_eq!(suffix("valkey-9.1", &["redis", "valkey"]).as_deref(), Some("valkey-9.1"));
         assert_eq!(suffix("careful", &["redis"]), None);
+    }
+
+    #[test]
+    fn a_server_stands_behind_a_name() {
+        let behind = |name: &'static str| ServerChoice::behind(name).map(|(rest, it)| (rest, it.to_string()));
+        let both = |rest, server: &str| Some((rest, server.to_owned()));
+        assert_eq!(behind("redlock@redis@7.0"), both("redlock", "redis-7.0"));
+        assert_eq!(behind("adapters/x@careful@./etcd"), both("adapters/x@careful", "./etcd"));
+        assert_eq!(
+            behind("redlock@image:valkey/valkey@sha256:1"),
+            both("redlock", "image:valkey/valkey@sha256:1")
+        );
+        assert_eq!(behind("here@there/my-lock@careful"), None);
     }
 
     #[test]

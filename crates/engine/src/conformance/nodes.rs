@@ -78,7 +78,7 @@ async fn check_on(
     cluster: &Cluster,
     observer: &mut dyn ConformanceObserver,
 ) -> Result<Vec<RuleResult>> {
-    let services = deployment::start_services(spec, cluster).await?;
+    let services = deployment::start_services(spec, cluster, logs).await?;
     let [servers, clients] = [NodeKind::Server, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = deployment::versions(spec, &servers).await?;
     deployment::limit(spec, &clients).await?;

@@ -143,7 +143,7 @@ impl Space {
     /// broken by. First come those that aim at the holder, then those that cut a waiter off from some of the
     /// servers, then faults between two steps of the recipe, then what stops the waiter whose turn is next,
     /// then those on the holder of which the first aim is its servers (its clock: what only a wrong lock
-    /// minds), then these at the servers, and then those that cannot be aimed here.
+    /// minds), then the same on a waiter, then these at the servers, and then those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =
@@ -157,14 +157,17 @@ impl Space {
             let places = aims.iter().enumerate().filter(|(_, aim)| parts_votes(aim, &self.topology));
             places.map(move |(place, _)| (*nemesis, Some(WhichAim::InTurn(place))))
         });
+        let clocks_of_waiters =
+            aimed.iter().filter(|(_, aims)| is_of_clocks(aims)).filter_map(|(nemesis, aims)| {
+                let place = aims.iter().position(|aim| aim.on == [Role::Waiter.name()])?;
+                Some((*nemesis, Some(WhichAim::InTurn(place))))
+            });
         those(is_at_holder, Some(WhichAim::InTurn(0)))
             .chain(votes)
             .chain(at_points.map(|(nemesis, _)| (*nemesis, Some(WhichAim::AtPoint))))
             .chain(those(stops_waiters, Some(WhichAim::InTurn(1))))
-            .chain(those(
-                |aims| !is_at_holder(aims) && aims.get(1).is_some_and(is_of_holder),
-                Some(WhichAim::InTurn(1)),
-            ))
+            .chain(those(is_of_clocks, Some(WhichAim::InTurn(1))))
+            .chain(clocks_of_waiters)
             .chain(those(|aims| !aims.is_empty() && !is_at_holder(aims), Some(WhichAim::InTurn(0))))
             .chain(those(<[_]>::is_empty, None))
             .collect()
@@ -255,6 +258,11 @@ impl Space {
 /// Whether the first of these aims is the holder.
 fn is_at_holder(aims: &[PossibleAim]) -> bool {
     aims.first().is_some_and(is_of_holder)
+}
+
+/// Whether the first of these aims is the servers, and the second the holder, as of faults of clocks.
+fn is_of_clocks(aims: &[PossibleAim]) -> bool {
+    !is_at_holder(aims) && aims.get(1).is_some_and(is_of_holder)
 }
 
 fn is_of_holder(aim: &PossibleAim) -> bool {

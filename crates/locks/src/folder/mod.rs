@@ -39,16 +39,17 @@ const FILE: &str = "lock.toml";
 
 /// Whether this names a folder rather than a built-in lock: it has a slash, or there is such a folder.
 pub fn is_folder(name: &str) -> bool {
-    let (path, _) = split(split_server(name).0);
+    let (rest, server) = split_server(name);
+    if server.is_some() && registry::find(rest).is_some() {
+        return false;
+    }
+    let (path, _) = split(rest);
     path.contains('/') || path == "." || Path::new(path).join(FILE).is_file()
 }
 
 /// `PATH@VARIANT`, each of them with a server in one of its versions behind it: `PATH@redis-8.0`.
 fn split_server(name: &str) -> (&str, Option<ServerChoice>) {
-    match split(name) {
-        (rest, Some(suffix)) => suffix.parse().map_or((name, None), |server| (rest, Some(server))),
-        (rest, None) => (rest, None),
-    }
+    ServerChoice::behind(name).map_or((name, None), |(rest, server)| (rest, Some(server)))
 }
 
 /// `PATH@VARIANT`.
@@ -59,7 +60,7 @@ fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The lock of this folder: `PATH` or `PATH@VARIANT`, and with `@SERVER-VERSION` behind that on this server.
+/// The lock of this folder: `PATH` or `PATH@VARIANT`, and with `@SERVER` behind that on this server.
 ///
 /// # Errors
 /// One sentence: there is no `lock.toml`, or where it is wrong and what would be right.
@@ -219,9 +220,17 @@ fn of_file(
     if let ServiceOf::Own(table) = file.service.get_ref() {
         // Clients and servers run in nodes that are made alike.
         file.packages.extend(table.packages.clone());
-        if let Some(ServerChoice(release)) = server {
-            servers::check_release(table, release)?;
-            file.suite = Some(release.suite.to_owned());
+        match server {
+            Some(ServerChoice::Release(release)) => {
+                servers::check_release(table, release)?;
+                file.suite = Some(release.suite.to_owned());
+            }
+            Some(ServerChoice::Own(own)) => {
+                return Err(Refusal::new(format!(
+                    "its [service] names its own server; put {own} into the folder, and name it there"
+                )));
+            }
+            None => {}
         }
     }
     let environment = Arc::new(Environment {
@@ -233,6 +242,7 @@ fn of_file(
         packages: file.packages,
         suite: file.suite.as_deref().map(Suite::find).transpose()?,
         dockerfile: Some(PathBuf::from("Dockerfile")).filter(|file| folder.join(file).is_file()),
+        ..Environment::default()
     });
     let service: &'static dyn LockService = match file.service.into_inner() {
         ServiceOf::BuiltIn(name) => Box::leak(Box::new(ConfiguredService {

@@ -146,8 +146,8 @@ impl LockService for OwnService {
         Some("client")
     }
 
-    fn environment(&self) -> Option<Arc<Environment>> {
-        Some(self.environment.clone())
+    fn environment(&self, _options: &Options) -> Result<Option<Arc<Environment>>, Refusal> {
+        Ok(Some(self.environment.clone()))
     }
 
     fn default_nodes(&self) -> usize {

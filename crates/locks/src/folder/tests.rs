@@ -119,7 +119,7 @@ fn a_service_can_be_described() {
         parsed(&text, None)
     };
     let lock = described("").unwrap();
-    let environment = lock.service.environment().unwrap();
+    let environment = lock.service.environment(&Options::default()).unwrap().unwrap();
     assert_eq!(
         (lock.service.name(), lock.service.port(), lock.service.image(&Options::default())),
         ("mariadbd", 3306, Some("client"))

@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
+use fencepost_cluster::images::ServerChoice;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ const TTL_MAX: Duration = Duration::from_secs(120);
 
 const SERVICE: &str = "zookeeper";
 const ASK: Duration = Duration::from_secs(2);
+
+/// The jars of a folder of a user's own: an unpacked distribution has them in `lib`.
+const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
 
 /// The jars that a server of a quorum needs, in Debian's folder.
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
@@ -66,8 +70,9 @@ impl LockService for ZooKeeperEnsemble {
         CLIENT_PORT
     }
 
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
-        start_command(index, nodes)
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        let is_own = matches!(options.server, Some(ServerChoice::Own(_)));
+        start_command(index, nodes, if is_own { OWN_CLASS_PATH } else { CLASS_PATH })
     }
 
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
@@ -130,7 +135,7 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     )
 }
 
-fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
+fn start_command(index: usize, nodes: &[Arc<dyn Node>], class_path: &str) -> Service {
     let folder = "{data}/zookeeper";
     let mut config = format!(
         "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\nclientPort={CLIENT_PORT}\n\
@@ -161,7 +166,7 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
         // The collector's threads and the perf file are nothing that a server under test needs.
         "-XX:-UsePerfData",
         "-cp",
-        CLASS_PATH,
+        class_path,
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         &config_file,
     ];

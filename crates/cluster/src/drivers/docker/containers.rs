@@ -3,7 +3,7 @@
 use super::engine::{failed, has_status};
 use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
-use crate::environment::{PLACE, USUAL_PATH};
+use crate::environment::PLACE;
 use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
@@ -75,8 +75,8 @@ pub(super) struct PlannedNode {
     /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it
     /// can write at all.
     pub(super) read_only: bool,
-    /// Whether the image says itself where its programs lie.
-    pub(super) own_path: bool,
+    /// Where its programs lie; none where the image says so itself.
+    pub(super) path: Option<String>,
 }
 
 /// A container that runs.
@@ -196,7 +196,7 @@ impl Plan {
         let passed = ["RUST_LOG", "RUST_BACKTRACE"].into_iter();
         let passed =
             passed.filter_map(|name| std::env::var(name).ok().map(|value| format!("{name}={value}")));
-        let path = (!node.own_path).then(|| format!("PATH={USUAL_PATH}"));
+        let path = node.path.as_ref().map(|path| format!("PATH={path}"));
         let env = ["HOME=/tmp", "LANG=C.UTF-8"].map(str::to_owned).into_iter().chain(path);
         ContainerCreateBody {
             image: Some(node.image.clone()),

@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
-use crate::environment::Environment;
+use crate::environment::{Environment, USUAL_PATH};
 use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
@@ -168,8 +168,8 @@ fn lost_a_race(error: &ClusterError) -> bool {
 }
 
 /// Whether its image is a user's own.
-fn has_dockerfile(node: &NodeSpec) -> bool {
-    node.environment.as_ref().is_some_and(|it| it.dockerfile.is_some())
+fn has_own_image(node: &NodeSpec) -> bool {
+    node.environment.as_ref().is_some_and(|it| it.has_own_image())
 }
 
 fn plan(
@@ -185,8 +185,12 @@ fn plan(
         may_mount: node.may_mount,
         in_a_folder: node.environment.is_some(),
         is_client: node.kind == NodeKind::Client,
-        read_only: node.kind == NodeKind::Client && !has_dockerfile(node),
-        own_path: has_dockerfile(node),
+        read_only: node.kind == NodeKind::Client && !has_own_image(node),
+        path: match &node.environment {
+            Some(environment) if environment.has_own_image() => None,
+            Some(environment) => Some(environment.path()),
+            None => Some(USUAL_PATH.to_owned()),
+        },
     });
     Ok(Plan {
         run: spec.run.clone(),

@@ -51,9 +51,10 @@ impl Engine {
     ) -> Result<String, ClusterError> {
         let content = Content::read(environment).await?;
         let image = images::Image::with_packages(&environment.packages, environment.suite());
-        let base = match environment.dockerfile {
-            Some(_) => String::new(),
-            None => self.image(&image, options).await?,
+        let base = match (&environment.dockerfile, &environment.image) {
+            (Some(_), _) => String::new(),
+            (None, Some(image)) => self.of_user(image, &options.progress).await?,
+            (None, None) => self.image(&image, options).await?,
         };
         let source = source_name(environment);
         let hash = short_hash(format!("{} {base}", content.hash).as_bytes());

@@ -57,7 +57,7 @@ fn is_needed(settings: &DownloadSettings, image: &Image) -> bool {
 impl Engine {
     /// The sources of apt in an image.
     async fn sources_of_image(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
-        self.pull(image, progress).await?;
+        self.pull(image, ", which knows a mirror of Debian", progress).await?;
         let lock_name = "mirror.lock";
         let _alone = lock(lock_name).await?;
         let (image, labels) = (Some(image.to_owned()), Some(of_making(lock_name)?));
@@ -89,7 +89,26 @@ impl Engine {
         Ok(sources)
     }
 
-    async fn pull(&self, image: &str, progress: &Progress) -> Result<(), ClusterError> {
+    /// The image of a user's, by what the engine knows it by whatever it is called later; pulled where it is not
+    /// there.
+    ///
+    /// # Errors
+    /// It cannot be had, or is for another machine.
+    pub(super) async fn of_user(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
+        self.pull(image, "", progress).await?;
+        let found = self.docker.inspect_image(image).await;
+        let found = found.map_err(|error| failed(&format!("look at the image {image}"), &error))?;
+        let own = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        match found.architecture.filter(|architecture| !architecture.is_empty() && architecture != own) {
+            Some(other) => Err(ClusterError::new(format!(
+                "the image {image} is for {other}, and this machine is {own}; pull the one for {own}"
+            ))),
+            None => Ok(found.id.unwrap_or_else(|| image.to_owned())),
+        }
+    }
+
+    /// Pulls an image, unless it is there. `why` ends the line that says so.
+    async fn pull(&self, image: &str, why: &str, progress: &Progress) -> Result<(), ClusterError> {
         if self.has(image).await? {
             return Ok(());
         }
@@ -103,7 +122,7 @@ impl Engine {
         if let Some(first) = first {
             first.map_err(|error| failed(&what, &error))?;
         }
-        progress(&format!("pulling {image}, which knows a mirror of Debian"));
+        progress(&format!("pulling {image}{why}"));
         pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
     }
 }

@@ -12,7 +12,7 @@ use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::drivers::docker::known_by_any;
-use crate::environment::Environment;
+use crate::environment::{Environment, USUAL_PATH};
 use crate::images::{self, Image, UnpackedRoot};
 use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
@@ -84,6 +84,11 @@ impl LocalDriver {
 
     /// A user's programs run with those of this machine only where nothing says what they need.
     async fn prepared(&self, environment: &Arc<Environment>) -> Result<NodeBase, ClusterError> {
+        if let Some(image) = &environment.image {
+            return Err(ClusterError::new(format!(
+                "the image {image} needs a container engine: use --driver docker, or name a folder or a program"
+            )));
+        }
         let packages = &environment.packages;
         let of_this_machine = self.options.machine_programs && images::are_installed(packages);
         let root = match environment.names_no_origin() || of_this_machine {
@@ -192,6 +197,7 @@ fn plan(
             root: base.root.folder().to_owned(),
             lock: base.environment.as_ref().map(|environment| environment.folder.clone()),
             data,
+            path: node.environment.as_ref().map_or_else(|| USUAL_PATH.to_owned(), |it| it.path()),
             may_mount: node.may_mount,
             agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
             stream: agents_stream.as_raw_fd(),

@@ -46,6 +46,8 @@ pub(super) struct PlannedNode {
     pub(super) may_mount: bool,
     /// A user's programs, made ready; they run with those of this machine.
     pub(super) lock: Option<PathBuf>,
+    /// Where its programs lie in its root.
+    pub(super) path: String,
     /// The agent's command line.
     pub(super) agent: Vec<String>,
     /// The sandbox inherits these two: the agent's standard input and output, and where attached programs
@@ -189,7 +191,7 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
 fn environment_of(node: &PlannedNode) -> io::Result<Vec<CString>> {
     let path = match std::env::var("PATH") {
         Ok(path) if node.lock.is_some() && node.root == Path::new("/") => format!("PATH={path}:{USUAL_PATH}"),
-        _ => format!("PATH={USUAL_PATH}"),
+        _ => format!("PATH={}", node.path),
     };
     let passed = ["RUST_LOG", "RUST_BACKTRACE"]
         .into_iter()
