@@ -140,16 +140,18 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
     let name = node.name();
     let storages: Vec<String> =
         known.storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
-    let server = |server: &Arc<dyn Node>| Server {
+    let service = spec.lock.service;
+    let server = |(index, server): (usize, &Arc<dyn Node>)| Server {
         name: server.name().to_owned(),
-        address: format!("{}:{}", server.address(), spec.lock.service.port()),
+        address: format!("{}:{}", server.address(), service.port_of(index)),
     };
+    let servers = known.servers.iter().enumerate().filter(|(index, _)| service.is_for_clients(*index));
     let program = spec.lock.recipe.program();
     Ok(Hello {
         hello: VERSION,
         client: name.to_owned(),
         lock: spec.lock.name.to_owned(),
-        servers: known.servers.iter().map(server).collect(),
+        servers: servers.map(server).collect(),
         storage: storages.first().cloned(),
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.options.guard.clone(),

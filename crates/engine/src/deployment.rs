@@ -141,7 +141,10 @@ pub(crate) async fn start_services(
         if let Some(faked) = spec.faked {
             fencepost_nemesis::prepare_clock(node.as_ref(), &mut service, faked).await?;
         }
-        services.insert(node.name().to_owned(), RunningService { service, port: spec.lock.service.port() });
+        services.insert(
+            node.name().to_owned(),
+            RunningService { service, port: spec.lock.service.port_of(index) },
+        );
     }
     for node in &storages {
         let service = storage(spec, &servers);

@@ -70,6 +70,14 @@ pub trait LockService: Send + Sync {
     }
     /// Port at which clients reach its servers.
     fn port(&self) -> u16;
+    /// Port at which server `index` is reached, where it has one of its own.
+    fn port_of(&self, _index: usize) -> u16 {
+        self.port()
+    }
+    /// Whether clients are given the address of server `index`.
+    fn is_for_clients(&self, _index: usize) -> bool {
+        true
+    }
     /// The process that server `index` of these nodes runs.
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
     /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best

@@ -10,10 +10,10 @@ from sqlalchemy import create_engine, event
 class Pals:
     def __init__(self, env):
         self.env, self.lock, self.connections = env, None, []
-        server = env.servers[0]
-        port = 5432 if "--direct" in sys.argv else server.port
+        # The database stands first, the pooler in front of it second.
+        server = env.servers[0 if "--direct" in sys.argv else 1]
         # Without prepared statements, which that mode does not keep either.
-        url = f"postgresql+psycopg://postgres@{server.host}:{port}/postgres"
+        url = f"postgresql+psycopg://postgres@{server.host}:{server.port}/postgres"
         self.locker = pals.Locker("fencepost", create_engine_callable=lambda: create_engine(url, connect_args={"prepare_threshold": None}))
         event.listen(self.locker.engine, "connect", lambda connection, _: self.connections.append(connection))
         self.locker.engine.connect().close()  # SQLAlchemy connects late: a server that is not there shows here

@@ -15,8 +15,18 @@ use toml::de::{DeString, DeTable, DeValue};
 const ENTRIES_MAX: usize = 1000;
 
 /// Lists that may say the same twice: words and lines of commands.
-const OF_COMMANDS: [&str; 9] =
-    ["args", "build", "setup", "prepare", "client", "version", "program", "leader", "transfer"];
+const OF_COMMANDS: [&str; 10] = [
+    "after-start",
+    "args",
+    "build",
+    "setup",
+    "prepare",
+    "client",
+    "version",
+    "program",
+    "leader",
+    "transfer",
+];
 
 /// Refuses entries that could never work. Values of a wrong type are refused where the file is read.
 pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
@@ -24,7 +34,7 @@ pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
         check_size(key.get_ref(), value)?;
         match key.get_ref().as_ref() {
             "client" | "version" | "program" | "ready" | "leader" | "transfer" => check_command(value)?,
-            name @ ("build" | "setup" | "prepare") => check_lines(name, value)?,
+            name @ ("build" | "setup" | "prepare" | "after-start") => check_lines(name, value)?,
             "packages" => at_each(value, texts::check_package)?,
             "files" => at_each(value, |text| match text.trim().is_empty() {
                 true => Err(Refusal::new("an empty text in `files`; each names a file or a folder")),
@@ -35,11 +45,18 @@ pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
             "start-time" => at_time(value, |time| texts::start_time(Some(time), START_TIME).map(drop))?,
             "options" => check_names("an option", value)?,
             "variants" => check_variants(table, value)?,
+            "node" => at_each_table(value)?,
             "service" => value.get_ref().as_table().map_or(Ok(()), check)?,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The tables of a list, such as `[[service.node]]`.
+fn at_each_table(value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
+    let entries = value.get_ref().as_array().into_iter().flat_map(|entries| entries.iter());
+    entries.filter_map(|entry| entry.get_ref().as_table()).try_for_each(check)
 }
 
 /// Refuses what `files` names and what is not there, or could not be copied. Paths are relative to `folder`.

@@ -2,7 +2,7 @@
 //! them leads.
 
 use super::file::CommandWords;
-use super::service_table::ServiceTable;
+use super::service_table::{NodeTable, ServiceTable};
 use super::texts;
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -36,19 +36,53 @@ fi
 exec "$@"
 "#;
 
+/// Runs lines once in the life of a run's first server.
+const AFTER_START: &str = r#"
+[ -e "{data}/.after-start" ] && exit 0
+set -e
+{lines}
+: > "{data}/.after-start"
+"#;
+
 /// A service out of a table `[service]`.
 pub(super) struct OwnService {
-    /// As messages call it: its program's name.
+    /// As messages call it: the name of the program that clients talk to.
     name: &'static str,
     table: ServiceTable,
-    program: Vec<String>,
-    ready: Option<Vec<String>>,
-    version: Option<Vec<String>>,
+    /// In the order of their nodes.
+    kinds: Vec<ServerKind>,
     clocks: &'static [ClockMechanism],
     leader: Option<Vec<String>>,
     transfer: Option<Vec<String>>,
     start_time: Duration,
     environment: Arc<Environment>,
+}
+
+/// Servers that are made alike.
+struct ServerKind {
+    /// As messages call it: its program's name.
+    program_name: String,
+    table: NodeTable,
+    program: Vec<String>,
+    ready: Option<Vec<String>>,
+    version: Option<Vec<String>>,
+}
+
+impl ServerKind {
+    fn new(table: NodeTable) -> Result<ServerKind, Refusal> {
+        let words = |words: &Option<CommandWords>| words.as_ref().map(CommandWords::words).transpose();
+        let program = table.program.words()?;
+        let program_name = Path::new(&program[0]).file_name();
+        let program_name =
+            program_name.map_or_else(|| program[0].clone(), |it| it.to_string_lossy().into_owned());
+        Ok(ServerKind {
+            program_name,
+            ready: words(&table.ready)?.filter(|words| *words != ["tcp"]),
+            version: words(&table.version)?,
+            program,
+            table,
+        })
+    }
 }
 
 /// Refuses a release of a server that the table does not install.
@@ -69,34 +103,52 @@ impl OwnService {
     /// One sentence: what in the table is wrong.
     pub(super) fn new(table: ServiceTable, environment: Arc<Environment>) -> Result<OwnService, Refusal> {
         let words = |words: &Option<CommandWords>| words.as_ref().map(CommandWords::words).transpose();
-        let program = table.program.words()?;
-        let file = Path::new(&program[0])
-            .file_name()
-            .map_or_else(|| program[0].clone().into(), |it| it.to_string_lossy());
+        let kinds: Vec<ServerKind> =
+            table.kinds()?.into_iter().map(ServerKind::new).collect::<Result<_, _>>()?;
+        let for_clients = kinds.iter().find(|kind| kind.table.for_clients);
+        let name = for_clients.map(|kind| kind.program_name.clone()).unwrap_or_default();
         Ok(OwnService {
-            name: file.into_owned().leak(),
-            ready: Some(table.ready.words()?).filter(|words| *words != ["tcp"]),
-            version: words(&table.version)?,
+            name: name.leak(),
             leader: words(&table.leader)?,
             transfer: words(&table.transfer)?,
-            clocks: table.clocks.clone().leak(),
+            clocks: table.clocks.clone().unwrap_or_else(|| vec![ClockMechanism::Vdso]).leak(),
             start_time: texts::start_time(table.start_time, START_TIME)?,
-            program,
+            kinds,
             table,
             environment,
         })
     }
 
+    /// The kind of the server in this place. Where there is one kind, the user says how many there are.
+    fn kind(&self, index: usize) -> &ServerKind {
+        let mut end = 0;
+        let found = self.kinds.iter().find(|kind| {
+            end += kind.table.count;
+            index < end
+        });
+        found.unwrap_or(&self.kinds[0])
+    }
+
+    /// The addresses of the servers of a kind among all servers, as commands get them.
+    fn addresses(&self, kind: &ServerKind, nodes: &[Arc<dyn Node>]) -> String {
+        let of_kind = nodes.iter().enumerate().filter(|(place, _)| std::ptr::eq(self.kind(*place), kind));
+        of_kind.map(|(_, node)| node.address().to_string()).collect::<Vec<_>>().join(",")
+    }
+
     /// A text with everything put in but the data folder, which the node knows.
     fn filled(&self, text: &str, node: &Arc<dyn Node>, nodes: &[Arc<dyn Node>]) -> String {
-        let peers: Vec<String> = nodes.iter().map(|node| node.address().to_string()).collect();
-        // Servers are n1, n2, …
-        let number = node.name().trim_start_matches('n').parse().unwrap_or(1_usize);
-        text.replace("{address}", &node.address().to_string())
+        let index = place_of(node);
+        let kind = self.kind(index);
+        let filled = text
+            .replace("{address}", &node.address().to_string())
             .replace("{name}", node.name())
-            .replace("{index}", &number.saturating_sub(1).to_string())
-            .replace("{port}", &self.table.port.to_string())
-            .replace("{peers}", &peers.join(","))
+            .replace("{index}", &index.to_string())
+            .replace("{port}", &kind.table.port.to_string())
+            .replace("{peers}", &self.addresses(kind, nodes));
+        let named = self.kinds.iter().filter(|kind| !kind.table.name.is_empty());
+        named.fold(filled, |text, kind| {
+            text.replace(&format!("{{{}}}", kind.table.name), &self.addresses(kind, nodes))
+        })
     }
 
     async fn ask(
@@ -111,8 +163,9 @@ impl OwnService {
 
     /// Why this server does not serve yet; none if it does.
     async fn why_not_ready(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
-        let Some(command) = &self.ready else {
-            let address = format!("{}:{}", node.address(), self.table.port);
+        let kind = self.kind(place_of(node));
+        let Some(command) = &kind.ready else {
+            let address = format!("{}:{}", node.address(), kind.table.port);
             let refused = node.connect(&address, Duration::from_secs(1)).await?.err();
             return Ok(refused.map(|why| why.to_string()));
         };
@@ -125,9 +178,38 @@ impl OwnService {
 
     async fn await_one(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
         let within = self.start_time;
-        let awaited = Awaited { node, server: self.name, services: &[SERVICE], within };
+        let server = &self.kind(place_of(node)).program_name;
+        let awaited = Awaited { node, server, services: &[SERVICE], within };
         awaited.serves(|| self.why_not_ready(node)).await
     }
+
+    /// Runs what is to run when all servers serve, for the first time.
+    async fn after_start(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        let (Some(first), false) = (nodes.first(), self.table.after_start.is_empty()) else { return Ok(()) };
+        let lines: Vec<String> =
+            self.table.after_start.iter().map(|line| self.filled(line, first, nodes)).collect();
+        let script = AFTER_START.replace("{lines}", &lines.join("\n"));
+        let output = first.exec(&["sh", "-c", &script], self.start_time).await?;
+        match output.code {
+            Some(0) => Ok(()),
+            _ => Err(ClusterError::new(format!(
+                "`after-start` failed on {}: {}",
+                first.name(),
+                last_line(&output)
+            ))),
+        }
+    }
+}
+
+/// The place of a server among all: they are n1, n2, …
+fn place_of(node: &Arc<dyn Node>) -> usize {
+    node.name().trim_start_matches('n').parse().unwrap_or(1_usize).saturating_sub(1)
+}
+
+/// What a command says last, wherever it says it.
+fn last_line(output: &Output) -> String {
+    let lines = output.stdout.lines().chain(output.stderr.lines());
+    lines.map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing").to_owned()
 }
 
 /// What a command says first, wherever it says it.
@@ -151,27 +233,42 @@ impl LockService for OwnService {
     }
 
     fn default_nodes(&self) -> usize {
-        self.table.nodes
+        self.kinds.iter().map(|kind| kind.table.count).sum()
     }
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
             Some(0) => bad_option("nodes", "--nodes 0: a service has at least 1 server".to_owned()),
+            Some(_) if self.kinds.len() > 1 => bad_option(
+                "nodes",
+                "--nodes: this service has several kinds of servers; their counts are in its lock.toml"
+                    .to_owned(),
+            ),
             _ => Ok(()),
         }
     }
 
     fn port(&self) -> u16 {
-        self.table.port
+        let for_clients = self.kinds.iter().find(|kind| kind.table.for_clients);
+        for_clients.map_or(0, |kind| kind.table.port)
+    }
+
+    fn port_of(&self, index: usize) -> u16 {
+        self.kind(index).table.port
+    }
+
+    fn is_for_clients(&self, index: usize) -> bool {
+        self.kind(index).table.for_clients
     }
 
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
         let filled = |text: &String| self.filled(text, &nodes[index], nodes);
-        let program = self.program.iter().map(filled);
-        let argv = match self.table.prepare.is_empty() {
+        let kind = self.kind(index);
+        let program = kind.program.iter().map(filled);
+        let argv = match kind.table.prepare.is_empty() {
             true => program.collect(),
             false => {
-                let lines: Vec<String> = self.table.prepare.iter().map(filled).collect();
+                let lines: Vec<String> = kind.table.prepare.iter().map(filled).collect();
                 let script = SCRIPT.replace("{lines}", &lines.join("\n"));
                 let shell = ["sh", "-c", &script, "sh"].map(str::to_owned);
                 shell.into_iter().chain(program).collect()
@@ -185,17 +282,23 @@ impl LockService for OwnService {
     }
 
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        try_join_all(nodes.iter().map(|node| self.await_one(node))).await.map(drop)
+        try_join_all(nodes.iter().map(|node| self.await_one(node))).await?;
+        self.after_start(nodes).await
+    }
+
+    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+        self.await_one(node).await
     }
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-        let Some(command) = &self.version else { return Ok(self.name.to_owned()) };
+        let kind = self.kind(place_of(node));
+        let Some(command) = &kind.version else { return Ok(kind.program_name.clone()) };
         let output = self.ask(command, node, &[]).await?;
         match first_line(&output) {
             line if output.code == Some(0) && !line.is_empty() => Ok(line),
             line => Err(ClusterError::new(format!(
                 "{} on {} does not report its version: `{}` says {line:?}",
-                self.name,
+                kind.program_name,
                 node.name(),
                 command.join(" ")
             ))),

@@ -20,27 +20,23 @@ pub enum ServiceOf {
 }
 
 /// Servers that are described, rather than known.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ServiceTable {
     /// How many servers there are, if the user does not say otherwise.
-    #[serde(default = "one")]
-    pub nodes: usize,
+    pub nodes: Option<usize>,
     /// What each server runs. It stays in the foreground.
-    pub program: CommandWords,
+    pub program: Option<CommandWords>,
     /// Lines for the shell that run on each server before its first start; what they write to {data} counts
     /// as durable.
-    #[serde(default)]
     pub prepare: Vec<String>,
-    /// Debian packages that the program needs.
-    #[serde(default)]
+    /// Debian packages that the programs need.
     pub packages: Vec<String>,
     /// Where clients reach each server.
-    pub port: u16,
+    pub port: Option<u16>,
     /// When a server serves: `tcp`, as soon as its port accepts a connection, or a command that succeeds
     /// then.
-    #[serde(default = "tcp")]
-    pub ready: CommandWords,
+    pub ready: Option<CommandWords>,
     /// How long a server may take until it serves.
     pub start_time: Option<TimeSpan>,
     /// A command that prints the name and the version of a server in its first line.
@@ -49,36 +45,89 @@ pub struct ServiceTable {
     pub leader: Option<CommandWords>,
     /// A command that asks the server on which it runs, the leader, to let another one lead.
     pub transfer: Option<CommandWords>,
-    /// How the clocks of the program can be moved, the way that suits it best first.
-    #[serde(default = "vdso")]
-    pub clocks: Vec<ClockMechanism>,
+    /// How the clocks of the programs can be moved, the way that suits them best first.
+    pub clocks: Option<Vec<ClockMechanism>>,
+    /// Lines for the shell that run on the first server, once, when all of them serve.
+    pub after_start: Vec<String>,
+    /// Several kinds of servers, in place of one.
+    pub node: Vec<NodeTable>,
+}
+
+/// One of several kinds of servers, a table `[[service.node]]`: what stands in `[service]` where there is one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NodeTable {
+    /// What commands call the addresses of its servers: `{NAME}`.
+    pub name: String,
+    /// How many of them there are.
+    #[serde(default = "one")]
+    pub count: usize,
+    pub program: CommandWords,
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    pub port: u16,
+    pub ready: Option<CommandWords>,
+    pub version: Option<CommandWords>,
+    /// Whether clients are given its addresses.
+    #[serde(default = "yes")]
+    pub for_clients: bool,
 }
 
 fn one() -> usize {
     1
 }
 
-fn tcp() -> CommandWords {
-    CommandWords::Line("tcp".to_owned())
-}
-
-fn vdso() -> Vec<ClockMechanism> {
-    vec![ClockMechanism::Vdso]
+fn yes() -> bool {
+    true
 }
 
 impl ServiceTable {
+    /// Its kinds of servers: the only one has no name.
+    ///
+    /// # Errors
+    /// One sentence: what is missing, or stands at the wrong place.
+    pub fn kinds(&self) -> Result<Vec<NodeTable>, Refusal> {
+        if self.node.is_empty() {
+            let missing = |key: &str, example: &str| Refusal::new(format!("`{key}` is missing; {example}"));
+            return Ok(vec![NodeTable {
+                name: String::new(),
+                count: self.nodes.unwrap_or(1),
+                program: self
+                    .program
+                    .clone()
+                    .ok_or_else(|| missing("program", "it is the command that each server runs"))?,
+                prepare: self.prepare.clone(),
+                port: self
+                    .port
+                    .ok_or_else(|| missing("port", "it is where clients reach a server, such as 3306"))?,
+                ready: self.ready.clone(),
+                version: self.version.clone(),
+                for_clients: true,
+            }]);
+        }
+        let misplaced = [
+            ("nodes", self.nodes.is_some()),
+            ("program", self.program.is_some()),
+            ("prepare", !self.prepare.is_empty()),
+            ("port", self.port.is_some()),
+            ("ready", self.ready.is_some()),
+            ("version", self.version.is_some()),
+        ];
+        match misplaced.into_iter().find(|(_, there)| *there) {
+            Some((key, _)) => Err(Refusal::new(format!(
+                "`{key}` stands in [service], which has several kinds of servers; write it into the [[service.node]] that it is of"
+            ))),
+            None => Ok(self.node.clone()),
+        }
+    }
+
     /// Refuses what could not be started.
     ///
     /// # Errors
     /// One sentence: what is wrong, and what is possible.
     pub fn check(&self) -> Result<(), Refusal> {
-        if self.nodes == 0 {
-            return Err(Refusal::new("`nodes` is 0; a service has at least 1 server"));
-        }
-        if self.port == 0 {
-            return Err(Refusal::new("`port` is 0; it is where clients reach a server, such as 3306"));
-        }
-        if self.clocks.is_empty() {
+        let kinds = self.kinds()?;
+        if self.clocks.as_ref().is_some_and(Vec::is_empty) {
             return Err(Refusal::new(
                 "`clocks` names no way; leave it out, or name \"vdso\" or \"faketime\"",
             ));
@@ -86,16 +135,51 @@ impl ServiceTable {
         if self.transfer.is_some() && self.leader.is_none() {
             return Err(Refusal::new("`transfer` needs `leader`, a command that prints who leads"));
         }
-        let all = [Some(&self.program), self.leader.as_ref(), self.transfer.as_ref()];
-        for command in all.into_iter().flatten() {
-            command.words()?.iter().try_for_each(|word| check_placeholders(word, &PLACEHOLDERS))?;
+        check_kinds(&kinds)?;
+        let names = kinds.iter().map(|kind| kind.name.as_str()).filter(|name| !name.is_empty());
+        let known: Vec<&str> = PLACEHOLDERS.into_iter().chain(names).collect();
+        let of_all = [self.leader.as_ref(), self.transfer.as_ref()].into_iter().flatten();
+        for command in of_all.chain(kinds.iter().map(|kind| &kind.program)) {
+            command.words()?.iter().try_for_each(|word| check_placeholders(word, &known))?;
         }
         // They concern one server, which may have been started again.
-        let alone: Vec<&str> = PLACEHOLDERS.into_iter().filter(|word| *word != "peers").collect();
-        for command in [Some(&self.ready), self.version.as_ref()].into_iter().flatten() {
+        let alone = PLACEHOLDERS.map(|word| if word == "peers" { "port" } else { word });
+        for command in kinds.iter().flat_map(|kind| [kind.ready.as_ref(), kind.version.as_ref()]).flatten() {
             command.words()?.iter().try_for_each(|word| check_placeholders(word, &alone))?;
         }
-        self.prepare.iter().try_for_each(|line| check_placeholders(line, &PLACEHOLDERS))
+        let lines = self.after_start.iter().chain(kinds.iter().flat_map(|kind| &kind.prepare));
+        lines.into_iter().try_for_each(|line| check_placeholders(line, &known))
+    }
+}
+
+fn check_kinds(kinds: &[NodeTable]) -> Result<(), Refusal> {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+    for (at, kind) in kinds.iter().enumerate() {
+        let fits = |name: &str| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_lowercase());
+        let is_named = kinds.len() > 1 || !kind.name.is_empty();
+        if is_named && (!fits(&kind.name) || PLACEHOLDERS.contains(&kind.name.as_str())) {
+            return Err(Refusal::new(format!(
+                "`name = \"{}\"` of a [[service.node]]: a name is small letters only, and none of {}",
+                fencepost_history::printable(&kind.name),
+                PLACEHOLDERS.join(", ")
+            )));
+        }
+        if names[..at].contains(&kind.name.as_str()) {
+            return Err(Refusal::new(format!("two [[service.node]] are named \"{}\"", kind.name)));
+        }
+        if kind.count == 0 {
+            let key = if kinds.len() > 1 { "count" } else { "nodes" };
+            return Err(Refusal::new(format!("`{key}` is 0; a service has at least 1 server")));
+        }
+        if kind.port == 0 {
+            return Err(Refusal::new("`port` is 0; it is where clients reach a server, such as 3306"));
+        }
+    }
+    match kinds.iter().any(|kind| kind.for_clients) {
+        true => Ok(()),
+        false => {
+            Err(Refusal::new("no [[service.node]] is for clients; leave out `for-clients = false` in one"))
+        }
     }
 }
 
@@ -158,5 +242,27 @@ mod tests {
         assert!(wrong("program = 'x'\ntransfer = 'y'").contains("needs `leader`"));
         assert!(wrong("program = \"x 'y\"").contains("not closed"));
         assert!(wrong("program = 'x'\nclocks = ['sun']").contains("unknown variant"));
+        assert!(wrong("").contains("`program` is missing"));
+    }
+
+    #[test]
+    fn kinds_of_servers_name_each_other() {
+        let checked = |text: &str| {
+            toml::from_str::<ServiceTable>(text)
+                .map_err(|error| error.message().to_owned())
+                .and_then(|table| table.check().map_err(|refusal| refusal.sentence))
+        };
+        let database = "[[node]]\nname = 'database'\nprogram = 'db'\nport = 1\nfor-clients = false\n";
+        let pooler = |more: &str| format!("[[node]]\nname = 'pooler'\nport = 2\n{more}\n");
+        let both = |more: &str| checked(&format!("{database}{}", pooler(more)));
+        assert_eq!(both("program = 'pool {database}'"), Ok(()));
+        assert!(both("program = 'pool {databse}'").unwrap_err().contains("did you mean"));
+        assert!(both("program = 'pool'\nfor-clients = false").unwrap_err().contains("is for clients"));
+        assert!(checked(&format!("{database}{database}")).unwrap_err().contains("two [[service.node]]"));
+        assert!(
+            checked(&format!("port = 3\n{database}")).unwrap_err().contains("`port` stands in [service]")
+        );
+        assert!(checked(&database.replace("'database'", "'peers'")).unwrap_err().contains("none of"));
+        assert!(both("program = 'x'\ncount = 0").unwrap_err().contains("`count` is 0"));
     }
 }
