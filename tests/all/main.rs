@@ -25,6 +25,7 @@ mod packets;
 mod poor_machines;
 mod remote_engine;
 mod scenarios;
+mod servers_of_ones_own;
 mod shards;
 #[cfg(feature = "object-store")]
 mod stores;

@@ -7,6 +7,7 @@ use super::output::Out;
 use super::programs;
 use crate::ClusterError;
 use crate::confinement::{Confinement, user};
+use crate::network_programs::network_command;
 use crate::program;
 use crate::protocol::{Connected, Content, Op, Output, Service, Signalled, Started, State};
 use parking_lot::Mutex;
@@ -120,7 +121,7 @@ impl Agent {
         confinement: Option<Confinement>,
     ) -> Result<Command, ClusterError> {
         let argv: Vec<String> = argv.iter().map(|arg| self.place(arg)).collect();
-        let argv = program::resolve(argv);
+        let argv = network_command(program::resolve(argv));
         let (name, args) = argv
             .split_first()
             .ok_or_else(|| ClusterError::new("an empty command was asked for; name a program"))?;

@@ -3,6 +3,7 @@
 use super::fate::Counts;
 use super::impairment::Impairment;
 use fencepost_cluster::agent::output_of;
+use fencepost_cluster::network_command;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -36,8 +37,9 @@ pub(super) trait Engine: Send {
 /// Runs a command of the system's to its end, and gives what it printed.
 pub(super) fn run(argv: &[&str]) -> Result<String, PacketsError> {
     let failed = |why: &str| PacketsError::new(format!("`{}` failed: {why}", argv.join(" ")));
-    let output =
-        output_of(Command::new(argv[0]).args(&argv[1..])).map_err(|error| failed(&error.to_string()))?;
+    let command = network_command(argv.iter().map(|&word| word.to_owned()).collect());
+    let output = output_of(Command::new(&command[0]).args(&command[1..]));
+    let output = output.map_err(|error| failed(&error.to_string()))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -4,6 +4,7 @@ use super::engine::{failed, has_status};
 use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
 use crate::environment::PLACE;
+use crate::network_programs;
 use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
@@ -197,7 +198,8 @@ impl Plan {
         let passed =
             passed.filter_map(|name| std::env::var(name).ok().map(|value| format!("{name}={value}")));
         let path = node.path.as_ref().map(|path| format!("PATH={path}"));
-        let env = ["HOME=/tmp", "LANG=C.UTF-8"].map(str::to_owned).into_iter().chain(path);
+        let own = node.path.is_none().then(network_programs::variable);
+        let env = ["HOME=/tmp", "LANG=C.UTF-8"].map(str::to_owned).into_iter().chain(path).chain(own);
         ContainerCreateBody {
             image: Some(node.image.clone()),
             entrypoint: Some(self.agent.clone()),

@@ -8,12 +8,14 @@ use super::archive::{Archive, add_file, archive, packed};
 use super::build::REPOSITORY;
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
+use super::mirror;
 use crate::environment::{
     Commands, Content, Environment, PLACE, WorkFolder, certificates, environments, note_source, source_name,
     variables_in_an_image,
 };
 use crate::hash::short_hash;
 use crate::images;
+use crate::network_programs;
 use crate::{ClusterError, DriverOptions};
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
@@ -78,6 +80,12 @@ impl Engine {
         };
         let build = EnvironmentBuild { engine: self, environment, commands, labels: of_making(&lock_name)? };
         let work = WorkFolder::make(content, &name, &build.commands).await?;
+        if environment.image.is_some() {
+            let progress = &options.progress;
+            let downloads = mirror::known(self, &options.downloads, &image, progress).await;
+            let root = images::root_file_system(&image, &downloads, progress).await?;
+            network_programs::copy(&root.folder, &work.folder())?;
+        }
         let base = match &environment.dockerfile {
             Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source, &hash).await?,
             None => base,

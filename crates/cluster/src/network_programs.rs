@@ -1,0 +1,113 @@
+//! `iptables` and `tc` for nodes of an image of the user's own, which seldom has them: Debian's, with the
+//! libraries that they need, in a folder that works in any root file system.
+
+use crate::ClusterError;
+use crate::environment::PLACE;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Under [`PLACE`], in which such a node has nothing else.
+const FOLDER: &str = "network";
+const LOADER: &str = "ld.so";
+const LIBRARIES: &str = "lib";
+const EXTENSIONS: &str = "xtables";
+
+/// Each by what commands call it, and its file in Debian.
+const PROGRAMS: [(&str, &str); 2] = [("iptables", "usr/sbin/xtables-nft-multi"), ("tc", "usr/sbin/tc")];
+
+/// The variable by which `iptables` finds its extensions.
+pub(crate) fn variable() -> String {
+    format!("XTABLES_LIBDIR={PLACE}/{FOLDER}/{EXTENSIONS}")
+}
+
+/// A command as a node can run it: where it has these programs from Fencepost, they are those.
+pub fn network_command(argv: Vec<String>) -> Vec<String> {
+    let folder = Path::new(PLACE).join(FOLDER);
+    let known = argv.first().is_some_and(|name| PROGRAMS.iter().any(|(known, _)| known == name));
+    if !known || !folder.join(LOADER).exists() {
+        return argv;
+    }
+    let place = |name: &str| folder.join(name).display().to_string();
+    let start = [
+        place(LOADER),
+        "--argv0".to_owned(),
+        argv[0].clone(),
+        "--library-path".to_owned(),
+        place(LIBRARIES),
+        place(&argv[0]),
+    ];
+    start.into_iter().chain(argv.into_iter().skip(1)).collect()
+}
+
+/// Copies the programs of a root file system of Debian's into a folder that becomes a node's [`PLACE`].
+///
+/// # Errors
+/// The root lacks one of them, or they cannot be copied.
+pub(crate) fn copy(root: &Path, place: &Path) -> Result<(), ClusterError> {
+    let to = place.join(FOLDER);
+    let copy = |from: &Path, name: &str| {
+        let target = to.join(name);
+        let cannot = |error| {
+            ClusterError::new(format!("cannot copy {} to {}: {error}", from.display(), target.display()))
+        };
+        std::fs::create_dir_all(target.parent().unwrap_or(&to)).map_err(cannot)?;
+        std::fs::copy(from, &target).map(drop).map_err(cannot)
+    };
+    let loader = loader(root)?;
+    copy(&loader, LOADER)?;
+    for (name, file) in PROGRAMS {
+        let program = root.join(file);
+        copy(&program, name)?;
+        for library in libraries(root, &loader, &program)? {
+            copy(&library, &format!("{LIBRARIES}/{}", file_name(&library)))?;
+        }
+    }
+    for extension in files_in(&library_folder(root)?.join("xtables"))? {
+        copy(&extension, &format!("{EXTENSIONS}/{}", file_name(&extension)))?;
+    }
+    Ok(())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| ClusterError::new(format!("cannot read {}: {error}", folder.display())))?;
+    Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
+}
+
+/// Debian's folder of libraries, named after the kind of machine.
+fn library_folder(root: &Path) -> Result<PathBuf, ClusterError> {
+    let folder = root.join("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    match folder.is_dir() {
+        true => Ok(folder),
+        false => Err(ClusterError::new(format!("{} has no libraries", root.display()))),
+    }
+}
+
+fn loader(root: &Path) -> Result<PathBuf, ClusterError> {
+    let is_loader = |path: &PathBuf| file_name(path).starts_with("ld-linux-");
+    let mut found = files_in(&library_folder(root)?)?.into_iter().filter(is_loader);
+    found.next().ok_or_else(|| ClusterError::new(format!("{} has no dynamic loader", root.display())))
+}
+
+/// The libraries that a program needs, as the loader of its own root finds them.
+fn libraries(root: &Path, loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+    let mut command = Command::new(loader);
+    command.arg("--library-path").arg(library_folder(root)?).arg("--list").arg(program);
+    let listed = command.output().map_err(|error| {
+        ClusterError::new(format!("cannot list the libraries of {}: {error}", program.display()))
+    })?;
+    // `libc.so.6 => /…/libc.so.6 (0x…)`, and the loader itself by its usual path.
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let found = text.lines().filter_map(|line| line.trim().split_once(" => "));
+    let found = found.filter(|(name, _)| !name.starts_with('/'));
+    let found: Vec<PathBuf> =
+        found.filter_map(|(_, rest)| Some(PathBuf::from(rest.split_whitespace().next()?))).collect();
+    match found.is_empty() {
+        true => Err(ClusterError::new(format!("the libraries of {} are not known", program.display()))),
+        false => Ok(found),
+    }
+}
