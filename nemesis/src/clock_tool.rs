@@ -262,7 +262,7 @@ fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, ClockErro
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, patches_clocks))]
 mod tests {
     use super::*;
     use crate::motion::Motion;

@@ -1,6 +1,6 @@
 //! Breaks the clocks of a real program, `programs/clock.c`, and believes only what that program says.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(patches_clocks)]
 
 use fencepost_nemesis::tools::clock::{ClockError, Skew, install, observe, read_skew};
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,7 @@
 //! Puts the stub into a process, sets it, takes it out, and asks the process what it sees.
 
 use super::inject::BorrowedThread;
+use super::processor::{self, jump};
 use super::stub::{self, Entry};
 use super::threads::{Stopped, Thread, living, on_own_thread};
 use super::vdso::{Memory, Vdso};
@@ -40,13 +41,13 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
         let memory = Memory::open(pid)?;
         let vdso = vdso(pid, &memory)?;
         let entries = entries(pid, &vdso)?;
-        let within: Vec<Range<u64>> =
-            entries.iter().map(|&(entry, _)| vdso.base + entry as u64).map(|at| at + 1..at + 5).collect();
+        let begins = entries.iter().map(|&(entry, _)| vdso.base + entry as u64);
+        let within: Vec<Range<u64>> = begins.map(|at| at + 1..at + jump(0, 0).len() as u64).collect();
         if !stopped.leave(&within, &memory)? {
             return Ok(None);
         }
         // A stub that `remove` had to leave is the same code; any other was put there by something else.
-        let at = vdso.find(stub::MAGIC).unwrap_or_else(|| vdso.room());
+        let at = vdso.find(stub::MAGIC, 16).unwrap_or_else(|| vdso.room());
         let mut stub = stub::bytes().to_vec();
         match vdso.image.get(at..at + stub.len()) {
             None => return Err(ClockError::NotPatchable { pid, why: "its vDSO has no room" }),
@@ -85,7 +86,7 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
         let vdso = vdso(pid, &Memory::open(pid)?)?;
         let why = "its vDSO has no clock_gettime";
         let (at, _) =
-            vdso.function(stub::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
+            vdso.function(processor::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
         observe_in(pid, &mut stopped.threads[0], &vdso, vdso.base + at as u64)
     })
 }
@@ -135,7 +136,8 @@ fn ready_to_observe(pid: i32) -> Result<(), ClockError> {
 
 fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Result<Observed, ClockError> {
     let why = "its vDSO has no system call";
-    let gate = vdso.find(&[0x0f, 0x05]).ok_or(ClockError::NotPatchable { pid, why })?;
+    let (instruction, align) = processor::SYSTEM_CALL;
+    let gate = vdso.find(&instruction, align).ok_or(ClockError::NotPatchable { pid, why })?;
     let gate = vdso.base + gate as u64;
     let mut thread = BorrowedThread::new(pid, thread)?;
     let page = thread.map_page(gate)?;
@@ -162,7 +164,7 @@ impl Patched {
     fn find(pid: i32) -> Result<Option<Patched>, ClockError> {
         let memory = Memory::open(pid)?;
         let Some(vdso) = Vdso::of(pid, &memory)? else { return Ok(None) };
-        let Some(at) = vdso.find(stub::MAGIC) else { return Ok(None) };
+        let Some(at) = vdso.find(stub::MAGIC, 16) else { return Ok(None) };
         let code = stub::bytes();
         let same = vdso.image.get(at + stub::CODE..at + code.len()) == Some(&code[stub::CODE..]);
         let active = entries(pid, &vdso)?
@@ -212,7 +214,7 @@ impl Patched {
         let stub = self.stub..self.stub + stub::bytes().len() as u64;
         let originals = self.memory.read(self.stub + stub::ORIGINALS.start as u64, stub::ORIGINALS.len())?;
         let restore = || {
-            for record in originals.chunks_exact(16) {
+            for record in originals.chunks_exact(16).take(processor::replacements().len()) {
                 let (entry, bytes) = record.split_at(8);
                 let entry = u64::from_le_bytes(entry.try_into().expect("eight bytes"));
                 self.memory.write(self.vdso + entry, bytes)?;
@@ -227,7 +229,7 @@ impl Patched {
             self.memory.write(stub.start, &vec![0; stub::bytes().len()]).map(Some)
         });
         match wiped {
-            // No thread is in an entry's bytes 1 to 4, since those are one instruction, the jump.
+            // No thread is in the middle of a jump, since that is one instruction.
             Err(ClockError::Busy { .. }) => with_all_stopped(self.pid, |_| restore().map(Some)),
             other => other,
         }
@@ -259,23 +261,16 @@ fn vdso(pid: i32, memory: &Memory) -> Result<Vdso, ClockError> {
     Vdso::of(pid, memory)?.ok_or(ClockError::NotPatchable { pid, why: "it has no vDSO" })
 }
 
-/// Where the functions to be replaced begin in the vDSO, and where in the stub their replacements begin.
-fn entries(pid: i32, vdso: &Vdso) -> Result<[(usize, usize); 3], ClockError> {
-    let mut entries = stub::replacements().map(|(_, target)| (0, target));
-    for ((entry, _), (name, _)) in entries.iter_mut().zip(stub::replacements()) {
-        // Eight bytes are kept and put back, five are overwritten.
-        *entry = match vdso.function(name) {
-            Some((at, length)) if length >= 8 && at + length <= vdso.image.len() => at,
-            _ => return Err(ClockError::NotPatchable { pid, why: "its vDSO is not one of 64-bit x86" }),
-        };
-    }
-    Ok(entries)
-}
-
-/// `jmp rel32`, from one place of the vDSO to another.
-fn jump(from: usize, to: usize) -> [u8; 5] {
-    let [a, b, c, d] = (to as i32 - from as i32 - 5).to_le_bytes();
-    [0xe9, a, b, c, d]
+/// Where in the vDSO the jumps to the replacements are put, and where in the stub they lead.
+fn entries(pid: i32, vdso: &Vdso) -> Result<Vec<(usize, usize)>, ClockError> {
+    let entry = |(name, target): (&str, usize)| match vdso.function(name) {
+        // Eight bytes are kept and put back, and the jump may stand behind one instruction.
+        Some((at, length)) if length >= 12 && at + length <= vdso.image.len() => {
+            Ok(processor::detour(&vdso.image, at, target))
+        }
+        _ => Err(ClockError::NotPatchable { pid, why: "its vDSO lacks a function that tells the time" }),
+    };
+    processor::replacements().into_iter().map(entry).collect()
 }
 
 /// A time of its own (`ns/time`) shifts the monotonic clock by itself: what is true there cannot be known
