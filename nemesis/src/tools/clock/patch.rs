@@ -59,9 +59,9 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
             record[..8].copy_from_slice(&(*entry as u64).to_le_bytes());
             record[8..].copy_from_slice(&vdso.image[*entry..entry + 8]);
         }
-        memory.write(vdso.base + at as u64, &stub)?;
+        stopped.write(&memory, vdso.base + at as u64, &stub)?;
         for (entry, target) in entries {
-            memory.write(vdso.base + entry as u64, &jump(entry, at + target))?;
+            stopped.write(&memory, vdso.base + entry as u64, &jump(entry, at + target))?;
         }
         let stub = vdso.base + at as u64;
         Ok(Some(Patched { pid, memory, vdso: vdso.base, stub }))
@@ -180,7 +180,8 @@ impl Patched {
     }
 
     /// Makes the clocks show this from now on, counted from the true clocks and not from what was set before.
-    /// Stops nothing.
+    /// Stops nothing, or one thread for a moment where the kernel lets only a tracer write (Linux with
+    /// `proc_mem.force_override=never` or `ptrace`).
     pub fn set(&self, skew: Skew) -> Result<(), ClockError> {
         for drift in [skew.wall_drift_ppm, skew.monotonic_drift_ppm] {
             if !(Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&drift) {
@@ -189,8 +190,15 @@ impl Patched {
         }
         let next = self.generation()?.wrapping_add(1);
         let slot = stub::slot(skew, now_ns).map_err(ClockError::Range)?;
-        self.memory.write(self.stub + stub::slot_at(next) as u64, &slot)?;
-        self.memory.write(self.stub + stub::GENERATION as u64, &[next])
+        self.write(self.stub + stub::slot_at(next) as u64, &slot)?;
+        self.write(self.stub + stub::GENERATION as u64, &[next])
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
+        if self.memory.write(at, bytes)? {
+            return Ok(());
+        }
+        on_own_thread(|| Stopped::one(self.pid)?.write(&self.memory, at, bytes))
     }
 
     /// What the clocks are made to show now, drift included: setting this again keeps them where they are.
@@ -213,11 +221,11 @@ impl Patched {
     pub fn remove(self) -> Result<(), ClockError> {
         let stub = self.stub..self.stub + stub::bytes().len() as u64;
         let originals = self.memory.read(self.stub + stub::ORIGINALS.start as u64, stub::ORIGINALS.len())?;
-        let restore = || {
+        let restore = |stopped: &Stopped| {
             for record in originals.chunks_exact(16).take(processor::replacements().len()) {
                 let (entry, bytes) = record.split_at(8);
                 let entry = u64::from_le_bytes(entry.try_into().expect("eight bytes"));
-                self.memory.write(self.vdso + entry, bytes)?;
+                stopped.write(&self.memory, self.vdso + entry, bytes)?;
             }
             Ok(())
         };
@@ -225,12 +233,12 @@ impl Patched {
             if !stopped.leave(std::slice::from_ref(&stub), &self.memory)? {
                 return Ok(None);
             }
-            restore()?;
-            self.memory.write(stub.start, &vec![0; stub::bytes().len()]).map(Some)
+            restore(stopped)?;
+            stopped.write(&self.memory, stub.start, &vec![0; stub::bytes().len()]).map(Some)
         });
         match wiped {
             // No thread is in the middle of a jump, since that is one instruction.
-            Err(ClockError::Busy { .. }) => with_all_stopped(self.pid, |_| restore().map(Some)),
+            Err(ClockError::Busy { .. }) => with_all_stopped(self.pid, |stopped| restore(stopped).map(Some)),
             other => other,
         }
     }

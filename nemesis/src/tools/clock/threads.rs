@@ -82,6 +82,19 @@ impl Stopped {
         Ok((!thread.ended).then(|| Stopped { pid, threads: vec![thread] }))
     }
 
+    /// Writes through the protection of the page. Where the kernel lets no file of a process do that, it lets a
+    /// tracer: word by word, and the bytes around these stay as they are.
+    pub fn write(&self, memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
+        if memory.write(at, bytes)? {
+            return Ok(());
+        }
+        let begin = at - at % 8;
+        let before = (at - begin) as usize;
+        let mut words = memory.read(begin, (before + bytes.len()).next_multiple_of(8))?;
+        words[before..before + bytes.len()].copy_from_slice(bytes);
+        self.threads[0].poke(begin, &words)
+    }
+
     /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal
     /// handler runs on top of what it interrupted there, and will return to it.
     pub fn leave(&mut self, ranges: &[Range<u64>], memory: &Memory) -> Result<bool, ClockError> {
@@ -260,6 +273,17 @@ impl Thread {
         let area_at = std::ptr::from_mut(&mut area) as usize;
         ptrace(request, self.tid, set, area_at).map_err(|errno| failed(self.pid, errno))?;
         Ok(area.iov_len)
+    }
+
+    /// Writes whole words to the memory of its process.
+    fn poke(&self, at: u64, words: &[u8]) -> Result<(), ClockError> {
+        for (index, word) in words.chunks_exact(8).enumerate() {
+            let word = usize::from_ne_bytes(word.try_into().expect("eight bytes"));
+            let address = at as usize + 8 * index;
+            ptrace(libc::PTRACE_POKEDATA, self.tid, address, word)
+                .map_err(|errno| failed(self.pid, errno))?;
+        }
+        Ok(())
     }
 
     /// The signals it blocks, one bit each.

@@ -1,6 +1,7 @@
 //! The memory of another process, and the vDSO in it.
 
 use super::ClockError;
+use nix::errno::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
@@ -34,10 +35,20 @@ impl Memory {
         bytes
     }
 
-    /// Writes through the protection of the page, which becomes this process's own.
-    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
-        let written = self.file.write_all_at(bytes, at);
-        written.map_err(|error| ClockError::from_io(self.pid, "write to its memory", error))
+    /// Writes through the protection of the page, which becomes this process's own. `false` where the kernel
+    /// allows no such write (`proc_mem.force_override`), so that it has to be made by [`Stopped::write`].
+    ///
+    /// [`Stopped::write`]: super::threads::Stopped::write
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<bool, ClockError> {
+        match self.file.write_all_at(bytes, at) {
+            Ok(()) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) && self.is_there(at) => Ok(false),
+            Err(error) => Err(ClockError::from_io(self.pid, "write to its memory", error)),
+        }
+    }
+
+    fn is_there(&self, at: u64) -> bool {
+        self.file.read_exact_at(&mut [0], at).is_ok()
     }
 }
 
