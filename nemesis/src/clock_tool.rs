@@ -66,6 +66,8 @@ pub(crate) enum ClockCall {
     End { id: u64, pid: Option<i32> },
     /// Gives a [`ClockLook`] without a change.
     Look { pid: i32 },
+    /// Finds out whether the clocks of the process can be moved. Gives nothing but an error.
+    Check { pid: i32 },
     /// This new process goes on with the clocks of the one before it.
     Resume { pid: i32 },
     /// Before the service starts: from then on its clocks are moved by libfaketime. Gives the environment
@@ -167,6 +169,10 @@ impl State {
                 let now = self.observe(pid)?;
                 Ok(self.look(now, now))
             }
+            ClockCall::Check { pid } => {
+                self.check(pid)?;
+                Ok(Value::Null)
+            }
             ClockCall::Resume { pid } => {
                 self.pid = Some(pid);
                 if !self.schedule.is_empty() {
@@ -231,6 +237,22 @@ impl State {
         // copy.
         for descendant in descendants(pid) {
             match self.patch(descendant, skew) {
+                Err(reason) if lives(descendant) => return Err(reason),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the clocks of this process, and of all that it has started, can be moved. What libfaketime does
+    /// to a program was tried before it started.
+    fn check(&self, pid: i32) -> Result<(), ClockError> {
+        if self.faketime.is_some() && self.serves(pid) {
+            return Ok(());
+        }
+        patiently(|| clock::check(pid))?;
+        for descendant in descendants(pid) {
+            match patiently(|| clock::check(descendant)) {
                 Err(reason) if lives(descendant) => return Err(reason),
                 _ => {}
             }

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 pub mod faketime;
 #[cfg(patches_clocks)]
+mod go;
+#[cfg(patches_clocks)]
 mod inject;
 #[cfg(patches_clocks)]
 mod patch;
@@ -32,12 +34,12 @@ mod threads;
 #[cfg(patches_clocks)]
 mod vdso;
 #[cfg(patches_clocks)]
-pub use patch::{Patched, install, observe, observe_by, read_skew};
+pub use patch::{Patched, check, install, observe, observe_by, read_skew};
 
 #[cfg(not(patches_clocks))]
 mod unsupported;
 #[cfg(not(patches_clocks))]
-pub use unsupported::{Patched, install, observe, observe_by, read_skew};
+pub use unsupported::{Patched, check, install, observe, observe_by, read_skew};
 
 /// How the two clocks of one process differ from the true ones. The default is no skew.
 ///
@@ -89,6 +91,11 @@ pub enum ClockError {
     Traced { pid: i32, by: i32 },
     #[error("the clock of process {pid} cannot be patched: {why}")]
     NotPatchable { pid: i32, why: &'static str },
+    #[error(
+        "process {pid} is a Go program that does not call the clock which a fault can move, but asks the kernel \
+         itself (on ARM64 every one of Go up to 1.21 does); build it with Go 1.22 or later"
+    )]
+    NotReached { pid: i32 },
     #[error("thread {tid} of process {pid} did not stop within {limit:?}: is its node paused?")]
     Stuck { pid: i32, tid: i32, limit: Duration },
     #[error("threads of process {pid} never left the code to be overwritten")]

@@ -1,5 +1,6 @@
 //! Puts the stub into a process, sets it, takes it out, and asks the process what it sees.
 
+use super::go;
 use super::inject::BorrowedThread;
 use super::processor::{self, jump};
 use super::stub::{self, Entry};
@@ -68,6 +69,20 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
     })
 }
 
+/// Finds out whether [`install`] works and reaches the program, and leaves everything as it was.
+///
+/// # Errors
+/// Says why it does not.
+pub fn check(pid: i32) -> Result<(), ClockError> {
+    ready_to_observe(pid)?;
+    let memory = Memory::open(pid)?;
+    let vdso = vdso(pid, &memory)?;
+    if go::asks_kernel(pid, &memory, clock_of(pid, &vdso)?)? {
+        return Err(ClockError::NotReached { pid });
+    }
+    if Patched::find(pid)?.is_some() { Ok(()) } else { install(pid)?.remove() }
+}
+
 /// What the patch of this process makes its clocks show now, drift included; `None` if it has no patch. This
 /// is what was asked for: for what the process sees, [`observe`] it.
 pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
@@ -84,10 +99,7 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
     on_own_thread(|| {
         let mut stopped = Stopped::one(pid)?;
         let vdso = vdso(pid, &Memory::open(pid)?)?;
-        let why = "its vDSO has no clock_gettime";
-        let (at, _) =
-            vdso.function(processor::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
-        observe_in(pid, &mut stopped.threads[0], &vdso, vdso.base + at as u64)
+        observe_in(pid, &mut stopped.threads[0], &vdso, clock_of(pid, &vdso)?)
     })
 }
 
@@ -263,6 +275,14 @@ fn with_all_stopped<T: Send>(
         }
         Err(ClockError::Busy { pid })
     })
+}
+
+/// Where in the process the vDSO's clock is.
+fn clock_of(pid: i32, vdso: &Vdso) -> Result<u64, ClockError> {
+    let why = "its vDSO has no clock_gettime";
+    let (at, _) =
+        vdso.function(processor::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
+    Ok(vdso.base + at as u64)
 }
 
 fn vdso(pid: i32, memory: &Memory) -> Result<Vdso, ClockError> {
