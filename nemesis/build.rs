@@ -1,5 +1,5 @@
-//! Compiles the one C file that has to be a shared library: see src/tools/clock/faketime.rs. By the C
-//! compiler that rustc links with.
+//! Says on which machines clocks can be patched (`cfg(patches_clocks)`), and compiles the one C file that has
+//! to be a shared library: see src/tools/clock/faketime.rs. By the C compiler that rustc links with.
 
 use std::env;
 use std::path::Path;
@@ -9,15 +9,26 @@ const SOURCE: &str = "src/tools/clock/jemalloc.c";
 
 fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
-    println!("cargo::rerun-if-env-changed=CC");
+    println!("cargo::rustc-check-cfg=cfg(patches_clocks)");
+    let target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
+    // Each has a file of code and one of assembly in src/tools/clock.
+    if target("OS") == "linux" && ["x86_64", "aarch64"].contains(&target("ARCH").as_str()) {
+        println!("cargo::rustc-cfg=patches_clocks");
+    }
     let folder = env::var_os("OUT_DIR").expect("cargo tells where to build");
     let library = Path::new(&folder).join("libjemalloc.so.2");
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+    if target("OS") != "linux" {
         // Nodes are Linux; elsewhere nothing is ever preloaded.
         std::fs::write(&library, []).expect("a folder that can be written to");
         return;
     }
-    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    // Of a build for another architecture, the compiler for that one.
+    let own = format!("CC_{}", env::var("TARGET").expect("cargo tells the target").replace('-', "_"));
+    let named = [own.as_str(), "CC"].map(|name| {
+        println!("cargo::rerun-if-env-changed={name}");
+        env::var_os(name)
+    });
+    let compiler = named.into_iter().flatten().next().unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
     command.args(["-shared", "-fPIC", "-O1", "-nostdlib", "-Wl,-soname,libjemalloc.so.2", "-o"]);
     let status = command.arg(&library).arg(SOURCE).status();

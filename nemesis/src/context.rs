@@ -7,7 +7,7 @@ use fencepost_cluster::protocol::{Service, ServiceEnd};
 use fencepost_cluster::{ClusterError, Node};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,6 +225,21 @@ impl FaultContext {
     pub async fn look_at_clocks(&self, target: &str) -> Result<ClockLook, FaultError> {
         let pid = self.clock_reader(target)?;
         self.call(target, "clock", &ClockCall::Look { pid }).await
+    }
+
+    /// Finds out whether the clocks of these targets can be moved: before a run, since a fault that cannot
+    /// reach its target shows nothing.
+    ///
+    /// # Errors
+    /// Says whose clock cannot be moved, and why.
+    pub async fn check_clocks(&self, targets: &[String]) -> Result<(), FaultError> {
+        for target in targets {
+            let check = ClockCall::Check { pid: self.clock_reader(target)? };
+            self.call::<Value>(target, "clock", &check).await.map_err(|reason| {
+                FaultError::Other(format!("the clock of {target} cannot be moved: {reason}"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Calls a tool of the target's node, and reads its answer.

@@ -72,7 +72,8 @@ fn breaks_disks(spec: &RunSpec) -> bool {
     spec.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
 }
 
-/// Starts servers, storage and clients, and waits until each one serves. `logs` is the folder of the nodes'
+/// Starts servers, storage and clients, waits until each one serves, and finds out whether the clocks can be
+/// moved that faults are to move. `logs` is the folder of the nodes'
 /// logs.
 pub async fn start(
     spec: &RunSpec,
@@ -109,6 +110,7 @@ pub async fn start(
         Some(Arc::new(readiness)),
     )
     .with_error_replies(error_replies);
+    context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology())).await?;
     Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock })
 }
 

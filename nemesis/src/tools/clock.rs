@@ -1,8 +1,8 @@
 //! Skews the clocks of a running process, by patching its vDSO.
 //!
 //! Programs ask for the time by calling the vDSO, a small library that the kernel maps into each process.
-//! Five bytes at the entry of its functions are replaced by a jump to a stub that asks the kernel and adds a
-//! skew. That needs no restart, no preloaded library and no help from the program, and reaches C and Go
+//! An instruction's bytes at the entry of its functions are replaced by a jump to a stub that asks the kernel
+//! and adds a skew. That needs no restart, no preloaded library and no help from the program, and reaches C and Go
 //! alike. `docs/clocks.md` says what it does not reach.
 //!
 //! All functions block, and need the right to trace the process (root, or CAP_SYS_PTRACE). While one runs,
@@ -16,23 +16,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub mod faketime;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(patches_clocks)]
+mod go;
+#[cfg(patches_clocks)]
 mod inject;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(patches_clocks)]
 mod patch;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+// All that belongs to one architecture; build.rs knows which ones there are.
+#[cfg(patches_clocks)]
+#[cfg_attr(target_arch = "x86_64", path = "clock/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "clock/aarch64.rs")]
+mod processor;
+#[cfg(patches_clocks)]
 mod stub;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(patches_clocks)]
 mod threads;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(patches_clocks)]
 mod vdso;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use patch::{Patched, install, observe, observe_by, read_skew};
+#[cfg(patches_clocks)]
+pub use patch::{Patched, check, install, observe, observe_by, read_skew};
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(patches_clocks))]
 mod unsupported;
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use unsupported::{Patched, install, observe, observe_by, read_skew};
+#[cfg(not(patches_clocks))]
+pub use unsupported::{Patched, check, install, observe, observe_by, read_skew};
 
 /// How the two clocks of one process differ from the true ones. The default is no skew.
 ///
@@ -84,6 +91,11 @@ pub enum ClockError {
     Traced { pid: i32, by: i32 },
     #[error("the clock of process {pid} cannot be patched: {why}")]
     NotPatchable { pid: i32, why: &'static str },
+    #[error(
+        "process {pid} is a Go program that does not call the clock which a fault can move, but asks the kernel \
+         itself (on ARM64 every one of Go up to 1.21 does); build it with Go 1.22 or later"
+    )]
+    NotReached { pid: i32 },
     #[error("thread {tid} of process {pid} did not stop within {limit:?}: is its node paused?")]
     Stuck { pid: i32, tid: i32, limit: Duration },
     #[error("threads of process {pid} never left the code to be overwritten")]
@@ -99,7 +111,7 @@ pub enum ClockError {
 }
 
 impl ClockError {
-    #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(dead_code))]
+    #[cfg_attr(not(patches_clocks), allow(dead_code))]
     fn from_io(pid: i32, doing: &'static str, source: std::io::Error) -> ClockError {
         use std::io::ErrorKind::{NotFound, PermissionDenied, UnexpectedEof, WriteZero};
         match source.kind() {
@@ -114,15 +126,15 @@ impl ClockError {
 
 /// Whether clocks can be skewed on this kind of machine, and if not, why.
 pub fn supported() -> Result<(), ClockError> {
-    if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+    if cfg!(patches_clocks) {
         Ok(())
     } else {
-        Err(ClockError::Unsupported("clocks can be skewed on x86-64 Linux only, so far"))
+        Err(ClockError::Unsupported("clocks can be skewed on Linux only, on x86-64 and ARM64"))
     }
 }
 
 /// What a true clock shows, in nanoseconds.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(patches_clocks)]
 fn now_ns(clock: i32) -> i64 {
     let now =
         nix::time::clock_gettime(clock.into()).expect("every Linux has the clocks that are asked for here");

@@ -9,25 +9,26 @@
 //! - A library that stands between the program and the vDSO (libfaketime) may take locks and memory. A thread
 //!   that sleeps in a system call holds neither.
 //! - All signals but that of the fault and that of a step are blocked meanwhile.
-//! - A thread that was stopped inside a system call has its number in `orig_rax`. While that is -1 the kernel
-//!   leaves `rax` alone; when it is put back, with the rest, the call is restarted or fails with EINTR as
-//!   after any stop.
+//! - A system call in which the thread was stopped is restarted, or fails with EINTR, as after any stop: how,
+//!   is the processor's business (`processor::Registers`).
 
-use super::threads::{Registers, Thread};
+use super::processor::Registers;
+use super::threads::Thread;
 use super::{ClockError, now_ns};
 use nix::libc;
 
 /// Room for a function that calls others; what is not touched costs nothing.
 const PAGE: u64 = 256 << 10;
-/// Where in the page the result goes, and where the stack begins: as at the entry of a function, 8 beyond a
-/// multiple of 16. The word there is the return address, 0.
+/// Where in the page the result goes, and where the stack begins.
 const RESULT: u64 = PAGE - 1024;
-const STACK: u64 = PAGE - 2048 + 8;
+const STACK: u64 = PAGE - 2048;
 
 /// A thread whose registers are ours until this is dropped.
 pub struct BorrowedThread<'a> {
     thread: &'a mut Thread,
     saved: Registers,
+    /// The instruction at which it goes on.
+    next: Vec<u8>,
     /// The registers of floating point and vectors: a library may use them.
     vectors: Vec<u8>,
     blocked: u64,
@@ -37,9 +38,10 @@ pub struct BorrowedThread<'a> {
 impl<'a> BorrowedThread<'a> {
     pub fn new(pid: i32, thread: &'a mut Thread) -> Result<BorrowedThread<'a>, ClockError> {
         let (saved, vectors, blocked) = (thread.registers()?, thread.vectors()?, thread.blocked()?);
+        let next = super::vdso::Memory::open(pid)?.read_some(saved.at(), 4);
         let ours = [libc::SIGTRAP, libc::SIGSEGV].iter().fold(0, |mask, signal| mask | 1 << (signal - 1));
         thread.block(!ours)?;
-        Ok(BorrowedThread { thread, saved, vectors, blocked, pid })
+        Ok(BorrowedThread { thread, saved, next, vectors, blocked, pid })
     }
 
     /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be
@@ -72,19 +74,13 @@ impl<'a> BorrowedThread<'a> {
         self.syscall(gate, libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0]).map(drop)
     }
 
-    fn syscall(
-        &mut self,
-        gate: u64,
-        number: i64,
-        [rdi, rsi, rdx, r10, r8, r9]: [u64; 6],
-    ) -> Result<u64, ClockError> {
-        let rax = number as u64;
-        self.thread.set_registers(&Registers { rax, rdi, rsi, rdx, r10, r8, r9, ..self.at(gate) })?;
+    fn syscall(&mut self, gate: u64, number: i64, arguments: [u64; 6]) -> Result<u64, ClockError> {
+        self.thread.set_registers(&self.saved.system_call(gate, number, arguments))?;
         // A stop of the whole group may come between: then the instruction is still to be executed.
-        while self.thread.registers()?.rip == gate {
+        while self.thread.registers()?.at() == gate {
             self.thread.step_quietly()?;
         }
-        let result = self.thread.registers()?.rax as i64;
+        let result = self.thread.registers()?.result();
         if (-4095..0).contains(&result) {
             let source = std::io::Error::from_raw_os_error(-result as i32);
             return Err(ClockError::Io { pid: self.pid, doing: "map a page in it", source });
@@ -92,12 +88,12 @@ impl<'a> BorrowedThread<'a> {
         Ok(result as u64)
     }
 
-    fn call(&mut self, function: u64, [rdi, rsi]: [u64; 2], page: u64) -> Result<(), ClockError> {
-        self.thread.set_registers(&Registers { rsp: page + STACK, rdi, rsi, ..self.at(function) })?;
+    fn call(&mut self, function: u64, arguments: [u64; 2], page: u64) -> Result<(), ClockError> {
+        self.thread.set_registers(&self.saved.call(function, arguments, page + STACK))?;
         // Stops for other reasons than the fault at address 0 are ours to pass over.
         for _ in 0..100 {
             self.thread.run()?;
-            if self.thread.registers()?.rip == 0 {
+            if self.thread.registers()?.at() == 0 {
                 return Ok(());
             }
         }
@@ -106,24 +102,21 @@ impl<'a> BorrowedThread<'a> {
             why: "the function that tells it the time does not return",
         })
     }
-
-    /// The saved registers, as if the thread had been stopped in its own code at this address.
-    fn at(&self, rip: u64) -> Registers {
-        const TRAP_AND_DIRECTION: u64 = 0x500;
-        let eflags = self.saved.eflags & !TRAP_AND_DIRECTION;
-        Registers { rip, eflags, orig_rax: u64::MAX, ..self.saved }
-    }
 }
 
 impl Drop for BorrowedThread<'_> {
     fn drop(&mut self) {
+        let saved = self.saved.to_resume(self.thread.slept, &self.next);
         // A function that waits for ever must not go on with these registers.
-        if self.thread.set_registers(&self.saved).is_err() {
+        if self.thread.set_registers(&saved).is_err() {
             self.thread.interrupt();
         }
-        // These fail only if the thread was killed meanwhile, and then it misses nothing.
-        let _ = self.thread.set_registers(&self.saved);
-        let _ = self.thread.set_vectors(&self.vectors);
+        // These fail only if the thread was killed meanwhile, and then it misses nothing. Vectors that are as they
+        // were stay alone: on some processors what is put back is less than what there is.
+        let _ = self.thread.set_registers(&saved);
+        if self.thread.vectors().is_ok_and(|vectors| vectors != self.vectors) {
+            let _ = self.thread.set_vectors(&self.vectors);
+        }
         let _ = self.thread.block(self.blocked);
     }
 }

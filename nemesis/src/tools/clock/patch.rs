@@ -1,6 +1,8 @@
 //! Puts the stub into a process, sets it, takes it out, and asks the process what it sees.
 
+use super::go;
 use super::inject::BorrowedThread;
+use super::processor::{self, jump};
 use super::stub::{self, Entry};
 use super::threads::{Stopped, Thread, living, on_own_thread};
 use super::vdso::{Memory, Vdso};
@@ -40,13 +42,13 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
         let memory = Memory::open(pid)?;
         let vdso = vdso(pid, &memory)?;
         let entries = entries(pid, &vdso)?;
-        let within: Vec<Range<u64>> =
-            entries.iter().map(|&(entry, _)| vdso.base + entry as u64).map(|at| at + 1..at + 5).collect();
+        let begins = entries.iter().map(|&(entry, _)| vdso.base + entry as u64);
+        let within: Vec<Range<u64>> = begins.map(|at| at + 1..at + jump(0, 0).len() as u64).collect();
         if !stopped.leave(&within, &memory)? {
             return Ok(None);
         }
         // A stub that `remove` had to leave is the same code; any other was put there by something else.
-        let at = vdso.find(stub::MAGIC).unwrap_or_else(|| vdso.room());
+        let at = vdso.find(stub::MAGIC, 16).unwrap_or_else(|| vdso.room());
         let mut stub = stub::bytes().to_vec();
         match vdso.image.get(at..at + stub.len()) {
             None => return Err(ClockError::NotPatchable { pid, why: "its vDSO has no room" }),
@@ -58,13 +60,27 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
             record[..8].copy_from_slice(&(*entry as u64).to_le_bytes());
             record[8..].copy_from_slice(&vdso.image[*entry..entry + 8]);
         }
-        memory.write(vdso.base + at as u64, &stub)?;
+        stopped.write(&memory, vdso.base + at as u64, &stub)?;
         for (entry, target) in entries {
-            memory.write(vdso.base + entry as u64, &jump(entry, at + target))?;
+            stopped.write(&memory, vdso.base + entry as u64, &jump(entry, at + target))?;
         }
         let stub = vdso.base + at as u64;
         Ok(Some(Patched { pid, memory, vdso: vdso.base, stub }))
     })
+}
+
+/// Finds out whether [`install`] works and reaches the program, and leaves everything as it was.
+///
+/// # Errors
+/// Says why it does not.
+pub fn check(pid: i32) -> Result<(), ClockError> {
+    ready_to_observe(pid)?;
+    let memory = Memory::open(pid)?;
+    let vdso = vdso(pid, &memory)?;
+    if go::asks_kernel(pid, &memory, clock_of(pid, &vdso)?)? {
+        return Err(ClockError::NotReached { pid });
+    }
+    if Patched::find(pid)?.is_some() { Ok(()) } else { install(pid)?.remove() }
 }
 
 /// What the patch of this process makes its clocks show now, drift included; `None` if it has no patch. This
@@ -83,10 +99,7 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
     on_own_thread(|| {
         let mut stopped = Stopped::one(pid)?;
         let vdso = vdso(pid, &Memory::open(pid)?)?;
-        let why = "its vDSO has no clock_gettime";
-        let (at, _) =
-            vdso.function(stub::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
-        observe_in(pid, &mut stopped.threads[0], &vdso, vdso.base + at as u64)
+        observe_in(pid, &mut stopped.threads[0], &vdso, clock_of(pid, &vdso)?)
     })
 }
 
@@ -135,7 +148,8 @@ fn ready_to_observe(pid: i32) -> Result<(), ClockError> {
 
 fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Result<Observed, ClockError> {
     let why = "its vDSO has no system call";
-    let gate = vdso.find(&[0x0f, 0x05]).ok_or(ClockError::NotPatchable { pid, why })?;
+    let (instruction, align) = processor::SYSTEM_CALL;
+    let gate = vdso.find(&instruction, align).ok_or(ClockError::NotPatchable { pid, why })?;
     let gate = vdso.base + gate as u64;
     let mut thread = BorrowedThread::new(pid, thread)?;
     let page = thread.map_page(gate)?;
@@ -162,7 +176,7 @@ impl Patched {
     fn find(pid: i32) -> Result<Option<Patched>, ClockError> {
         let memory = Memory::open(pid)?;
         let Some(vdso) = Vdso::of(pid, &memory)? else { return Ok(None) };
-        let Some(at) = vdso.find(stub::MAGIC) else { return Ok(None) };
+        let Some(at) = vdso.find(stub::MAGIC, 16) else { return Ok(None) };
         let code = stub::bytes();
         let same = vdso.image.get(at + stub::CODE..at + code.len()) == Some(&code[stub::CODE..]);
         let active = entries(pid, &vdso)?
@@ -178,7 +192,8 @@ impl Patched {
     }
 
     /// Makes the clocks show this from now on, counted from the true clocks and not from what was set before.
-    /// Stops nothing.
+    /// Stops nothing, or one thread for a moment where the kernel lets only a tracer write (Linux with
+    /// `proc_mem.force_override=never` or `ptrace`).
     pub fn set(&self, skew: Skew) -> Result<(), ClockError> {
         for drift in [skew.wall_drift_ppm, skew.monotonic_drift_ppm] {
             if !(Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&drift) {
@@ -187,8 +202,15 @@ impl Patched {
         }
         let next = self.generation()?.wrapping_add(1);
         let slot = stub::slot(skew, now_ns).map_err(ClockError::Range)?;
-        self.memory.write(self.stub + stub::slot_at(next) as u64, &slot)?;
-        self.memory.write(self.stub + stub::GENERATION as u64, &[next])
+        self.write(self.stub + stub::slot_at(next) as u64, &slot)?;
+        self.write(self.stub + stub::GENERATION as u64, &[next])
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
+        if self.memory.write(at, bytes)? {
+            return Ok(());
+        }
+        on_own_thread(|| Stopped::one(self.pid)?.write(&self.memory, at, bytes))
     }
 
     /// What the clocks are made to show now, drift included: setting this again keeps them where they are.
@@ -211,11 +233,11 @@ impl Patched {
     pub fn remove(self) -> Result<(), ClockError> {
         let stub = self.stub..self.stub + stub::bytes().len() as u64;
         let originals = self.memory.read(self.stub + stub::ORIGINALS.start as u64, stub::ORIGINALS.len())?;
-        let restore = || {
-            for record in originals.chunks_exact(16) {
+        let restore = |stopped: &Stopped| {
+            for record in originals.chunks_exact(16).take(processor::replacements().len()) {
                 let (entry, bytes) = record.split_at(8);
                 let entry = u64::from_le_bytes(entry.try_into().expect("eight bytes"));
-                self.memory.write(self.vdso + entry, bytes)?;
+                stopped.write(&self.memory, self.vdso + entry, bytes)?;
             }
             Ok(())
         };
@@ -223,12 +245,12 @@ impl Patched {
             if !stopped.leave(std::slice::from_ref(&stub), &self.memory)? {
                 return Ok(None);
             }
-            restore()?;
-            self.memory.write(stub.start, &vec![0; stub::bytes().len()]).map(Some)
+            restore(stopped)?;
+            stopped.write(&self.memory, stub.start, &vec![0; stub::bytes().len()]).map(Some)
         });
         match wiped {
-            // No thread is in an entry's bytes 1 to 4, since those are one instruction, the jump.
-            Err(ClockError::Busy { .. }) => with_all_stopped(self.pid, |_| restore().map(Some)),
+            // No thread is in the middle of a jump, since that is one instruction.
+            Err(ClockError::Busy { .. }) => with_all_stopped(self.pid, |stopped| restore(stopped).map(Some)),
             other => other,
         }
     }
@@ -255,27 +277,28 @@ fn with_all_stopped<T: Send>(
     })
 }
 
+/// Where in the process the vDSO's clock is.
+fn clock_of(pid: i32, vdso: &Vdso) -> Result<u64, ClockError> {
+    let why = "its vDSO has no clock_gettime";
+    let (at, _) =
+        vdso.function(processor::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
+    Ok(vdso.base + at as u64)
+}
+
 fn vdso(pid: i32, memory: &Memory) -> Result<Vdso, ClockError> {
     Vdso::of(pid, memory)?.ok_or(ClockError::NotPatchable { pid, why: "it has no vDSO" })
 }
 
-/// Where the functions to be replaced begin in the vDSO, and where in the stub their replacements begin.
-fn entries(pid: i32, vdso: &Vdso) -> Result<[(usize, usize); 3], ClockError> {
-    let mut entries = stub::replacements().map(|(_, target)| (0, target));
-    for ((entry, _), (name, _)) in entries.iter_mut().zip(stub::replacements()) {
-        // Eight bytes are kept and put back, five are overwritten.
-        *entry = match vdso.function(name) {
-            Some((at, length)) if length >= 8 && at + length <= vdso.image.len() => at,
-            _ => return Err(ClockError::NotPatchable { pid, why: "its vDSO is not one of 64-bit x86" }),
-        };
-    }
-    Ok(entries)
-}
-
-/// `jmp rel32`, from one place of the vDSO to another.
-fn jump(from: usize, to: usize) -> [u8; 5] {
-    let [a, b, c, d] = (to as i32 - from as i32 - 5).to_le_bytes();
-    [0xe9, a, b, c, d]
+/// Where in the vDSO the jumps to the replacements are put, and where in the stub they lead.
+fn entries(pid: i32, vdso: &Vdso) -> Result<Vec<(usize, usize)>, ClockError> {
+    let entry = |(name, target): (&str, usize)| match vdso.function(name) {
+        // Eight bytes are kept and put back, and the jump may stand behind one instruction.
+        Some((at, length)) if length >= 12 && at + length <= vdso.image.len() => {
+            Ok(processor::detour(&vdso.image, at, target))
+        }
+        _ => Err(ClockError::NotPatchable { pid, why: "its vDSO lacks a function that tells the time" }),
+    };
+    processor::replacements().into_iter().map(entry).collect()
 }
 
 /// A time of its own (`ns/time`) shifts the monotonic clock by itself: what is true there cannot be known

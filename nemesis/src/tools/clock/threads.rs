@@ -5,6 +5,7 @@
 //! stopped.
 
 use super::ClockError;
+use super::processor::{Registers, VECTORS};
 use super::vdso::Memory;
 use nix::errno::Errno;
 use nix::libc;
@@ -13,31 +14,15 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-pub type Registers = libc::user_regs_struct;
-
 /// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that
 /// hangs in the kernel (a frozen node, a stuck disk) never stops.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How much of each stack is searched for frames of signal handlers.
 const STACK_SEARCHED: usize = 64 << 10;
-/// System calls in which threads wait.
-const WAITING: [i64; 12] = [
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_poll,
-    libc::SYS_ppoll,
-    libc::SYS_select,
-    libc::SYS_pselect6,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_recvfrom,
-    libc::SYS_rt_sigtimedwait,
-];
-/// What the processor saves of vectors, by the kernel's number for it, and more room than that takes.
-const NT_X86_XSTATE: usize = 0x202;
-const VECTORS_MAX: usize = 64 << 10;
+/// The registers of a thread, by the kernel's number for them, and the requests that libc does not name on
+/// every architecture.
+const NT_PRSTATUS: usize = 1;
+const GETSIGMASK: libc::c_uint = 0x420a;
 const SETSIGMASK: libc::c_uint = 0x420b;
 
 /// Runs `work` on a thread that ends with it.
@@ -97,20 +82,33 @@ impl Stopped {
         Ok((!thread.ended).then(|| Stopped { pid, threads: vec![thread] }))
     }
 
+    /// Writes through the protection of the page. Where the kernel lets no file of a process do that, it lets a
+    /// tracer: word by word, and the bytes around these stay as they are.
+    pub fn write(&self, memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
+        if memory.write(at, bytes)? {
+            return Ok(());
+        }
+        let begin = at - at % 8;
+        let before = (at - begin) as usize;
+        let mut words = memory.read(begin, (before + bytes.len()).next_multiple_of(8))?;
+        words[before..before + bytes.len()].copy_from_slice(bytes);
+        self.threads[0].poke(begin, &words)
+    }
+
     /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal
     /// handler runs on top of what it interrupted there, and will return to it.
     pub fn leave(&mut self, ranges: &[Range<u64>], memory: &Memory) -> Result<bool, ClockError> {
         let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
         for thread in &mut self.threads {
             let mut steps = 0;
-            while within(thread.registers()?.rip) {
+            while within(thread.registers()?.at()) {
                 if steps == 1000 {
                     return Ok(false);
                 }
                 steps += 1;
                 thread.step()?;
             }
-            let stack = memory.read_some(thread.registers()?.rsp, STACK_SEARCHED);
+            let stack = memory.read_some(thread.registers()?.stack(), STACK_SEARCHED);
             let mut words =
                 stack.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
             if words.any(within) {
@@ -136,14 +134,17 @@ pub struct Thread {
     tid: i32,
     /// The signal that it was about to take when it stopped: it gets it when it goes on.
     signal: Option<libc::siginfo_t>,
+    /// Whether it slept before it was stopped, or was stopped by a signal.
+    pub slept: bool,
     ended: bool,
 }
 
 impl Thread {
     /// `None` if the thread has ended meanwhile.
     fn seize(pid: i32, tid: i32) -> Result<Option<Thread>, ClockError> {
+        let slept = matches!(state(pid, tid), Some('S' | 'T'));
         match ptrace(libc::PTRACE_SEIZE, tid, 0, 0).and_then(|()| ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)) {
-            Ok(()) => Ok(Some(Thread { pid, tid, signal: None, ended: false })),
+            Ok(()) => Ok(Some(Thread { pid, tid, signal: None, slept, ended: false })),
             Err(_) if matches!(state(pid, tid), None | Some('Z' | 'X')) => Ok(None),
             Err(Errno::EPERM) => match tracer(pid, tid) {
                 0 => Err(ClockError::NotAllowed { pid }),
@@ -189,7 +190,10 @@ impl Thread {
         let event_stop = code >> 8 == libc::PTRACE_EVENT_STOP;
         // A fault raises its signal again when its instruction is executed again, so it need not be kept.
         let trap_or_fault = code > 0 && (signal == libc::SIGTRAP || signal == libc::SIGSEGV);
-        if !event_stop && !trap_or_fault {
+        // ARM64 reports a step over a system call as a signal that process 0 sent.
+        // SAFETY: a signal with this code has the number of a process.
+        let step = code == libc::SI_USER && signal == libc::SIGTRAP && unsafe { info.si_pid() } == 0;
+        if !event_stop && !trap_or_fault && !step {
             self.signal = Some(info);
         }
     }
@@ -210,11 +214,7 @@ impl Thread {
     /// Whether it stands in a system call in which threads wait for something to happen, and hold no lock of
     /// libc's meanwhile.
     pub fn waits(&self) -> Result<bool, ClockError> {
-        let registers = self.registers()?;
-        let call = registers.orig_rax as i64;
-        // Who waits for a condition waits for a bitset; who waits for a lock may hold another, and does not.
-        let for_condition = registers.rsi & 0x7f == libc::FUTEX_WAIT_BITSET as u64;
-        Ok(WAITING.contains(&call) || call == libc::SYS_futex && for_condition)
+        Ok(self.registers()?.waits(self.slept))
     }
 
     /// Lets it run until it stops again. Signals that arrive are kept for later.
@@ -235,40 +235,62 @@ impl Thread {
 
     pub fn registers(&self) -> Result<Registers, ClockError> {
         let mut registers = MaybeUninit::<Registers>::zeroed();
-        ptrace(libc::PTRACE_GETREGS, self.tid, 0, registers.as_mut_ptr() as usize)
-            .map_err(|errno| failed(self.pid, errno))?;
+        let length = size_of::<Registers>();
+        self.get_set(libc::PTRACE_GETREGSET, NT_PRSTATUS, registers.as_mut_ptr().cast(), length)?;
         // SAFETY: all zeros are valid registers, and the kernel has filled them in.
         Ok(unsafe { registers.assume_init() })
     }
 
     pub fn set_registers(&self, registers: &Registers) -> Result<(), ClockError> {
-        let from = std::ptr::from_ref(registers) as usize;
-        ptrace(libc::PTRACE_SETREGS, self.tid, 0, from).map_err(|errno| failed(self.pid, errno))
+        let from = std::ptr::from_ref(registers).cast_mut().cast();
+        self.get_set(libc::PTRACE_SETREGSET, NT_PRSTATUS, from, size_of::<Registers>()).map(drop)
     }
 
     /// The registers of floating point and vectors, as the processor saves them.
     pub fn vectors(&self) -> Result<Vec<u8>, ClockError> {
-        let mut vectors = vec![0; VECTORS_MAX];
-        let mut area = libc::iovec { iov_base: vectors.as_mut_ptr().cast(), iov_len: vectors.len() };
-        let into = std::ptr::from_mut(&mut area) as usize;
-        ptrace(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, into)
-            .map_err(|errno| failed(self.pid, errno))?;
-        vectors.truncate(area.iov_len);
+        let mut vectors = vec![0; VECTORS.1];
+        let length =
+            self.get_set(libc::PTRACE_GETREGSET, VECTORS.0, vectors.as_mut_ptr().cast(), VECTORS.1)?;
+        vectors.truncate(length);
         Ok(vectors)
     }
 
     /// Puts back what [`Self::vectors`] gave.
     pub fn set_vectors(&self, vectors: &[u8]) -> Result<(), ClockError> {
-        let area = libc::iovec { iov_base: vectors.as_ptr().cast_mut().cast(), iov_len: vectors.len() };
-        let from = std::ptr::from_ref(&area) as usize;
-        ptrace(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, from).map_err(|errno| failed(self.pid, errno))
+        let from = vectors.as_ptr().cast_mut().cast();
+        self.get_set(libc::PTRACE_SETREGSET, VECTORS.0, from, vectors.len()).map(drop)
+    }
+
+    /// Reads or writes one set of registers; gives its length.
+    fn get_set(
+        &self,
+        request: libc::c_uint,
+        set: usize,
+        at: *mut libc::c_void,
+        length: usize,
+    ) -> Result<usize, ClockError> {
+        let mut area = libc::iovec { iov_base: at, iov_len: length };
+        let area_at = std::ptr::from_mut(&mut area) as usize;
+        ptrace(request, self.tid, set, area_at).map_err(|errno| failed(self.pid, errno))?;
+        Ok(area.iov_len)
+    }
+
+    /// Writes whole words to the memory of its process.
+    fn poke(&self, at: u64, words: &[u8]) -> Result<(), ClockError> {
+        for (index, word) in words.chunks_exact(8).enumerate() {
+            let word = usize::from_ne_bytes(word.try_into().expect("eight bytes"));
+            let address = at as usize + 8 * index;
+            ptrace(libc::PTRACE_POKEDATA, self.tid, address, word)
+                .map_err(|errno| failed(self.pid, errno))?;
+        }
+        Ok(())
     }
 
     /// The signals it blocks, one bit each.
     pub fn blocked(&self) -> Result<u64, ClockError> {
         let mut mask = 0u64;
         let into = std::ptr::from_mut(&mut mask) as usize;
-        ptrace(libc::PTRACE_GETSIGMASK, self.tid, 8, into).map_err(|errno| failed(self.pid, errno))?;
+        ptrace(GETSIGMASK, self.tid, 8, into).map_err(|errno| failed(self.pid, errno))?;
         Ok(mask)
     }
 
@@ -301,6 +323,12 @@ fn failed(pid: i32, errno: Errno) -> ClockError {
 fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
     // SAFETY: every caller passes, where the request wants a pointer, one to a live value of the right type.
     Errno::result(unsafe { libc::ptrace(request, tid, address, data) }).map(drop)
+}
+
+/// Whether a futex call with this operation waits for a condition: that waits for a bitset. What waits for a
+/// lock may hold another, and does not.
+pub fn waits_for_condition(operation: u64) -> bool {
+    operation & 0x7f == libc::FUTEX_WAIT_BITSET as u64
 }
 
 /// Threads of the process that have not ended.

@@ -1,6 +1,7 @@
 //! The memory of another process, and the vDSO in it.
 
 use super::ClockError;
+use nix::errno::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
@@ -34,10 +35,20 @@ impl Memory {
         bytes
     }
 
-    /// Writes through the protection of the page, which becomes this process's own.
-    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
-        let written = self.file.write_all_at(bytes, at);
-        written.map_err(|error| ClockError::from_io(self.pid, "write to its memory", error))
+    /// Writes through the protection of the page, which becomes this process's own. `false` where the kernel
+    /// allows no such write (`proc_mem.force_override`), so that it has to be made by [`Stopped::write`].
+    ///
+    /// [`Stopped::write`]: super::threads::Stopped::write
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<bool, ClockError> {
+        match self.file.write_all_at(bytes, at) {
+            Ok(()) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) && self.is_there(at) => Ok(false),
+            Err(error) => Err(ClockError::from_io(self.pid, "write to its memory", error)),
+        }
+    }
+
+    fn is_there(&self, at: u64) -> bool {
+        self.file.read_exact_at(&mut [0], at).is_ok()
     }
 }
 
@@ -97,9 +108,9 @@ impl Vdso {
         used.next_multiple_of(16)
     }
 
-    /// Where these bytes first stand.
-    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
-        self.image.windows(bytes.len()).position(|window| window == bytes)
+    /// Where these bytes first stand, at a multiple of `align`.
+    pub fn find(&self, bytes: &[u8], align: usize) -> Option<usize> {
+        self.image.windows(bytes.len()).step_by(align).position(|window| window == bytes).map(|at| at * align)
     }
 
     fn word(&self, at: usize, length: usize) -> Option<usize> {
@@ -117,11 +128,12 @@ mod tests {
     fn the_functions_of_our_own_vdso_are_found_within_it() {
         let pid = std::process::id() as i32;
         let vdso = Vdso::of(pid, &Memory::open(pid).unwrap()).unwrap().expect("a vDSO");
-        for (name, _) in super::super::stub::replacements() {
+        for (name, _) in super::super::processor::replacements() {
             let (at, length) = vdso.function(name).expect(name);
-            assert!(length > 5 && at + length < vdso.room(), "{name} at {at}, {length} long");
+            assert!(length >= 8 && at + length < vdso.room(), "{name} at {at}, {length} long");
         }
-        assert_eq!(vdso.function("__vdso_clock"), None, "a prefix is not a name");
+        let (first, _) = super::super::processor::replacements()[0];
+        assert_eq!(vdso.function(&first[..first.len() - 1]), None, "a prefix is not a name");
     }
 
     #[test]

@@ -1,25 +1,10 @@
-# Answers for a skewed clock: this replaces three functions of a process's vDSO. It is copied, as it stands, into
-# the zeros behind the vDSO's code, so it refers to nothing but itself. `stub.rs` knows the layout of its data.
+# Answers for a skewed clock on x86-64: this replaces three functions of a process's vDSO. With data.s in front, it is
+# copied, as it stands, into the zeros behind the vDSO's code, so it refers to nothing but itself.
 #
-# Each clock id has an entry (constant, rate), and shows   true + constant + (true * rate >> 32)   in nanoseconds,
-# modulo 2^64: a jump is a constant, a drift a rate, and a frozen clock has rate -2^32 and shows its constant.
 # Nothing here can trap, whatever the data says: no division can overflow, no address comes from the data.
 
-        # Seen by other objects of this program, since the compiler may put what refers to them into another.
-        .globl  fencepost_clock_stub, fencepost_clock_gettime, fencepost_clock_gettimeofday
-        .globl  fencepost_clock_time, fencepost_clock_stub_end
-        .hidden fencepost_clock_stub, fencepost_clock_gettime, fencepost_clock_gettimeofday
-        .hidden fencepost_clock_time, fencepost_clock_stub_end
-
-        .balign 16
-fencepost_clock_stub:
-        .ascii  "fencepost-clock1"
-originals:                              # three times: offset of the entry in the vDSO, its first eight bytes
-        .fill   48, 1, 0
-generation:                             # its lowest bit says which slot holds
-        .fill   16, 1, 0
-slots:                                  # two slots of twelve entries of two words
-        .fill   384, 1, 0
+        .globl  fencepost_clock_gettime, fencepost_clock_gettimeofday, fencepost_clock_time
+        .hidden fencepost_clock_gettime, fencepost_clock_gettimeofday, fencepost_clock_time
 
 # int clock_gettime(clockid_t edi, struct timespec *rsi)
 fencepost_clock_gettime:
@@ -32,7 +17,7 @@ fencepost_clock_gettime:
         imul    rax, [rsi], 1000000000
         add     rax, [rsi + 8]
         shl     edi, 4
-        lea     r8, [rip + generation]
+        lea     r8, [rip + fencepost_clock_generation]
 1:      movzx   ecx, byte ptr [r8]
         mov     r9d, ecx
         and     r9d, 1

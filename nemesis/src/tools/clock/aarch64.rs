@@ -1,0 +1,151 @@
+//! What belongs to ARM64: its registers, the functions of its vDSO, and the code that takes their place
+//! (`aarch64.s`).
+
+use super::stub;
+use nix::libc;
+
+std::arch::global_asm!(
+    ".pushsection .rodata",
+    include_str!("data.s"),
+    include_str!("aarch64.s"),
+    ".popsection"
+);
+
+unsafe extern "C" {
+    static fencepost_clock_gettime: u8;
+    static fencepost_clock_gettimeofday: u8;
+}
+
+/// Functions of the vDSO that are replaced, that which reads any clock first, and the offset in the stub of
+/// what replaces each. There is no `time`: libc makes it of `clock_gettime`.
+pub fn replacements() -> Vec<(&'static str, usize)> {
+    let offset = |code: *const u8| code as usize - stub::begin();
+    vec![
+        ("__kernel_clock_gettime", offset(&raw const fencepost_clock_gettime)),
+        ("__kernel_gettimeofday", offset(&raw const fencepost_clock_gettimeofday)),
+    ]
+}
+
+const BTI_C: u32 = 0xd503_245f;
+const PACIASP: u32 = 0xd503_233f;
+
+/// Where in a function the jump is put, and where it leads: offsets in the vDSO.
+///
+/// A first instruction that is a landing pad stays: without it the processor refuses the call. One that signs
+/// the return address is a landing pad, too; the instruction before the replacement undoes it.
+pub fn detour(image: &[u8], entry: usize, to: usize) -> (usize, usize) {
+    match instruction(&image[entry..]) {
+        Some(BTI_C) => (entry + 4, to),
+        Some(PACIASP) => (entry + 4, to - 4),
+        _ => (entry, to),
+    }
+}
+
+/// `b`, from one place of the vDSO to another.
+pub fn jump(from: usize, to: usize) -> [u8; 4] {
+    let words = (to as i32 - from as i32) / 4;
+    (0x1400_0000 | words as u32 & 0x03ff_ffff).to_le_bytes()
+}
+
+/// `svc #0`, and what its address is a multiple of.
+pub const SYSTEM_CALL: ([u8; 4], usize) = (SVC.to_le_bytes(), 4);
+const SVC: u32 = 0xd400_0001;
+
+/// System calls in which threads wait. The last goes on with one of them that a stop has cut short.
+const WAITING: [i64; 10] = [
+    libc::SYS_epoll_pwait,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_restart_syscall,
+];
+
+/// The registers of vectors, by the kernel's number for them, and more room than they take. What is longer
+/// (SVE) no system call keeps, and the vDSO does not touch.
+pub const VECTORS: (usize, usize) = (2, 1 << 10);
+
+/// The registers of a thread, as the kernel gives and takes them.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Registers(libc::user_regs_struct);
+
+impl Registers {
+    /// Where the next instruction is.
+    pub fn at(&self) -> u64 {
+        self.0.pc
+    }
+
+    /// The top of the stack.
+    pub fn stack(&self) -> u64 {
+        self.0.sp
+    }
+
+    /// What a system call, or a function, returned.
+    pub fn result(&self) -> i64 {
+        self.0.regs[0] as i64
+    }
+
+    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call by
+    /// the instruction at `gate`.
+    pub fn system_call(&self, gate: u64, number: i64, arguments: [u64; 6]) -> Registers {
+        let mut moved = self.moved(gate);
+        moved.regs[..6].copy_from_slice(&arguments);
+        moved.regs[8] = number as u64;
+        Registers(moved)
+    }
+
+    /// These registers, as if the thread had just called this function. It returns to address 0. The `stack`
+    /// ends at a multiple of 16, with zeros on both sides.
+    pub fn call(&self, function: u64, arguments: [u64; 2], stack: u64) -> Registers {
+        let mut moved = self.moved(function);
+        moved.regs[..2].copy_from_slice(&arguments);
+        moved.regs[30] = 0;
+        moved.sp = stack;
+        Registers(moved)
+    }
+
+    fn moved(&self, pc: u64) -> libc::user_regs_struct {
+        // After an indirect jump, only a landing pad is accepted as the next instruction.
+        const AFTER_INDIRECT_JUMP: u64 = 0xc00;
+        libc::user_regs_struct { pc, pstate: self.0.pstate & !AFTER_INDIRECT_JUMP, ..self.0 }
+    }
+
+    /// These registers, to be put back into a thread that ran other code meanwhile. `slept`: it slept before it
+    /// was stopped; `next`: its next instruction.
+    ///
+    /// The kernel has already put a system call that the stop cut short back to its beginning, which is where
+    /// it goes on; but one that sleeps for some time must sleep for the rest of it, and not begin again. The
+    /// kernel still knows the rest.
+    pub fn to_resume(self, slept: bool, next: &[u8]) -> Registers {
+        let [_, how, _, time_limit, ..] = self.0.regs;
+        let for_a_time = match self.0.regs[8] as i64 {
+            libc::SYS_nanosleep => true,
+            libc::SYS_clock_nanosleep => how & libc::TIMER_ABSTIME as u64 == 0,
+            libc::SYS_futex => how & 0x7f == libc::FUTEX_WAIT as u64 && time_limit != 0,
+            _ => false,
+        };
+        let mut registers = self.0;
+        if slept && for_a_time && instruction(next) == Some(SVC) {
+            registers.regs[8] = libc::SYS_restart_syscall as u64;
+        }
+        Registers(registers)
+    }
+
+    /// Whether the thread stands in a system call in which threads wait for something to happen, and hold no
+    /// lock of libc's meanwhile.
+    pub fn waits(&self, slept: bool) -> bool {
+        let call = self.0.regs[8] as i64;
+        slept
+            && (WAITING.contains(&call)
+                || call == libc::SYS_futex && super::threads::waits_for_condition(self.0.regs[1]))
+    }
+}
+
+fn instruction(code: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(code.get(..4)?.try_into().ok()?))
+}
