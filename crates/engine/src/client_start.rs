@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use fencepost_cluster::{Attached, Node};
 use fencepost_history::Refusal;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_locks::{ClientProgram, PauseAt};
+use fencepost_locks::{Access, ClientProgram, PauseAt};
 use fencepost_storage::{Guard, Need};
 use futures_util::future::try_join_all;
 use serde_json::Value;
@@ -26,6 +26,8 @@ const VERSION_TIME: Duration = Duration::from_secs(20);
 pub(crate) struct KnownNodes<'a> {
     pub(crate) servers: &'a [Arc<dyn Node>],
     pub(crate) storages: &'a [Arc<dyn Node>],
+    /// What the servers ask of a client.
+    pub(crate) access: Option<Access>,
     /// The folder with the logs of all nodes.
     pub(crate) logs: &'a Path,
 }
@@ -144,6 +146,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
     let server = |(index, server): (usize, &Arc<dyn Node>)| Server {
         name: server.name().to_owned(),
         address: format!("{}:{}", server.address(), service.port_of(index)),
+        tls_name: None,
     };
     let servers = known.servers.iter().enumerate().filter(|(index, _)| service.is_for_clients(*index));
     let program = spec.lock.recipe.program();
@@ -152,6 +155,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
         client: name.to_owned(),
         lock: spec.lock.name.to_owned(),
         servers: servers.map(server).collect(),
+        access: known.access.clone(),
         storage: storages.first().cloned(),
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.options.guard.clone(),

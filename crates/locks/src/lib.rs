@@ -9,6 +9,7 @@
 //! A lock is a [`LockDefinition`]: a [`LockService`] (its servers), a [`Recipe`] (how clients acquire and
 //! release) and [`Capabilities`].
 
+mod access;
 mod answer_value;
 mod canary;
 mod capabilities;
@@ -17,6 +18,7 @@ mod client_clock;
 mod client_program;
 mod configured;
 mod definition;
+mod dialer;
 mod end;
 mod error;
 mod etcd;
@@ -36,12 +38,14 @@ mod redis_sentinel;
 mod redlock;
 mod registry;
 mod retry_delay;
+mod run_access;
 mod sequencers;
 mod service;
 #[cfg(test)]
 mod testing;
 mod zookeeper;
 
+pub use access::{Access, Secret, TlsFiles};
 pub use capabilities::Capabilities;
 pub use client::{run_client, serve_client};
 pub use client_clock::ClientClock;
@@ -56,6 +60,7 @@ pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use readiness::log_says_why;
 pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, reference, registry};
+pub use run_access::{AccessFile, RunAccess};
 pub use sequencers::connect_sequencers;
 pub use service::{LockService, ServiceLeadership, ServiceRefusals};
 pub use zookeeper::{FENCING_PORT, run_fencing};

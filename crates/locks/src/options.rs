@@ -19,6 +19,12 @@ pub struct Options {
     /// program, a folder or an image of your own: ./redis-server, folder:my-etcd, image:valkey/valkey:9.
     #[arg(long, value_name = "SERVER")]
     pub server: Option<ServerChoice>,
+    /// The servers speak TLS, and ask each client for a certificate; both are made for the run.
+    #[arg(long)]
+    pub tls: bool,
+    /// The servers ask for a password, which is made for the run.
+    #[arg(long)]
+    pub auth: bool,
     /// What Redis makes durable, and when.
     #[arg(long, value_enum, default_value_t)]
     pub redis_persistence: Persistence,
