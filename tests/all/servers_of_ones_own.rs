@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 under!(
     local: [a_program_takes_the_place_of_debians],
     docker: [an_image_is_cut_off_by_what_fencepost_puts_into_it],
+    docker_by_night: [],
 );
 
 /// Its redis-server is another version than that of nodes.
