@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT_PORT: u16 = 2181;
-/// Where a server answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own node only.
+/// Where a server answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own
+/// node only.
 const LOOPBACK_PORT: u16 = 2182;
 /// Every half tick, followers name to the leader the clients that they heard from, and the leader ends
 /// sessions at whole ticks.
