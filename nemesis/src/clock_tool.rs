@@ -244,8 +244,8 @@ impl State {
         Ok(())
     }
 
-    /// Whether the clocks of this process, and of all that it has started, can be moved. What libfaketime does
-    /// to a program was tried before it started.
+    /// Whether the clocks of this process, and of all that it has started, can be moved. What libfaketime
+    /// does to a program was tried before it started.
     fn check(&self, pid: i32) -> Result<(), ClockError> {
         if self.faketime.is_some() && self.serves(pid) {
             return Ok(());

@@ -2,8 +2,8 @@
 //!
 //! Programs ask for the time by calling the vDSO, a small library that the kernel maps into each process.
 //! An instruction's bytes at the entry of its functions are replaced by a jump to a stub that asks the kernel
-//! and adds a skew. That needs no restart, no preloaded library and no help from the program, and reaches C and Go
-//! alike. `docs/clocks.md` says what it does not reach.
+//! and adds a skew. That needs no restart, no preloaded library and no help from the program, and reaches C
+//! and Go alike. `docs/clocks.md` says what it does not reach.
 //!
 //! All functions block, and need the right to trace the process (root, or CAP_SYS_PTRACE). While one runs,
 //! nothing in the *calling program* may wait for the target if that is its own child: the kernel reports a

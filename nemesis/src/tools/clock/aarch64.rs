@@ -90,8 +90,8 @@ impl Registers {
         self.0.regs[0] as i64
     }
 
-    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call by
-    /// the instruction at `gate`.
+    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call
+    /// by the instruction at `gate`.
     pub fn system_call(&self, gate: u64, number: i64, arguments: [u64; 6]) -> Registers {
         let mut moved = self.moved(gate);
         moved.regs[..6].copy_from_slice(&arguments);
@@ -115,8 +115,8 @@ impl Registers {
         libc::user_regs_struct { pc, pstate: self.0.pstate & !AFTER_INDIRECT_JUMP, ..self.0 }
     }
 
-    /// These registers, to be put back into a thread that ran other code meanwhile. `slept`: it slept before it
-    /// was stopped; `next`: its next instruction.
+    /// These registers, to be put back into a thread that ran other code meanwhile. `slept`: it slept before
+    /// it was stopped; `next`: its next instruction.
     ///
     /// The kernel has already put a system call that the stop cut short back to its beginning, which is where
     /// it goes on; but one that sleeps for some time must sleep for the rest of it, and not begin again. The

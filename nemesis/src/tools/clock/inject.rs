@@ -111,8 +111,8 @@ impl Drop for BorrowedThread<'_> {
         if self.thread.set_registers(&saved).is_err() {
             self.thread.interrupt();
         }
-        // These fail only if the thread was killed meanwhile, and then it misses nothing. Vectors that are as they
-        // were stay alone: on some processors what is put back is less than what there is.
+        // These fail only if the thread was killed meanwhile, and then it misses nothing. Vectors that are as
+        // they were stay alone: on some processors what is put back is less than what there is.
         let _ = self.thread.set_registers(&saved);
         if self.thread.vectors().is_ok_and(|vectors| vectors != self.vectors) {
             let _ = self.thread.set_vectors(&self.vectors);

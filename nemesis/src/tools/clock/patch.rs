@@ -202,15 +202,15 @@ impl Patched {
         }
         let next = self.generation()?.wrapping_add(1);
         let slot = stub::slot(skew, now_ns).map_err(ClockError::Range)?;
-        self.write(self.stub + stub::slot_at(next) as u64, &slot)?;
-        self.write(self.stub + stub::GENERATION as u64, &[next])
-    }
-
-    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
-        if self.memory.write(at, bytes)? {
+        let parts: [(u64, &[u8]); 2] =
+            [(self.stub + stub::slot_at(next) as u64, &slot), (self.stub + stub::GENERATION as u64, &[next])];
+        if self.memory.write(parts[0].0, parts[0].1)? && self.memory.write(parts[1].0, parts[1].1)? {
             return Ok(());
         }
-        on_own_thread(|| Stopped::one(self.pid)?.write(&self.memory, at, bytes))
+        on_own_thread(|| {
+            let stopped = Stopped::one(self.pid)?;
+            parts.into_iter().try_for_each(|(at, bytes)| stopped.write(&self.memory, at, bytes))
+        })
     }
 
     /// What the clocks are made to show now, drift included: setting this again keeps them where they are.

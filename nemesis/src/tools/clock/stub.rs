@@ -16,7 +16,7 @@ unsafe extern "C" {
 
 /// What a patched vDSO is recognised by.
 pub const MAGIC: &[u8; 16] = b"fencepost-clock1";
-/// Of the three records of what was overwritten: the offset of a jump in the vDSO, then the eight bytes there.
+/// Of the three records of what was overwritten: the offset of a jump in the vDSO, then eight bytes.
 pub const ORIGINALS: Range<usize> = 16..64;
 pub const GENERATION: usize = 64;
 const SLOTS: usize = 80;

@@ -82,8 +82,8 @@ impl Stopped {
         Ok((!thread.ended).then(|| Stopped { pid, threads: vec![thread] }))
     }
 
-    /// Writes through the protection of the page. Where the kernel lets no file of a process do that, it lets a
-    /// tracer: word by word, and the bytes around these stay as they are.
+    /// Writes through the protection of the page. Where the kernel lets no file of a process do that, it lets
+    /// a tracer: word by word, and the bytes around these stay as they are.
     pub fn write(&self, memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
         if memory.write(at, bytes)? {
             return Ok(());

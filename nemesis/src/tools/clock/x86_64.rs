@@ -82,8 +82,8 @@ impl Registers {
         self.0.rax as i64
     }
 
-    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call by
-    /// the instruction at `gate`.
+    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call
+    /// by the instruction at `gate`.
     pub fn system_call(&self, gate: u64, number: i64, [rdi, rsi, rdx, r10, r8, r9]: [u64; 6]) -> Registers {
         Registers(libc::user_regs_struct {
             rax: number as u64,
