@@ -5,11 +5,11 @@
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
-use crate::distributions::around_ttl;
+use crate::distributions::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
 use crate::roles::Role;
-use crate::topology::Topology;
+use crate::topology::{ServerFaults, Topology};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
 use fencepost_history::{FaultDescription, Refusal, Stream};
@@ -30,6 +30,7 @@ impl TypedNemesis for Kill {
             takes_down: true,
             ends_targets: true,
             ends_clients: true,
+            by_hook: true,
             options: &["restart-after"],
             aims: AIMS,
             ..NemesisDescription::new("kill", about)
@@ -42,7 +43,13 @@ impl TypedNemesis for Kill {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<NoParameters>> {
-        let on = topology.draw_servers(random)?;
+        let on = match topology.draw_servers(random) {
+            // Where servers cannot be touched, clients are what is left.
+            None if topology.server_faults != ServerFaults::All => {
+                Some(subset(&topology.clients, 1, random)).filter(|on| !on.is_empty())?
+            }
+            servers => servers?,
+        };
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 

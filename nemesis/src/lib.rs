@@ -80,5 +80,5 @@ pub use resolution::Resolution;
 pub use roles::{LEADER, Role, RoleTarget};
 pub use supervisor::supervise;
 pub use swarm::{SWARM, swarm};
-pub use topology::{RecipePoint, Topology};
+pub use topology::{RecipePoint, ServerFaults, Topology};
 pub use trigger::Trigger;

@@ -33,7 +33,7 @@ impl TypedNemesis for Pause {
 
     fn description(&self) -> NemesisDescription {
         let about = "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them";
-        NemesisDescription { aims: AIMS, ..NemesisDescription::new("pause", about) }
+        NemesisDescription { aims: AIMS, by_hook: true, ..NemesisDescription::new("pause", about) }
     }
 
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
