@@ -143,6 +143,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
     let server = |server: &Arc<dyn Node>| Server {
         name: server.name().to_owned(),
         address: format!("{}:{}", server.address(), spec.lock.service.port()),
+        tls_name: None,
     };
     let program = spec.lock.recipe.program();
     Ok(Hello {
@@ -150,6 +151,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
         client: name.to_owned(),
         lock: spec.lock.name.to_owned(),
         servers: known.servers.iter().map(server).collect(),
+        access: None,
         storage: storages.first().cloned(),
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.options.guard.clone(),

@@ -9,6 +9,7 @@
 //! A lock is a [`LockDefinition`]: a [`LockService`] (its servers), a [`Recipe`] (how clients acquire and
 //! release) and [`Capabilities`].
 
+mod access;
 mod answer_value;
 mod canary;
 mod capabilities;
@@ -42,6 +43,7 @@ mod service;
 mod testing;
 mod zookeeper;
 
+pub use access::{Access, Secret, TlsFiles};
 pub use capabilities::Capabilities;
 pub use client::{run_client, serve_client};
 pub use client_clock::ClientClock;

@@ -3,6 +3,7 @@
 //! Any program that speaks it is a client: Fencepost's own client (`fencepost client`) and adapters in any
 //! language alike. `docs/client-protocol.md` is its manual.
 
+use crate::access::Access;
 use crate::error::ClientError;
 use crate::options::Options;
 use crate::pause_points::PauseAt;
@@ -24,6 +25,9 @@ pub struct Hello {
     pub client: String,
     pub lock: String,
     pub servers: Vec<Server>,
+    /// What the servers ask of a client; none: neither a password nor TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
     /// `host:port` of the storage; none where the workload protects nothing.
     #[serde(default)]
     pub storage: Option<String>,
@@ -73,11 +77,14 @@ impl Hello {
 }
 
 /// A server of the lock service under test.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     pub name: String,
     /// `host:port`.
     pub address: String,
+    /// The name that its certificate must have, where that is not the host of its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_name: Option<String>,
 }
 
 /// The client's first line.

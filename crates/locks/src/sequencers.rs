@@ -11,7 +11,7 @@ use fencepost_storage::Sequencers;
 /// There is no such lock, it gives no sequencers, or its servers cannot be reached: one sentence.
 pub async fn connect_sequencers(lock: &str, servers: &[String]) -> Result<Box<dyn Sequencers>, ClientError> {
     let found = find(lock).ok_or_else(|| ClientError::BadHello(format!("unknown lock `{lock}`")))?;
-    let server = |address: &String| Server { name: String::new(), address: address.clone() };
+    let server = |address: &String| Server { address: address.clone(), ..Server::default() };
     let servers: Vec<Server> = servers.iter().map(server).collect();
     found.sequencers(&servers).await
 }

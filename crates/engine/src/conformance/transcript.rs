@@ -29,6 +29,18 @@ struct Line {
     text: String,
 }
 
+/// A line as a report may show it: without the password of a hello.
+fn without_password(line: &str) -> String {
+    let mut message: Value = serde_json::from_str(line).unwrap_or_default();
+    match message.pointer_mut("/access/password") {
+        Some(password) => {
+            *password = Value::from("…");
+            message.to_string()
+        }
+        None => line.to_owned(),
+    }
+}
+
 impl Transcript {
     pub(super) fn begin() -> Arc<Transcript> {
         Arc::new(Transcript { begun: Instant::now(), lines: Mutex::default() })
@@ -39,7 +51,7 @@ impl Transcript {
             time: self.begun.elapsed(),
             client: client.to_owned(),
             to_client,
-            text: text.trim_end().to_owned(),
+            text: without_password(text.trim_end()),
         };
         self.lines.lock().push(line);
     }

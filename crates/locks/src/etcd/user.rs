@@ -190,7 +190,7 @@ mod tests {
     async fn a_release_leaves_the_session_of_other_keys_alone() {
         let (out, mut noticed) = mpsc::unbounded_channel();
         let notices = Notices::new(1, out, Arc::from([]));
-        let server = Server { name: "n1".to_owned(), address: "127.0.0.1:1".to_owned() };
+        let server = Server { name: "n1".to_owned(), address: "127.0.0.1:1".to_owned(), tls_name: None };
         let members = Arc::new(Members::open(&[server], "c1").unwrap());
         let mut user = User::new(members, notices.clone(), Seed(1).stream("lock-1"));
         let done = || Completion::Ok(Value::Null);

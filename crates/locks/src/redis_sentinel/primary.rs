@@ -123,7 +123,8 @@ mod tests {
         assert_eq!(said(words(&["198.18.0.3", "6379"])), Ok(Some(("198.18.0.3".to_owned(), 6379))));
         assert_eq!(said(Value::Nil), Ok(None), "it knows no such group");
         assert_eq!((said(words(&["198.18.0.3"])), said(words(&["198.18.0.3", "x"]))), (Err(()), Err(())));
-        let data = [Server { name: "n2".to_owned(), address: "198.18.0.3:6379".to_owned() }];
+        let address = "198.18.0.3:6379".to_owned();
+        let data = [Server { name: "n2".to_owned(), address, tls_name: None }];
         assert_eq!(name_of("198.18.0.3:6379", &data), "n2");
         assert_eq!(name_of("198.18.0.9:6379", &data), "198.18.0.9:6379");
     }
