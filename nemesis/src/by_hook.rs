@@ -141,15 +141,19 @@ async fn heal(undo: HookAction, server: &str, context: &FaultContext) -> Result<
     Ok(())
 }
 
-/// The targets of a fault that a hook did this to, as the subject of a sentence, if any; `observed` is what was
-/// observed of the targets.
-pub(crate) fn sentence(observed: &Map<String, Value>, done: &str, own: &[String], own_done: &str) -> String {
-    let hooked: Vec<String> = own.iter().filter(|target| is_by_hook(observed, target)).cloned().collect();
-    let own: Vec<String> = own.iter().filter(|target| !is_by_hook(observed, target)).cloned().collect();
+/// What was done to these targets: some by signals, and some, as observed, by a hook.
+pub(crate) fn sentence(
+    observed: &Map<String, Value>,
+    targets: &[String],
+    by_hook: &str,
+    by_signal: &str,
+) -> String {
+    let (hooked, own): (Vec<String>, Vec<String>) =
+        targets.iter().cloned().partition(|target| is_by_hook(observed, target));
     let clause = |targets: &[String], done: &str| {
         (!targets.is_empty()).then(|| format!("{} {} {done}", and(targets), was(targets)))
     };
-    let clauses = [clause(&own, own_done), clause(&hooked, &format!("{done} by the server hook"))];
+    let clauses = [clause(&own, by_signal), clause(&hooked, &format!("{by_hook} by the server hook"))];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 

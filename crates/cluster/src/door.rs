@@ -11,7 +11,7 @@
 use crate::ClusterError;
 use crate::node::{Attached, Node};
 use std::ffi::OsString;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -245,6 +245,7 @@ impl AsyncWrite for Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::Future;
 
     /// Both ends of a door to this address, in one process: where its clients connect.
     async fn door_to(address: String) -> std::net::SocketAddr {

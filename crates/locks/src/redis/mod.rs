@@ -3,6 +3,7 @@
 
 mod ask;
 mod decisions;
+mod existing;
 pub(crate) mod lock;
 pub(crate) mod node;
 mod refusals;

@@ -2,8 +2,10 @@
 //! this.
 
 pub(crate) use super::ask::{PORT, ask};
+use super::existing::ExistingRedis;
 use super::refusals::RedisRefusals;
 use crate::error::OptionError;
+use crate::existing::ExistingService;
 use crate::options::{Options, Persistence};
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceRefusals};
@@ -68,6 +70,10 @@ impl LockService for RedisServers {
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
         version(node).await
+    }
+
+    fn existing(&self) -> Option<&dyn ExistingService> {
+        Some(&ExistingRedis)
     }
 
     fn refusals(&self) -> Option<&dyn ServiceRefusals> {
