@@ -40,6 +40,7 @@ pub trait ConformanceObserver: Send {
 /// # Errors
 /// One sentence: what cannot work, and what would.
 pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
+    options.existing.check_unused()?;
     RunSpec::new(RunOptions {
         workload: "lock".to_owned(),
         clients: CLIENTS,
@@ -139,7 +140,7 @@ impl TestServers for NodeTestServers {
     async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
         let node = &self.clients[place];
         let attached = client_start::attach(&self.spec, node).await?;
-        let known = KnownNodes { servers: &self.servers, storages: &[], logs: &self.logs };
+        let known = KnownNodes { servers: &self.servers, storages: &[], existing: None, logs: &self.logs };
         let hello = client_start::hello(&self.spec, node, &known)?;
         Ok((hello, Streams { stdin: attached.stdin, stdout: attached.stdout }))
     }
