@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use fencepost_cluster::{Attached, Node};
 use fencepost_history::Refusal;
 use fencepost_locks::protocol::{Hello, Notice, Server, VERSION};
-use fencepost_locks::{ClientProgram, PauseAt};
+use fencepost_locks::{Access, ClientProgram, PauseAt};
 use fencepost_storage::{Guard, Need};
 use futures_util::future::try_join_all;
 use serde_json::Value;
@@ -29,6 +29,8 @@ pub(crate) struct KnownNodes<'a> {
     pub(crate) storages: &'a [Arc<dyn Node>],
     /// The servers, where these exist without the run.
     pub(crate) existing: Option<&'a Existing>,
+    /// What the servers ask of a client.
+    pub(crate) access: Option<Access>,
     /// The folder with the logs of all nodes.
     pub(crate) logs: &'a Path,
 }
@@ -173,7 +175,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
         client: name.to_owned(),
         lock: spec.lock.name.to_owned(),
         servers: known.servers.iter().map(server).collect(),
-        access: known.existing.and_then(Existing::access),
+        access: known.access.clone(),
         storage: storages.first().cloned(),
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.options.guard.clone(),

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
 use fencepost_history::{LockFacts, NodeKind};
-use fencepost_locks::{LockService, ServiceLeadership, ServiceRefusals};
+use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceRefusals};
 use fencepost_nemesis::{Clients, ErrorReplies, ExistingServers, FaultContext, Leadership, Readiness, RunningService};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
@@ -86,7 +86,7 @@ pub async fn start(
     events: Arc<dyn ClientEvents>,
     existing: Option<&Arc<Existing>>,
 ) -> Result<Deployment> {
-    let services = start_services(spec, cluster).await?;
+    let StartedServices { services, access } = start_services(spec, cluster).await?;
     let [servers, storages, clients] =
         [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = match existing {
@@ -98,7 +98,9 @@ pub async fn start(
         existing.put_files(&clients).await?;
     }
     let client_version = client_start::version(spec, &clients).await?;
-    let known = KnownNodes { servers: &servers, storages: &storages, existing: existing.map(|it| &**it), logs };
+    let existing_servers = existing.map(|existing| &**existing);
+    let access = access.or_else(|| existing_servers.and_then(Existing::access));
+    let known = KnownNodes { servers: &servers, storages: &storages, existing: existing_servers, access, logs };
     let connections = client_start::connect_all(spec, &clients, &known, events).await?;
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
@@ -142,13 +144,23 @@ pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<(
     Ok(())
 }
 
-/// Starts everything but the clients, and waits until it serves: what runs on each node.
-pub(crate) async fn start_services(
-    spec: &RunSpec,
-    cluster: &Cluster,
-) -> Result<HashMap<String, RunningService>> {
+/// Everything that runs but the clients.
+pub(crate) struct StartedServices {
+    /// What runs on each node.
+    pub(crate) services: HashMap<String, RunningService>,
+    /// What the servers ask of a client.
+    pub(crate) access: Option<Access>,
+}
+
+/// Starts everything but the clients, and waits until it serves.
+pub(crate) async fn start_services(spec: &RunSpec, cluster: &Cluster) -> Result<StartedServices> {
     let [servers, storages, clients] =
         [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
+    let addresses: Vec<_> = servers.iter().map(|server| server.address()).collect();
+    let access = RunAccess::make(&spec.options.lock_options, &addresses)?;
+    if let Some(access) = &access {
+        hand_out(spec, access, &servers, &clients).await?;
+    }
     let mut services = HashMap::new();
     // Nothing is started for servers that exist already: the doors to them are open.
     let started = if spec.options.existing.are_used() { Vec::new() } else { servers.clone() };
@@ -160,7 +172,7 @@ pub(crate) async fn start_services(
         services.insert(node.name().to_owned(), RunningService { service, port: spec.lock.service.port() });
     }
     for node in &storages {
-        let service = storage(spec, &servers);
+        let service = storage(spec, &servers, access.as_ref(), node).await?;
         services.insert(node.name().to_owned(), RunningService { service, port: STORAGE_PORT });
     }
     if breaks_disks(spec) {
@@ -174,6 +186,9 @@ pub(crate) async fn start_services(
     .await?;
     if !started.is_empty() {
         spec.lock.service.await_ready(&servers).await?;
+        if let Some(access) = &access {
+            spec.lock.service.secure(&servers, access).await?;
+        }
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
     if started.is_empty() {
@@ -184,7 +199,21 @@ pub(crate) async fn start_services(
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         try_join_all(storages.iter().chain(&clients).map(start_fencing_program)).await?;
     }
-    Ok(services)
+    Ok(StartedServices { services, access: access.map(|access| access.of_client()) })
+}
+
+/// Writes what servers and clients need to reach each other into their nodes.
+async fn hand_out(
+    spec: &RunSpec,
+    access: &RunAccess,
+    servers: &[Arc<dyn Node>],
+    clients: &[Arc<dyn Node>],
+) -> Result<()> {
+    let service = spec.lock.service;
+    try_join_all(servers.iter().map(|node| access.give_to_server(node.as_ref(), service.access_files(access))))
+        .await?;
+    try_join_all(clients.iter().map(|node| access.give_to_client(node.as_ref()))).await?;
+    Ok(())
 }
 
 /// The nodes of this kind.
@@ -192,7 +221,12 @@ pub(crate) fn nodes_of(cluster: &Cluster, kind: NodeKind) -> Vec<Arc<dyn Node>> 
     cluster.nodes.iter().filter(|node| node.kind() == kind).cloned().collect()
 }
 
-fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
+async fn storage(
+    spec: &RunSpec,
+    servers: &[Arc<dyn Node>],
+    access: Option<&RunAccess>,
+    node: &Arc<dyn Node>,
+) -> Result<Service> {
     let listen = format!("0.0.0.0:{STORAGE_PORT}");
     let mut argv = [
         "fencepost",
@@ -221,8 +255,11 @@ fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
             "--servers".to_owned(),
             addresses.join(","),
         ]);
+        if let Some(access) = access {
+            argv.extend(["--access".to_owned(), access.give_to_storage(node.as_ref()).await?]);
+        }
     }
-    Service { name: "storage".to_owned(), argv, env: Vec::new(), refuses_root: false }
+    Ok(Service { name: "storage".to_owned(), argv, env: Vec::new(), refuses_root: false })
 }
 
 /// Starts the program by which clients fence each other.

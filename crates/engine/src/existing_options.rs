@@ -122,7 +122,7 @@ impl ExistingOptions {
             return bad("servers", &sentence);
         };
         let shaping = options.changed().into_iter().find(|name| {
-            name == "nodes" || name == "server" || lock.service.options().contains(&name.as_str())
+            matches!(&**name, "nodes" | "server" | "tls" | "auth") || lock.service.options().contains(&name.as_str())
         });
         if let Some(name) = shaping {
             let sentence = format!("--{name} shapes servers that the run starts, and those of --servers exist already; leave it out");

@@ -4,6 +4,7 @@
 use crate::error::OptionError;
 use crate::existing::ExistingService;
 use crate::options::{Options, Persistence};
+use crate::run_access::{AccessFile, RunAccess};
 use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
 use async_trait::async_trait;
 use fencepost_cluster::images::ServerChoice;
@@ -69,6 +70,14 @@ impl LockService for ConfiguredService {
 
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
         self.service.start_command(index, nodes, &self.set_up(options))
+    }
+
+    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
+        self.service.access_files(access)
+    }
+
+    async fn secure(&self, nodes: &[Arc<dyn Node>], access: &RunAccess) -> Result<(), ClusterError> {
+        self.service.secure(nodes, access).await
     }
 
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {

@@ -1,6 +1,7 @@
 //! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the
 //! two can do.
 
+use crate::access::Access;
 use crate::capabilities::Capabilities;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
@@ -102,8 +103,12 @@ impl LockDefinition {
     ///
     /// # Errors
     /// The lock has no sequencers, or see [`ClientError`].
-    pub async fn sequencers(&self, servers: &[Server]) -> Result<Box<dyn Sequencers>, ClientError> {
-        let asked = self.recipe.sequencers(servers).await?;
+    pub async fn sequencers(
+        &self,
+        servers: &[Server],
+        access: Option<&Access>,
+    ) -> Result<Box<dyn Sequencers>, ClientError> {
+        let asked = self.recipe.sequencers(servers, access).await?;
         asked.ok_or_else(|| ClientError::BadHello(format!("{} has no sequencers", self.name)))
     }
 

@@ -1,6 +1,7 @@
 //! Servers that exist without a run: what Fencepost itself does on them, from the machine that it runs on.
 
 use crate::access::Access;
+use crate::dialer::{Dialer, place};
 use crate::protocol::Server;
 use async_trait::async_trait;
 
@@ -26,4 +27,17 @@ pub trait ExistingService: Send + Sync {
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String>;
     /// Whether the servers share their keys, so that what is removed on one is removed on all.
     fn shares_keys(&self) -> bool;
+}
+
+/// Why a server that failed `otherwise` cannot be reached: a mistake in how it is reached explains more.
+pub(crate) async fn explained(dialer: &Dialer, server: &Server, otherwise: String) -> String {
+    match dialer.check(std::slice::from_ref(server)).await {
+        Err(error) => rest(server, &error.to_string()),
+        Ok(()) => otherwise,
+    }
+}
+
+/// A sentence about a server without the server that it begins with.
+pub(crate) fn rest(server: &Server, sentence: &str) -> String {
+    sentence.strip_prefix(&place(server)).unwrap_or(sentence).trim_start().to_owned()
 }

@@ -18,6 +18,7 @@ mod client_clock;
 mod client_program;
 mod configured;
 mod definition;
+mod dialer;
 mod end;
 mod error;
 mod etcd;
@@ -38,6 +39,7 @@ mod redis_sentinel;
 mod redlock;
 mod registry;
 mod retry_delay;
+mod run_access;
 mod sequencers;
 mod service;
 #[cfg(test)]
@@ -59,6 +61,7 @@ pub use options::{Acquire, Fence, LockValue, Options, Persistence, Release, Rele
 pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, reference, registry};
+pub use run_access::{AccessFile, RunAccess};
 pub use sequencers::connect_sequencers;
 pub use service::{LockService, ServiceLeadership, ServiceRefusals};
 pub use zookeeper::{FENCING_PORT, run_fencing};

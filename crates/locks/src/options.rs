@@ -18,6 +18,12 @@ pub struct Options {
     /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`).
     #[arg(long, value_name = "SERVER-VERSION")]
     pub server: Option<ServerChoice>,
+    /// The servers speak TLS, and ask each client for a certificate; both are made for the run.
+    #[arg(long)]
+    pub tls: bool,
+    /// The servers ask for a password, which is made for the run.
+    #[arg(long)]
+    pub auth: bool,
     /// What Redis makes durable, and when.
     #[arg(long, value_enum, default_value_t)]
     pub redis_persistence: Persistence,

@@ -1,5 +1,6 @@
 //! What a recipe is: how a client connects, acquires, renews and releases.
 
+use crate::access::Access;
 use crate::client_program::ClientProgram;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
@@ -41,7 +42,11 @@ pub trait Recipe: Send + Sync {
     ///
     /// # Errors
     /// See [`ClientError`].
-    async fn sequencers(&self, _servers: &[Server]) -> Result<Option<Box<dyn Sequencers>>, ClientError> {
+    async fn sequencers(
+        &self,
+        _servers: &[Server],
+        _access: Option<&Access>,
+    ) -> Result<Option<Box<dyn Sequencers>>, ClientError> {
         Ok(None)
     }
 }

@@ -4,12 +4,16 @@
 use crate::error::OptionError;
 use crate::existing::ExistingService;
 use crate::options::Options;
+use crate::run_access::{AccessFile, RunAccess};
 use async_trait::async_trait;
 use fencepost_cluster::images::{self, ServerChoice};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The options of a service whose servers can speak TLS and ask for a password.
+pub(crate) const TLS_AND_AUTH: &[&str] = &["tls", "auth"];
 
 /// The servers beneath a lock.
 #[async_trait]
@@ -63,6 +67,18 @@ pub trait LockService: Send + Sync {
     fn port(&self) -> u16;
     /// The process that server `index` of these nodes runs.
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
+    /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS. Only
+    /// services whose options are [`TLS_AND_AUTH`] are asked.
+    fn access_files(&self, _access: &RunAccess) -> Vec<AccessFile> {
+        Vec::new()
+    }
+    /// Gives orders to servers that serve, where they ask for a password only after such orders.
+    ///
+    /// # Errors
+    /// A server refused.
+    async fn secure(&self, _nodes: &[Arc<dyn Node>], _access: &RunAccess) -> Result<(), ClusterError> {
+        Ok(())
+    }
     /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best
     /// first: for a JVM faketime, then vdso.
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {

@@ -33,18 +33,21 @@ pub struct StorageSetup {
     /// Servers of that lock: `host:port`.
     #[arg(long, value_delimiter = ',')]
     pub servers: Vec<String>,
+    /// File with what those servers ask of a client, as JSON.
+    #[arg(long)]
+    pub access: Option<PathBuf>,
 }
 
 /// The program `fencepost storage`: serves until it is killed.
 ///
-/// `connect` gives, for the name of a lock and the addresses of its servers, a way to check its sequencers;
-/// it is called only for a guard that needs sequencers.
+/// `connect` gives a way to check the sequencers of the lock, on the servers that the setup names; it is called
+/// only for a guard that needs sequencers.
 ///
 /// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an
 /// address on which it cannot listen.
 pub async fn run_storage<Connect, E>(setup: &StorageSetup, connect: Connect) -> i32
 where
-    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, E>,
+    Connect: AsyncFnOnce(&StorageSetup) -> Result<Box<dyn Sequencers>, E>,
     E: Error + 'static,
 {
     let storage = match set_up(setup, connect).await {
@@ -68,7 +71,7 @@ where
 
 async fn set_up<Connect, E>(setup: &StorageSetup, connect: Connect) -> Result<Storage, Box<dyn Error>>
 where
-    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, E>,
+    Connect: AsyncFnOnce(&StorageSetup) -> Result<Box<dyn Sequencers>, E>,
     E: Error + 'static,
 {
     let guard = find_guard(&setup.guard).ok_or_else(|| {
@@ -76,7 +79,7 @@ where
         format!("unknown guard `{}`: expected one of {}", setup.guard, names.join(", "))
     })?;
     let sequencers = if guard.needs() == Need::Sequencer {
-        Some(connect(&setup.lock, &setup.servers).await?)
+        Some(connect(setup).await?)
     } else {
         None
     };

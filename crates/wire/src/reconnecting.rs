@@ -26,6 +26,8 @@ const TRIAL: Duration = Duration::from_millis(100);
 pub struct Reconnecting<C> {
     current: watch::Receiver<Option<Connected<C>>>,
     doubt: Arc<Notify>,
+    /// Why the latest attempt to connect failed.
+    failure: watch::Receiver<Option<Arc<std::io::Error>>>,
 }
 
 /// One connection of a [`Reconnecting`]. Clones are the same connection.
@@ -61,13 +63,20 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         let (publish, current) = watch::channel(None);
         let doubt = Arc::new(Notify::new());
         doubt.notify_one();
-        tokio::spawn(keep(dial, publish, doubt.clone()));
-        Reconnecting { current, doubt }
+        let (failed, failure) = watch::channel(None);
+        tokio::spawn(keep(dial, publish, failed, doubt.clone()));
+        Reconnecting { current, doubt, failure }
     }
 
     /// The connection; none where there is none now.
     pub fn current(&self) -> Option<Connected<C>> {
         self.current.borrow().as_ref().filter(|connected| !connected.is_dead()).cloned()
+    }
+
+    /// Why there is no connection, as far as the latest attempt shows; none where there is one, and before an
+    /// attempt has failed.
+    pub fn failure(&self) -> Option<Arc<std::io::Error>> {
+        self.current().is_none().then(|| self.failure.borrow().clone()).flatten()
     }
 
     /// The connection, as soon as there is one.
@@ -96,6 +105,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
 async fn keep<C, Dial, Dialled, Driver>(
     mut dial: Dial,
     publish: watch::Sender<Option<Connected<C>>>,
+    failed: watch::Sender<Option<Arc<std::io::Error>>>,
     doubt: Arc<Notify>,
 ) where
     Dial: Fn() -> Dialled,
@@ -108,7 +118,7 @@ async fn keep<C, Dial, Dialled, Driver>(
             () = doubt.notified() => {}
             () = publish.closed() => return,
         }
-        let Some((connection, driver)) = dial_until_reached(&mut dial, &publish).await else { return };
+        let Some((connection, driver)) = dial_until_reached(&mut dial, &publish, &failed).await else { return };
         let dead = Arc::new(AtomicBool::new(false));
         let own = generation.fetch_add(1, Ordering::Relaxed) + 1;
         publish.send_replace(Some(Connected { connection, dead: dead.clone() }));
@@ -130,6 +140,7 @@ async fn keep<C, Dial, Dialled, Driver>(
 async fn dial_until_reached<C, Dial, Dialled, Driver>(
     dial: &mut Dial,
     publish: &watch::Sender<Option<Connected<C>>>,
+    failed: &watch::Sender<Option<Arc<std::io::Error>>>,
 ) -> Option<(C, Driver)>
 where
     Dial: Fn() -> Dialled,
@@ -137,8 +148,10 @@ where
 {
     let mut patience = DIAL_TIMEOUT_MIN;
     loop {
-        if let Ok(Ok(dialled)) = timeout(patience, dial()).await {
-            return Some(dialled);
+        match timeout(patience, dial()).await {
+            Ok(Ok(dialled)) => return Some(dialled),
+            Ok(Err(error)) => drop(failed.send_replace(Some(Arc::new(error)))),
+            Err(_) => {}
         }
         if publish.is_closed() {
             return None;

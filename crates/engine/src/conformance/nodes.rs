@@ -3,7 +3,7 @@
 use super::run::{RuleResult, check_all};
 use super::test_servers::{CLIENTS, LockTerms, ServersState, Streams, TestServers};
 use crate::client_start::{self, KnownNodes};
-use crate::deployment::{self, nodes_of};
+use crate::deployment::{self, StartedServices, nodes_of};
 use crate::names::BadUsage;
 use crate::node_log;
 use crate::options::RunOptions;
@@ -14,6 +14,7 @@ use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use fencepost_cluster::{Cluster, ClusterSpec, Node};
 use fencepost_history::{NodeKind, Refusal};
+use fencepost_locks::Access;
 use fencepost_locks::protocol::Hello;
 use fencepost_nemesis::{Clients, FaultContext};
 use futures_util::future::try_join_all;
@@ -79,7 +80,7 @@ async fn check_on(
     cluster: &Cluster,
     observer: &mut dyn ConformanceObserver,
 ) -> Result<Vec<RuleResult>> {
-    let services = deployment::start_services(spec, cluster).await?;
+    let StartedServices { services, access } = deployment::start_services(spec, cluster).await?;
     let [servers, clients] = [NodeKind::Server, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = deployment::versions(spec, &servers).await?;
     deployment::limit(spec, &clients).await?;
@@ -95,8 +96,8 @@ async fn check_on(
         lag: step + capabilities.lock_delay,
         start_time: client_start::start_time(spec),
     };
-    let test_servers =
-        NodeTestServers { spec: spec.clone(), terms, context, servers, clients, logs: logs.to_owned() };
+    let (spec, logs) = (spec.clone(), logs.to_owned());
+    let test_servers = NodeTestServers { spec, terms, context, servers, clients, access, logs };
     check_all(Arc::new(test_servers), &mut |rule| observer.checked(rule)).await
 }
 
@@ -106,6 +107,7 @@ struct NodeTestServers {
     context: FaultContext,
     servers: Vec<Arc<dyn Node>>,
     clients: Vec<Arc<dyn Node>>,
+    access: Option<Access>,
     logs: std::path::PathBuf,
 }
 
@@ -140,7 +142,8 @@ impl TestServers for NodeTestServers {
     async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
         let node = &self.clients[place];
         let attached = client_start::attach(&self.spec, node).await?;
-        let known = KnownNodes { servers: &self.servers, storages: &[], existing: None, logs: &self.logs };
+        let (servers, access) = (&self.servers, self.access.clone());
+        let known = KnownNodes { servers, storages: &[], existing: None, access, logs: &self.logs };
         let hello = client_start::hello(&self.spec, node, &known)?;
         Ok((hello, Streams { stdin: attached.stdin, stdout: attached.stdout }))
     }

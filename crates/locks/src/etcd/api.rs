@@ -36,6 +36,21 @@ pub(super) enum SortTarget {
     Create = 2,
 }
 
+/// Logs a user in.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthenticateRequest {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) password: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthenticateResponse {
+    #[prost(string, tag = "2")]
+    pub(super) token: String,
+}
+
 /// Reads a key, or all keys from `key` up to `range_end`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RangeRequest {

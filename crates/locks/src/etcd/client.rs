@@ -1,36 +1,107 @@
 //! Calls of etcd's gRPC API to one member.
 
 use super::api::{
-    DeleteRangeRequest, DeleteRangeResponse, EventType, LeaseGrantRequest, LeaseGrantResponse,
+    AuthenticateRequest, AuthenticateResponse,    DeleteRangeRequest, DeleteRangeResponse, EventType, LeaseGrantRequest, LeaseGrantResponse,
     LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, LockRequest,
     LockResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse, UnlockRequest, UnlockResponse,
     StatusRequest, StatusResponse, WatchCreateRequest, WatchRequest, WatchResponse, prefix_end,
 };
+use crate::access::{Access, Secret};
+use crate::dialer::Dialer;
 use crate::error::ClientError;
+use crate::protocol::Server;
 use futures_util::{Stream, StreamExt, stream};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use prost::Message;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::metadata::MetadataValue;
+use tonic::metadata::{AsciiMetadataValue, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 const CONNECT: Duration = Duration::from_millis(300);
 
 /// A connection to one member, opened by the first call and again whenever it broke. Clones share it.
 #[derive(Clone)]
-pub(super) struct Client(Channel);
+pub(super) struct Client {
+    channel: Channel,
+    login: Option<Arc<Login>>,
+}
+
+/// The user of the client, and the token that stands for it once it is logged in: all members know it.
+pub(super) struct Login {
+    user: String,
+    password: Secret,
+    token: Mutex<Option<AsciiMetadataValue>>,
+}
+
+impl Login {
+    /// None where the access has no user.
+    pub(super) fn of(dialer: &Dialer) -> Option<Login> {
+        let Access { user, password, .. } = &*dialer.access;
+        let (user, password) = (user.clone()?, password.clone()?);
+        Some(Login { user, password, token: Mutex::default() })
+    }
+}
 
 impl Client {
-    /// `address`: of the member's client port, such as `10.1.0.2:2379`.
-    pub(super) fn connect(address: &str) -> Result<Client, ClientError> {
+    /// To the client port of a member.
+    pub(super) fn connect(
+        server: &Server,
+        dialer: &Dialer,
+        login: Option<Arc<Login>>,
+    ) -> Result<Client, ClientError> {
+        let address = &server.address;
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
             ClientError::BadHello(format!("`{address}` is no address of an etcd member: {error}"))
         })?;
-        Ok(Client(endpoint.connect_timeout(CONNECT).connect_lazy()))
+        let endpoint = endpoint.connect_timeout(CONNECT);
+        if !dialer.is_tls() {
+            return Ok(Client { channel: endpoint.connect_lazy(), login });
+        }
+        let (server, dialer) = (server.clone(), dialer.clone());
+        let dial = tower::service_fn(move |_| {
+            let (server, dialer) = (server.clone(), dialer.clone());
+            async move { dialer.dial(&server).await.map(TokioIo::new) }
+        });
+        Ok(Client { channel: endpoint.connect_with_connector_lazy(dial), login })
+    }
+
+    /// Asks for a token.
+    pub(super) async fn log_in(&self, login: &Login) -> Result<AsciiMetadataValue, Status> {
+        let asked = AuthenticateRequest { name: login.user.clone(), password: login.password.reveal().into() };
+        let path = PathAndQuery::from_static("/etcdserverpb.Auth/Authenticate");
+        let answer: tonic::Response<AuthenticateResponse> =
+            self.ready().await?.unary(request(asked, None), path, ProstCodec::default()).await?;
+        let token = AsciiMetadataValue::try_from(answer.into_inner().token);
+        let token = token.map_err(|_| Status::internal("the token is no text"))?;
+        *login.token.lock() = Some(token.clone());
+        Ok(token)
+    }
+
+    /// The token to send; none where members ask for none.
+    async fn token(&self) -> Result<Option<AsciiMetadataValue>, Status> {
+        let Some(login) = &self.login else { return Ok(None) };
+        let known = login.token.lock().clone();
+        match known {
+            Some(token) => Ok(Some(token)),
+            None => self.log_in(login).await.map(Some),
+        }
+    }
+
+    /// Forgets the token where a member no longer knows it, as after its restart. Gives whether that was so: the
+    /// request was then not executed.
+    fn forgets_token(&self, status: &Status) -> bool {
+        let is_unknown = status.message() == "etcdserver: invalid auth token";
+        if let Some(login) = self.login.as_ref().filter(|_| is_unknown) {
+            *login.token.lock() = None;
+        }
+        is_unknown && self.login.is_some()
     }
 
     pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
@@ -99,12 +170,20 @@ impl Client {
 
     async fn unary<Asked, Answer>(&self, path: &'static str, asked: Asked) -> Result<Answer, Status>
     where
-        Asked: Message + 'static,
+        Asked: Message + Clone + 'static,
         Answer: Message + Default + 'static,
     {
         let mut grpc = self.ready().await?;
-        let codec = ProstCodec::default();
-        let answer = grpc.unary(request(asked), PathAndQuery::from_static(path), codec).await?;
+        let path = PathAndQuery::from_static(path);
+        let first = request(asked.clone(), self.token().await?);
+        let answer = match grpc.unary(first, path.clone(), ProstCodec::default()).await {
+            Err(status) if self.forgets_token(&status) => {
+                let again = request(asked, self.token().await?);
+                grpc.ready().await.map_err(|error| Status::unavailable(format!("{error}")))?;
+                grpc.unary(again, path, ProstCodec::default()).await?
+            }
+            answered => answered?,
+        };
         Ok(answer.into_inner())
     }
 
@@ -119,12 +198,15 @@ impl Client {
     {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::default();
-        let answers = grpc.streaming(request(asked), PathAndQuery::from_static(path), codec).await?;
-        Ok(answers.into_inner())
+        let answers = grpc.streaming(request(asked, self.token().await?), PathAndQuery::from_static(path), codec).await;
+        answers.map(Response::into_inner).inspect_err(|status| {
+            // The next stream gets another.
+            self.forgets_token(status);
+        })
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {
-        let mut grpc = Grpc::new(self.0.clone());
+        let mut grpc = Grpc::new(self.channel.clone());
         // The code that a call gets whose connection does not come about.
         grpc.ready().await.map_err(|error| Status::unavailable(format!("{error}")))?;
         Ok(grpc)
@@ -132,9 +214,12 @@ impl Client {
 }
 
 /// A member that knows no leader says so at once instead of letting requests and streams wait.
-fn request<T>(message: T) -> Request<T> {
+fn request<T>(message: T, token: Option<AsciiMetadataValue>) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+    if let Some(token) = token {
+        request.metadata_mut().insert("token", token);
+    }
     request
 }
 

@@ -1,11 +1,13 @@
 //! Members of an etcd cluster that exist without the run.
 
 use super::api::{RequestOp, StatusRequest, StatusResponse, TxnRequest};
-use super::client::Client;
+use super::client::{Client, Login};
 use crate::access::Access;
-use crate::existing::ExistingService;
+use crate::dialer::Dialer;
+use crate::existing::{ExistingService, explained};
 use crate::protocol::Server;
 use async_trait::async_trait;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use tonic::{Code, Status};
@@ -19,8 +21,10 @@ const LEASE_S: i64 = 10;
 /// Members of one cluster.
 pub(super) struct ExistingEtcd;
 
-fn client(server: &Server, _access: &Access) -> Result<Client, String> {
-    Client::connect(&server.address).map_err(|error| error.to_string())
+fn client(server: &Server, access: &Access) -> Result<Client, String> {
+    let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
+    let login = Login::of(&dialer).map(Arc::new);
+    Client::connect(server, &dialer.speaking("h2"), login).map_err(|error| error.to_string())
 }
 
 /// The answer to a call; its error as the rest of a sentence that begins with the member.
@@ -53,7 +57,13 @@ fn said(status: &Status) -> String {
 #[async_trait]
 impl ExistingService for ExistingEtcd {
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
-        let status: StatusResponse = answer(client(server, access)?.status(StatusRequest {})).await?;
+        let status: StatusResponse = match answer(client(server, access)?.status(StatusRequest {})).await {
+            Ok(status) => status,
+            Err(why) => {
+                let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
+                return Err(explained(&dialer.speaking("h2"), server, why).await);
+            }
+        };
         if status.leader == 0 {
             return Err("knows no leader: too few members of its cluster are up".to_owned());
         }

@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// Port of the members for clients, and for the gateway.
 pub(super) const CLIENT_PORT: u16 = 2379;
 
+/// Where a member answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own node only.
+pub(super) const LOOPBACK_PORT: u16 = 2381;
+
 /// A member that is stopped or cut off takes connections and never answers.
 const PATIENCE_MS: u64 = 500;
 
@@ -74,10 +77,19 @@ async fn status(node: &Arc<dyn Node>) -> Result<Status, ClusterError> {
     })
 }
 
+/// One request to a member, from inside its node; with a body of null it gets the page.
+pub(super) async fn http(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<Value, ClusterError> {
+    let args = |address| json!({"address": address, "path": path, "body": body, "timeout_ms": PATIENCE_MS});
+    let loopback = node.tool(HttpTool::NAME, args(format!("127.0.0.1:{LOOPBACK_PORT}"))).await;
+    match loopback {
+        Ok(answer) => Ok(answer),
+        // It has no such port, or does not answer at all.
+        Err(_) => node.tool(HttpTool::NAME, args(format!("{}:{CLIENT_PORT}", node.address()))).await,
+    }
+}
+
 async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, ClusterError> {
-    let address = format!("{}:{CLIENT_PORT}", node.address());
-    let args = json!({"address": address, "path": path, "body": body, "timeout_ms": PATIENCE_MS});
-    let answer = node.tool(HttpTool::NAME, args).await?;
+    let answer = http(node, path, body).await?;
     let said = answer["body"].as_str().unwrap_or_default();
     if answer["status"] != 200 {
         return Err(format!("etcd on {} refused {path}: {said}", node.name()).into());

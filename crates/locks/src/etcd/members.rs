@@ -1,11 +1,13 @@
 //! Calls to the members of an etcd cluster: one at a time, the next where one does not answer.
 
 use super::api::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
-use super::client::Client;
+use super::client::{Client, Login};
+use crate::dialer::{Dialer, wrong_password};
 use crate::error::ClientError;
 use crate::protocol::Server;
 use fencepost_history::{ErrorCode, OperationError};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -18,7 +20,9 @@ const REST: Duration = Duration::from_millis(20);
 
 /// The members as one client program knows them.
 pub(super) struct Members {
-    addresses: Vec<String>,
+    servers: Vec<Server>,
+    dialer: Dialer,
+    login: Option<Arc<Login>>,
     clients: Vec<Mutex<Client>>,
     current: AtomicUsize,
 }
@@ -51,18 +55,38 @@ impl CallError {
 }
 
 impl Members {
-    pub(super) fn open(servers: &[Server], client_name: &str) -> Result<Members, ClientError> {
+    pub(super) fn open(servers: &[Server], client_name: &str, dialer: Dialer) -> Result<Members, ClientError> {
         if servers.is_empty() {
             return Err(ClientError::BadHello("etcd needs servers, and the hello names none".to_owned()));
         }
-        let addresses: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
-        let clients: Vec<Mutex<Client>> = addresses
-            .iter()
-            .map(|address| Client::connect(address).map(Mutex::new))
-            .collect::<Result<_, _>>()?;
+        let login = Login::of(&dialer).map(Arc::new);
+        let dialer = dialer.speaking("h2");
+        let clients = servers.iter().map(|server| Client::connect(server, &dialer, login.clone()).map(Mutex::new));
+        let clients: Vec<Mutex<Client>> = clients.collect::<Result<_, _>>()?;
         // Clients begin with different members, so that the load and the bad luck are spread.
         let spread: usize = client_name.bytes().map(usize::from).sum();
-        Ok(Members { current: AtomicUsize::new(spread % addresses.len()), addresses, clients })
+        let current = AtomicUsize::new(spread % servers.len());
+        Ok(Members { current, servers: servers.to_vec(), dialer, login, clients })
+    }
+
+    /// Logs in, where members want that. That none answers says nothing: operations will say so until one does.
+    ///
+    /// # Errors
+    /// A member does not take the password.
+    pub(super) async fn log_in(&self, deadline: Instant) -> Result<(), ClientError> {
+        let Some(login) = &self.login else { return Ok(()) };
+        for (server, client) in self.servers.iter().zip(&self.clients) {
+            let client = client.lock().clone();
+            match timeout_at(deadline, client.log_in(login)).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(status)) if status.message().contains("authentication failed") => {
+                    let why = wrong_password(server, &self.dialer.access, status.message());
+                    return Err(ClientError::Environment(why.to_string()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The member in use: its place, and a client for it.
@@ -74,11 +98,11 @@ impl Members {
     /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for
     /// the next time: the old one may lead into a partition that has long healed.
     pub(super) async fn turn_from(&self, place: usize) {
-        let next = (place + 1) % self.addresses.len();
+        let next = (place + 1) % self.servers.len();
         if self.current.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        if let Ok(client) = Client::connect(&self.addresses[place]) {
+        if let Ok(client) = Client::connect(&self.servers[place], &self.dialer, self.login.clone()) {
             *self.clients[place].lock() = client;
         }
     }
@@ -97,7 +121,7 @@ impl Members {
         loop {
             let (place, client) = self.current();
             let attempt = timeout_at(deadline.min(Instant::now() + ATTEMPT), request(client)).await;
-            let why = match after_attempt(attempt.ok(), doubt, &self.addresses[place]) {
+            let why = match after_attempt(attempt.ok(), doubt, &self.servers[place].address) {
                 AfterAttempt::Ended(ended) => return ended,
                 AfterAttempt::Elsewhere(why) => why,
             };

@@ -3,7 +3,9 @@
 use super::members::Members;
 use super::sequencers::{Holders, SequencerCheck};
 use super::user::User;
+use crate::access::Access;
 use crate::capabilities::Capabilities;
+use crate::dialer::Dialer;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::Options;
@@ -14,6 +16,11 @@ use fencepost_history::Lease;
 use fencepost_history::Seed;
 use fencepost_storage::Sequencers;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long members may take to log a client in before it says hello without that.
+const LOGIN: Duration = Duration::from_secs(2);
 
 /// What every lock on etcd can do: its leases are renewed, and their end is noticed.
 pub(super) const LEASED: Capabilities = Capabilities {
@@ -43,7 +50,9 @@ impl Recipe for EtcdRecipe {
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        let members = Arc::new(Members::open(&hello.servers, &hello.client)?);
+        let dialer = Dialer::checked(hello).await?;
+        let members = Arc::new(Members::open(&hello.servers, &hello.client, dialer)?);
+        members.log_in(Instant::now() + LOGIN).await?;
         Ok(Box::new(EtcdSession {
             lock: self.lock,
             members,
@@ -52,9 +61,13 @@ impl Recipe for EtcdRecipe {
         }))
     }
 
-    async fn sequencers(&self, servers: &[Server]) -> Result<Option<Box<dyn Sequencers>>, ClientError> {
+    async fn sequencers(
+        &self,
+        servers: &[Server],
+        access: Option<&Access>,
+    ) -> Result<Option<Box<dyn Sequencers>>, ClientError> {
         let Some(holders) = self.holders else { return Ok(None) };
-        let members = Members::open(servers, "storage")?;
+        let members = Members::open(servers, "storage", Dialer::new(access)?)?;
         Ok(Some(Box::new(SequencerCheck { holders, members })))
     }
 }

@@ -1,17 +1,17 @@
 //! The members of an etcd cluster: how they are started, and how they say that they serve.
 
 use super::existing::ExistingEtcd;
-use super::leader::{self, CLIENT_PORT};
+use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT};
 use crate::error::{OptionError, bad_option};
 use crate::existing::ExistingService;
-use crate::http::HttpTool;
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
-use crate::service::{LockService, ServiceLeadership};
+use crate::run_access::{FOLDER, RunAccess, USER};
+use crate::service::{LockService, ServiceLeadership, TLS_AND_AUTH};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,13 +68,22 @@ impl LockService for EtcdCluster {
         CLIENT_PORT
     }
 
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+    fn options(&self) -> &'static [&'static str] {
+        TLS_AND_AUTH
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
         let node = &nodes[index];
         let peer = |node: &Arc<dyn Node>| format!("http://{}:{PEER_PORT}", node.address());
-        let client = format!("http://{}:{CLIENT_PORT}", node.address());
+        let scheme = if options.tls { "https" } else { "http" };
+        let client = format!("{scheme}://{}:{CLIENT_PORT}", node.address());
+        let listen = match options.tls {
+            true => format!("{client},http://127.0.0.1:{LOOPBACK_PORT}"),
+            false => client.clone(),
+        };
         let cluster: Vec<String> =
             nodes.iter().map(|node| format!("{}={}", node.name(), peer(node))).collect();
-        let options = [
+        let fixed = [
             ("--name", node.name().to_owned()),
             ("--data-dir", "{data}/etcd".to_owned()),
             // Ignored by a member that is started again and finds its data.
@@ -83,14 +92,20 @@ impl LockService for EtcdCluster {
             ("--initial-cluster-token", "fencepost".to_owned()),
             ("--listen-peer-urls", peer(node)),
             ("--initial-advertise-peer-urls", peer(node)),
-            ("--listen-client-urls", client.clone()),
+            ("--listen-client-urls", listen),
             ("--advertise-client-urls", client),
             ("--heartbeat-interval", HEARTBEAT_MS.to_string()),
             ("--election-timeout", ELECTION_MS.to_string()),
             ("--logger", "zap".to_owned()),
         ];
         let mut argv = vec!["etcd".to_owned()];
-        argv.extend(options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
+        argv.extend(fixed.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
+        if options.tls {
+            let files =
+                [("--cert-file", "server.pem"), ("--key-file", "server.key"), ("--trusted-ca-file", "ca.pem")];
+            argv.extend(files.iter().map(|(option, file)| format!("{option}={FOLDER}/{file}")));
+            argv.push("--client-cert-auth".to_owned());
+        }
         // etcd 3.4 refuses to start on this architecture without it; elsewhere it is ignored.
         let env = vec![("ETCD_UNSUPPORTED_ARCH".to_owned(), "arm64".to_owned())];
         Service { name: "etcd".to_owned(), argv, env, refuses_root: false }
@@ -99,13 +114,8 @@ impl LockService for EtcdCluster {
     /// Asks each member's `/health`, which is a linearizable read: it needs a leader and a majority.
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         for node in nodes {
-            let args = json!({
-                "address": format!("{}:{CLIENT_PORT}", node.address()),
-                "path": "/health",
-                "timeout_ms": 500,
-            });
             let trouble = async || {
-                Ok(match node.tool(HttpTool::NAME, args.clone()).await {
+                Ok(match leader::http(node, "/health", Value::Null).await {
                     Ok(answer) if answer["status"] == 200 => None,
                     Ok(answer) => Some(answer.to_string()),
                     // Not listening yet, or gone for good: the deadline tells.
@@ -114,6 +124,32 @@ impl LockService for EtcdCluster {
             };
             let awaited = Awaited { node, server: "etcd", services: &["etcd"], within: START_TIME };
             awaited.serves(trouble).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the user, and the user `root` that etcd wants beside it, and lets members ask for a password. All
+    /// members take these orders by way of the first.
+    async fn secure(&self, nodes: &[Arc<dyn Node>], access: &RunAccess) -> Result<(), ClusterError> {
+        let (Some(password), Some(node)) = (access.password(), nodes.first()) else { return Ok(()) };
+        let orders = [
+            ("user/add", json!({"name": "root", "password": password})),
+            ("user/grant", json!({"user": "root", "role": "root"})),
+            ("user/add", json!({"name": USER, "password": password})),
+            ("role/add", json!({"name": "locks"})),
+            // From the first key to the last: base64 of one zero byte stands for both.
+            (
+                "role/grant",
+                json!({"name": "locks", "perm": {"permType": "READWRITE", "key": "AA==", "range_end": "AA=="}}),
+            ),
+            ("user/grant", json!({"user": USER, "role": "locks"})),
+            ("enable", json!({})),
+        ];
+        for (order, body) in orders {
+            let answer = leader::http(node, &format!("/v3/auth/{order}"), body).await?;
+            if answer["status"] != 200 {
+                return Err(format!("etcd on {} refused /v3/auth/{order}: {}", node.name(), answer["body"]).into());
+            }
         }
         Ok(())
     }

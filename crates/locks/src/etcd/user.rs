@@ -181,6 +181,7 @@ impl User {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialer::Dialer;
     use crate::protocol::Server;
     use fencepost_history::Seed;
     use serde_json::Value;
@@ -191,7 +192,7 @@ mod tests {
         let (out, mut noticed) = mpsc::unbounded_channel();
         let notices = Notices::new(1, out, Arc::from([]));
         let server = Server { name: "n1".to_owned(), address: "127.0.0.1:1".to_owned(), tls_name: None };
-        let members = Arc::new(Members::open(&[server], "c1").unwrap());
+        let members = Arc::new(Members::open(&[server], "c1", Dialer::default()).unwrap());
         let mut user = User::new(members, notices.clone(), Seed(1).stream("lock-1"));
         let done = || Completion::Ok(Value::Null);
         let lease_of = |user: &User| user.session.as_ref().map(|session| session.lease);

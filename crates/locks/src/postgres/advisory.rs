@@ -1,9 +1,10 @@
 //! `postgres-advisory`: a lock that belongs to a connection, and means what its users say it means.
 
+use super::server::PostgresServer;
 use super::connection::{Connection, Failed, answer, wait_until};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::recipe::PostgresRecipe;
-use super::service::PostgresServer;
+use super::service::OnePostgres;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
@@ -19,26 +20,26 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "postgres-advisory",
     about: "pg_advisory_lock: a lock that lives as long as the connection, for data that is elsewhere",
     claims: "exclusion while the holder's connection lives, ownership, progress; no fencing; one server, no availability",
-    service: &PostgresServer,
+    service: &OnePostgres,
     recipe: &PostgresRecipe {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),
-        lock: |address, notices| Box::new(AdvisoryLock::new(address, notices)),
+        lock: |server, notices| Box::new(AdvisoryLock::new(server, notices)),
     },
     options: &[],
     capabilities: |_| Capabilities { lease: Lease::Connection, loss_notice: true, ..Capabilities::NONE },
 };
 
 struct AdvisoryLock {
-    address: Arc<str>,
+    server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
     ttl: Duration,
 }
 
 impl AdvisoryLock {
-    fn new(address: Arc<str>, notices: Notices) -> AdvisoryLock {
-        AdvisoryLock { address, notices, connection: None, ttl: Duration::ZERO }
+    fn new(server: Arc<PostgresServer>, notices: Notices) -> AdvisoryLock {
+        AdvisoryLock { server, notices, connection: None, ttl: Duration::ZERO }
     }
 
     async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
@@ -47,7 +48,7 @@ impl AdvisoryLock {
         }
         (self.connection, self.ttl) = (None, ttl);
         let settings = keepalives(ttl);
-        let opened = Connection::open(&self.address, &settings, self.notices.clone(), deadline).await?;
+        let opened = Connection::open(&self.server, &settings, self.notices.clone(), deadline).await?;
         self.connection = Some(opened);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! One process's connection to the server, and what becomes of its locks when it ends.
 
-use super::service::USER;
+use super::server::PostgresServer;
 use crate::held::HeldKeys;
 use crate::notices::Notices;
 use fencepost_history::{ErrorCode, OperationError};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{Client, Error};
 
 /// A connection. Dropping it closes it, as the end of a program would; the server then ends its transaction
 /// and locks.
@@ -21,24 +21,20 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects. `settings` are the server's, for this connection only (`-c lock_timeout=5s`).
     pub(super) async fn open(
-        address: &str,
+        server: &PostgresServer,
         settings: &str,
         notices: Notices,
         deadline: Instant,
     ) -> Result<Connection, OperationError> {
-        let (host, port) = address.rsplit_once(':').ok_or("bad-address: the server has no port")?;
-        let mut config = Config::new();
-        config.host(host).port(port.parse().map_err(|_| "bad-address: the server's port is no number")?);
-        config.user(USER).dbname("postgres").application_name("fencepost").options(settings);
-        let (client, driver) = match timeout_at(deadline, config.connect(NoTls)).await {
+        let connected = match timeout_at(deadline, server.connect(settings)).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
-                return Err(
-                    ErrorCode::Unreachable.error(format_args!("no connection to PostgreSQL: {error}"))
-                );
+                let why = server.denial(&error).unwrap_or_else(|| error.to_string());
+                return Err(ErrorCode::Unreachable.error(format_args!("no connection to PostgreSQL: {why}")));
             }
             Err(_) => return Err(ErrorCode::Timeout.error("PostgreSQL did not take the connection in time")),
         };
+        let (client, driver) = connected;
         let held = Arc::new(HeldKeys::new(notices.clone()));
         let ending = held.clone();
         tokio::spawn(async move {

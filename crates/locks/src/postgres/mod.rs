@@ -10,6 +10,7 @@ mod connection;
 mod decisions;
 mod recipe;
 mod row;
+mod server;
 mod service;
 mod version;
 

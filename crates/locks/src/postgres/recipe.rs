@@ -1,5 +1,6 @@
 //! What the recipes on PostgreSQL share.
 
+use super::server::PostgresServer;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::notices::Notices;
 use crate::protocol::Hello;
@@ -8,8 +9,8 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the lock as one process sees it, on the server at this address.
-type NewLock = fn(Arc<str>, Notices) -> Box<dyn Lock>;
+/// Makes the lock as one process sees it, on this server.
+type NewLock = fn(Arc<PostgresServer>, Notices) -> Box<dyn Lock>;
 
 /// A way to lock in PostgreSQL.
 pub(super) struct PostgresRecipe {
@@ -35,25 +36,19 @@ impl Recipe for PostgresRecipe {
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        let [server] = hello.servers.as_slice() else {
-            return Err(ClientError::BadHello(format!(
-                "PostgreSQL needs one server, and the hello names {}",
-                hello.servers.len()
-            )));
-        };
-        Ok(Box::new(PostgresSession { address: server.address.as_str().into(), lock: self.lock }))
+        Ok(Box::new(PostgresSession { server: Arc::new(PostgresServer::of(hello).await?), lock: self.lock }))
     }
 }
 
 /// What the processes of a client share: only where the server is. Locks belong to connections, so each
 /// process has one of its own.
 struct PostgresSession {
-    address: Arc<str>,
+    server: Arc<PostgresServer>,
     lock: NewLock,
 }
 
 impl Session for PostgresSession {
     fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
-        (self.lock)(self.address.clone(), notices)
+        (self.lock)(self.server.clone(), notices)
     }
 }

@@ -1,12 +1,13 @@
 //! `postgres-row`: a transaction that locks the counter's row, and writes it.
 
+use super::server::PostgresServer;
 use super::connection::{Connection, Failed, answer, wait_until};
 use super::decisions::{
     AfterLock, after_commit, after_commit_of_write, after_lock, after_probe, after_rollback, after_update,
     ended_with_grant, read,
 };
 use super::recipe::PostgresRecipe;
-use super::service::PostgresServer;
+use super::service::OnePostgres;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
@@ -26,11 +27,11 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "postgres-row",
     about: "SELECT … FOR UPDATE: the row lock and the data in one transaction, which commits the write and ends the lock",
     claims: "exclusion, ownership, progress, no lost update: a holder that is too late cannot commit; one server, no availability",
-    service: &PostgresServer,
+    service: &OnePostgres,
     recipe: &PostgresRecipe {
         // The server counts milliseconds; but a statement must find the time to be answered.
         ttl_min: Duration::from_millis(100),
-        lock: |address, notices| Box::new(RowLock::new(address, notices)),
+        lock: |server, notices| Box::new(RowLock::new(server, notices)),
     },
     options: &[],
     capabilities: |_| Capabilities {
@@ -43,7 +44,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 };
 
 struct RowLock {
-    address: Arc<str>,
+    server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
     ttl: Duration,
@@ -52,8 +53,8 @@ struct RowLock {
 }
 
 impl RowLock {
-    fn new(address: Arc<str>, notices: Notices) -> RowLock {
-        RowLock { address, notices, connection: None, ttl: Duration::ZERO, open: None }
+    fn new(server: Arc<PostgresServer>, notices: Notices) -> RowLock {
+        RowLock { server, notices, connection: None, ttl: Duration::ZERO, open: None }
     }
 
     /// A connection with this TTL and no transaction.
@@ -65,7 +66,7 @@ impl RowLock {
         (self.connection, self.open, self.ttl) = (None, None, ttl);
         // The server ends a transaction in which nothing happened for that long, and its connection with it.
         let settings = format!("-c idle_in_transaction_session_timeout={}", ttl.as_millis());
-        let opened = Connection::open(&self.address, &settings, self.notices.clone(), deadline).await?;
+        let opened = Connection::open(&self.server, &settings, self.notices.clone(), deadline).await?;
         self.connection = Some(opened);
         Ok(())
     }
@@ -234,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_knows_by_the_answer_to_a_statement_that_its_transaction_is_over() {
         let (out, mut noticed) = mpsc::unbounded_channel();
-        let mut lock = RowLock::new(ending_server().await.into(), Notices::new(1, out, Arc::from([])));
+        let mut lock = RowLock::new(PostgresServer::at(&ending_server().await), Notices::new(1, out, Arc::from([])));
         let second = Duration::from_secs(1);
         lock.connect(second, Instant::now() + second).await.unwrap();
         assert!(lock.connection.as_ref().unwrap().hold("k0"));

@@ -3,7 +3,8 @@
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
-use crate::service::LockService;
+use crate::run_access::{AccessFile, FOLDER, RunAccess, USER as ROLE};
+use crate::service::{LockService, TLS_AND_AUTH};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
@@ -30,10 +31,20 @@ if [ "$(id -u)" = 0 ]; then
 fi
 chmod 700 "$1" || exit 1
 if [ ! -s "$1/PG_VERSION" ]; then
-    $as initdb --pgdata "$1" --username postgres --auth trust --no-locale --encoding UTF8 >&2 || exit 1
-    echo 'host all all all trust' >> "$1/pg_hba.conf" && sync "$1/pg_hba.conf" || exit 1
+    $as initdb --pgdata "$1" --username "$2" --auth trust --no-locale --encoding UTF8 >&2 || exit 1
+    if [ -e /run/access/pg_hba.conf ]; then cp /run/access/pg_hba.conf "$1/pg_hba.conf"
+    else echo 'host all all all trust' >> "$1/pg_hba.conf"; fi && sync "$1/pg_hba.conf" || exit 1
+    if [ -e /run/access/user.sql ]; then
+        # The server in single mode reads statements, one a line, and ends with all of it on the disk.
+        $as "$3" --single -D "$1" postgres < /run/access/user.sql >&2 || exit 1
+    fi
 fi
-shift
+if [ -e /run/access/server.key ]; then
+    # The server wants a key that no other user can read.
+    cp /run/access/server.key "$1/server.key" && chmod 600 "$1/server.key" || exit 1
+    [ -z "$as" ] || chown 65534:65534 "$1/server.key" || exit 1
+fi
+shift 2
 exec $as "$@"
 "#;
 
@@ -41,10 +52,10 @@ exec $as "$@"
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS protected (\
     key text PRIMARY KEY, value text NOT NULL DEFAULT '0', version bigint NOT NULL DEFAULT 0)";
 
-pub(super) struct PostgresServer;
+pub(super) struct OnePostgres;
 
 #[async_trait]
-impl LockService for PostgresServer {
+impl LockService for OnePostgres {
     fn name(&self) -> &'static str {
         "postgres"
     }
@@ -74,8 +85,16 @@ impl LockService for PostgresServer {
         PORT
     }
 
-    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
-        start_command()
+    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        start_command(options)
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        TLS_AND_AUTH
+    }
+
+    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
+        access_files(access)
     }
 
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
@@ -87,12 +106,12 @@ impl LockService for PostgresServer {
     }
 }
 
-fn start_command() -> Service {
+fn start_command(options: &Options) -> Service {
     let folder = "{data}/postgres";
-    let mut argv = ["sh", "-c", SCRIPT, "sh", folder, POSTGRES, "-D", folder, "-h", "*", "-k", ""]
+    let mut argv = ["sh", "-c", SCRIPT, "sh", folder, USER, POSTGRES, "-D", folder, "-h", "*", "-k", ""]
         .map(str::to_owned)
         .to_vec();
-    let settings = [
+    let mut settings = vec![
         format!("port={PORT}"),
         "fsync=on".to_owned(),
         // A process has a connection of its own.
@@ -101,6 +120,11 @@ fn start_command() -> Service {
         "client_connection_check_interval=500ms".to_owned(),
         "jit=off".to_owned(),
     ];
+    if options.tls {
+        settings.push("ssl=on".to_owned());
+        settings.push(format!("ssl_cert_file={FOLDER}/server.pem"));
+        settings.push(format!("ssl_ca_file={FOLDER}/ca.pem"));
+    }
     argv.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
     Service {
         name: SERVICE.to_owned(),
@@ -112,11 +136,29 @@ fn start_command() -> Service {
     }
 }
 
+/// Who may connect, and the statements that make the user. What runs in the server's own node is trusted.
+fn access_files(access: &RunAccess) -> Vec<AccessFile> {
+    let (kind, certificate) = match access.is_tls() {
+        true => ("hostssl", " clientcert=verify-ca"),
+        false => ("host", ""),
+    };
+    let method = if access.password().is_some() { "scram-sha-256" } else { "trust" };
+    let rules = format!("host all all 127.0.0.1/32 trust\n{kind} all all all {method}{certificate}\n");
+    let mut files = vec![AccessFile::new("pg_hba.conf", rules)];
+    if let Some(password) = access.password() {
+        let made = format!(
+            "CREATE ROLE {ROLE} LOGIN PASSWORD '{password}'\nGRANT {USER} TO {ROLE}\n"
+        );
+        files.push(AccessFile::new("user.sql", made));
+    }
+    files
+}
+
 /// Returns when the server answers and the table is there.
 async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
     for node in nodes {
         let trouble = async || {
-            let output = node.exec(&psql(&node.address().to_string(), SCHEMA), ASK).await?;
+            let output = node.exec(&psql(SCHEMA), ASK).await?;
             let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
             Ok((output.code != Some(0)).then(|| first.to_owned()))
         };
@@ -125,13 +167,13 @@ async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), Cl
     Ok(())
 }
 
-fn psql<'a>(address: &'a str, statement: &'a str) -> [&'a str; 8] {
-    [PSQL, "-h", address, "-U", USER, "-qAtc", statement, "postgres"]
+/// Asks from inside the node: there, the server trusts its superuser.
+fn psql(statement: &str) -> [&str; 8] {
+    [PSQL, "-h", "127.0.0.1", "-U", USER, "-qAtc", statement, "postgres"]
 }
 
 async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-    let address = node.address().to_string();
-    let output = node.exec(&psql(&address, "SHOW server_version"), ASK).await?;
+    let output = node.exec(&psql("SHOW server_version"), ASK).await?;
     // `15.20 (Debian 15.20-0+deb12u1)`
     let number = output.stdout.split_whitespace().next();
     number.map(|number| format!("PostgreSQL {number}")).ok_or_else(|| {

@@ -1,11 +1,12 @@
 //! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still
 //! there.
 
+use super::server::PostgresServer;
 use super::connection::{Connection, Failed, answer};
 use super::decisions::{after_update_of_version, read};
 use super::recipe::PostgresRecipe;
 use super::row::INSERT;
-use super::service::PostgresServer;
+use super::service::OnePostgres;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
@@ -21,17 +22,17 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "postgres-version",
     about: "no lock: read a version, and write only if it is still the same; the second writer is refused",
     claims: "no lost update; no exclusion: all may work at once, and one of them wins; one server, no availability",
-    service: &PostgresServer,
+    service: &OnePostgres,
     recipe: &PostgresRecipe {
         ttl_min: Duration::ZERO,
-        lock: |address, notices| Box::new(VersionLock::new(address, notices)),
+        lock: |server, notices| Box::new(VersionLock::new(server, notices)),
     },
     options: &[],
     capabilities: |_| Capabilities { own_storage: true, ..Capabilities::NONE },
 };
 
 struct VersionLock {
-    address: Arc<str>,
+    server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
     /// What was read as the section began: key, value, version.
@@ -39,8 +40,8 @@ struct VersionLock {
 }
 
 impl VersionLock {
-    fn new(address: Arc<str>, notices: Notices) -> VersionLock {
-        VersionLock { address, notices, connection: None, seen: None }
+    fn new(server: Arc<PostgresServer>, notices: Notices) -> VersionLock {
+        VersionLock { server, notices, connection: None, seen: None }
     }
 
     /// The value and its version; nothing is changed but that the key is there.
@@ -48,7 +49,7 @@ impl VersionLock {
         if self.connection.as_ref().is_none_or(|connection| !connection.lives()) {
             self.connection = None;
             self.connection =
-                Some(Connection::open(&self.address, "", self.notices.clone(), deadline).await?);
+                Some(Connection::open(&self.server, "", self.notices.clone(), deadline).await?);
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let select = "SELECT value, version FROM protected WHERE key = $1";

@@ -1,12 +1,14 @@
 //! Redis servers that exist without the run.
 
-use super::node::{COMPARE_AND_DELETE, dial};
+use super::node::COMPARE_AND_DELETE;
 use crate::access::Access;
-use crate::existing::ExistingService;
+use crate::dialer::Dialer;
+use crate::existing::{ExistingService, explained, rest};
 use crate::protocol::Server;
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind};
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,6 +21,9 @@ const SCANNED: u32 = 1000;
 
 /// Servers of Redis, each with keys of its own.
 pub(crate) struct ExistingRedis;
+
+/// Database 0; the password is sent by a command of its own.
+static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo::default);
 
 /// A connection of Fencepost itself.
 struct Link {
@@ -33,15 +38,37 @@ impl Drop for Link {
 }
 
 impl Link {
-    async fn open(server: &Server, _access: &Access) -> Result<Link, String> {
-        match timeout(PATIENCE, dial(&server.address)).await {
-            Ok(Ok((talk, driver))) => Ok(Link { talk, driver: tokio::spawn(driver) }),
-            Ok(Err(error)) => Err(match error.downcast::<RedisError>() {
-                Ok(error) => said(&error),
-                Err(error) => format!("does not answer: {error}"),
-            }),
-            Err(_) => Err(late()),
+    /// Connects, and logs in.
+    async fn open(server: &Server, access: &Access) -> Result<Link, String> {
+        let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
+        match timeout(PATIENCE, Link::connect(&dialer, server)).await {
+            Ok(Ok(link)) => Ok(link),
+            Ok(Err(why)) => Err(explained(&dialer, server, why).await),
+            Err(_) => Err(explained(&dialer, server, late()).await),
         }
+    }
+
+    async fn connect(dialer: &Dialer, server: &Server) -> Result<Link, String> {
+        let stream = dialer.dial(server).await.map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => rest(server, &error.to_string()),
+            _ => format!("does not answer: {error}"),
+        })?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connected = MultiplexedConnection::new_with_config(&PLAIN, stream, config).await;
+        let (talk, driver) = connected.map_err(|error| said(&error))?;
+        let mut link = Link { talk, driver: tokio::spawn(driver) };
+        if let Some(password) = &dialer.access.password {
+            let mut login = redis::cmd("AUTH");
+            if let Some(user) = &dialer.access.user {
+                login.arg(user);
+            }
+            let logged_in: Result<(), RedisError> = link.ask(login.arg(password.reveal())).await;
+            logged_in.map_err(|error| said(&error))?;
+        }
+        // The first question decides whether it is a Redis that takes this user.
+        let pong: Result<String, RedisError> = link.ask(&redis::cmd("PING")).await;
+        pong.map_err(|error| said(&error))?;
+        Ok(link)
     }
 
     async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
@@ -82,9 +109,6 @@ fn in_cluster() -> String {
 impl ExistingService for ExistingRedis {
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
         let mut link = Link::open(server, access).await?;
-        // The first question decides whether it is a Redis that takes this user.
-        let pong: Result<String, RedisError> = link.ask(&redis::cmd("PING")).await;
-        pong.map_err(|error| said(&error))?;
         match link.ask::<String>(redis::cmd("INFO").arg("server")).await {
             Ok(info) => version(&info),
             // A user may lack the right to ask.

@@ -78,6 +78,9 @@ impl RedisSession {
     pub(crate) async fn begin(node: RedisNode, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
         let options = Arc::new(hello.options()?);
         node.ready(Instant::now() + FIRST_CONNECT).await;
+        if let Some(sentence) = node.denial() {
+            return Err(ClientError::Environment(sentence));
+        }
         let (client, seed) = (hello.client.clone(), Seed(hello.seed));
         Ok(Box::new(RedisSession { node: Arc::new(node), options, client, seed }))
     }

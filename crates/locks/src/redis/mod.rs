@@ -1,6 +1,7 @@
 //! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_sentinel` and
 //! `redlock` use them, too.
 
+pub(crate) mod access;
 mod ask;
 mod decisions;
 mod existing;

@@ -1,14 +1,16 @@
 //! A client's way to one Redis server: the commands of the recipes, and what became of them.
 
 use crate::client_clock::whole_millis;
-use crate::protocol::Server;
+use crate::dialer::{Dialer, explained, wrong_password};
+use crate::error::ClientError;
+use crate::protocol::{Hello, Server};
 use fencepost_history::{ErrorCode, OperationError};
 use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError};
-use std::sync::{Arc, LazyLock};
+use std::io::ErrorKind::PermissionDenied;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 /// Deletes the key only while it holds this client's value, in one step. From the Redis documentation,
@@ -58,12 +60,12 @@ pub(crate) struct ServerConnection {
 
 impl RedisNode {
     /// Begins to connect to this server, and keeps at it.
-    pub(crate) fn open(server: &Server) -> RedisNode {
-        let (address, name) = (server.address.clone(), Arc::<str>::from(&*server.name));
+    pub(crate) fn open(server: &Server, dialer: &RedisDialer) -> RedisNode {
+        let (known, dialer, name) = (server.clone(), dialer.clone(), Arc::<str>::from(&*server.name));
         RedisNode::open_by(&server.name, move || {
-            let (address, server) = (address.clone(), name.clone());
+            let (known, dialer, server) = (known.clone(), dialer.clone(), name.clone());
             async move {
-                let (talk, driver) = dial(&address).await?;
+                let (talk, driver) = dialer.dial(&known).await?;
                 Ok((ServerConnection { talk, server }, driver))
             }
         })
@@ -83,6 +85,12 @@ impl RedisNode {
     /// Returns once connected, or at the deadline.
     pub(crate) async fn ready(&self, deadline: Instant) {
         self.link.wait(deadline).await;
+    }
+
+    /// The sentence that says why there can never be a connection, where the server does not take the access of
+    /// this client.
+    pub(crate) fn denial(&self) -> Option<String> {
+        self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
     }
 
     /// The connection that is up now.
@@ -205,19 +213,46 @@ impl<T> Reply<T> {
     }
 }
 
-/// Database 0, no password.
-static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo::default);
+/// Opens connections to servers of Redis. Clones share what was read from files.
+#[derive(Clone)]
+pub(crate) struct RedisDialer {
+    pub(crate) dialer: Dialer,
+    login: &'static RedisConnectionInfo,
+}
 
-/// Connects and lets the server answer once (the crate names itself with CLIENT SETINFO): a stopped server's
-/// kernel accepts connections, too.
-pub(crate) async fn dial(
-    address: &str,
-) -> std::io::Result<(MultiplexedConnection, impl Future<Output = ()> + use<>)> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    // Every request has its own deadline.
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
-    MultiplexedConnection::new_with_config(&PLAIN, stream, config).await.map_err(std::io::Error::other)
+impl RedisDialer {
+    /// One for each client program: what the crate needs to log in stays for as long as that runs, because its
+    /// connections refer to it.
+    pub(crate) async fn of(hello: &Hello) -> Result<RedisDialer, ClientError> {
+        let dialer = Dialer::checked(hello).await?;
+        // Database 0.
+        let mut login = RedisConnectionInfo::default();
+        if let Some(user) = &dialer.access.user {
+            login = login.set_username(user);
+        }
+        if let Some(password) = &dialer.access.password {
+            login = login.set_password(password.reveal());
+        }
+        Ok(RedisDialer { dialer, login: Box::leak(Box::new(login)) })
+    }
+
+    /// Connects, logs in, and lets the server answer once (the crate names itself with CLIENT SETINFO): a stopped
+    /// server's kernel accepts connections, too.
+    pub(crate) async fn dial(
+        &self,
+        server: &Server,
+    ) -> std::io::Result<(MultiplexedConnection, impl Future<Output = ()> + use<>)> {
+        let stream = self.dialer.dial(server).await?;
+        // Every request has its own deadline.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        match MultiplexedConnection::new_with_config(self.login, stream, config).await {
+            Ok(connected) => Ok(connected),
+            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
+                Err(wrong_password(server, &self.dialer.access, &error.to_string()))
+            }
+            Err(error) => Err(explained(server, std::io::Error::other(error))),
+        }
+    }
 }
 
 /// A value that no other acquire of any client in any run has: its holder owns the lock.

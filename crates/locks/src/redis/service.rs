@@ -2,12 +2,14 @@
 //! this.
 
 pub(crate) use super::ask::{PORT, ask};
+use super::access;
 use super::existing::ExistingRedis;
 use super::refusals::RedisRefusals;
 use crate::error::OptionError;
 use crate::existing::ExistingService;
 use crate::options::{Options, Persistence};
 use crate::readiness::{Awaited, START_TIME};
+use crate::run_access::{AccessFile, RunAccess};
 use crate::service::{LockService, ServiceRefusals};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -18,7 +20,7 @@ use std::time::Duration;
 /// Servers that speak as Redis does.
 pub(crate) const SERVERS: &[&str] = &["redis", "valkey"];
 /// The options of a Redis server.
-pub(crate) const OPTIONS: &[&str] = &["redis-persistence"];
+pub(crate) const OPTIONS: &[&str] = &["redis-persistence", "tls", "auth"];
 /// Redis is C, and takes its time through libc, which takes it from the vDSO.
 pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, ClockMechanism::Faketime];
 
@@ -60,6 +62,10 @@ impl LockService for RedisServers {
         start_command(options)
     }
 
+    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
+        access::files(access, None)
+    }
+
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
         CLOCK_MECHANISMS
     }
@@ -84,6 +90,9 @@ impl LockService for RedisServers {
 /// The process that a node runs.
 pub(crate) fn start_command(options: &Options) -> Service {
     let mut argv = vec!["redis-server".to_owned()];
+    if options.tls || options.auth {
+        argv.push(access::CONFIGURATION.to_owned());
+    }
     argv.extend(arguments(options));
     Service { name: "redis".to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
@@ -93,7 +102,12 @@ pub(crate) fn arguments(options: &Options) -> Vec<String> {
     // `--save ''`: no snapshots. What survives a restart is then exactly what the append-only file holds.
     let fixed = ["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "{data}"];
     let mut argv: Vec<String> = fixed.map(str::to_owned).to_vec();
-    argv.extend(["--port".to_owned(), PORT.to_string()]);
+    if options.tls {
+        argv.extend(["--port", "0", "--tls-port"].map(str::to_owned));
+    } else {
+        argv.push("--port".to_owned());
+    }
+    argv.push(PORT.to_string());
     let append: &[&str] = match options.redis_persistence {
         Persistence::None => &["--appendonly", "no"],
         Persistence::Everysec => &["--appendonly", "yes", "--appendfsync", "everysec"],

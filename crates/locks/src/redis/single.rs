@@ -1,7 +1,7 @@
 //! `redis-single`: one Redis server. The recipe is in lock.rs.
 
 use super::lock::{RedisSession, capabilities, check_recipe};
-use super::node::RedisNode;
+use super::node::{RedisDialer, RedisNode};
 use super::service::RedisServers;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
@@ -47,6 +47,7 @@ impl Recipe for SingleServer {
                 hello.servers.len()
             )));
         };
-        RedisSession::begin(RedisNode::open(server), hello).await
+        let dialer = RedisDialer::of(hello).await?;
+        RedisSession::begin(RedisNode::open(server, &dialer), hello).await
     }
 }

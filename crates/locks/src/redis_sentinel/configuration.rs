@@ -2,6 +2,7 @@
 
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
+use crate::redis::access;
 use crate::redis::service::{self as redis, PORT};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
@@ -27,13 +28,14 @@ const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// are started anew. So it is made at the first start only. A Sentinel waits before that until the data nodes
 /// answer: on a busy machine it would otherwise find the primary down before that was up, promote another as
 /// the run begins, and then no server for twice [`FAILOVER_TIMEOUT`]. Arguments: the file, its first content,
-/// the addresses to wait for in one, the server and its arguments.
+/// the addresses to wait for in one, the file of the access or nothing, the server and its arguments.
 const START: &str = r#"file=$1
 [ -e "$file" ] || {
-  for address in $3; do until [ "$(redis-cli -h "$address" PING 2>&1)" = PONG ]; do sleep 0.05; done; done
+  for address in $3; do until [ "$(cli "$address" PING 2>&1)" = PONG ]; do sleep 0.05; done; done
   printf '%s' "$2" > "$file"
+  [ -z "$4" ] || cat "$4" >> "$file"
 }
-shift 3; exec "$@""#;
+shift 4; exec "$@""#;
 
 /// Primary (index 0, to begin with) or replica.
 pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options) -> Service {
@@ -46,22 +48,31 @@ pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options)
     command.extend(redis::arguments(options));
     // A replica that comes back gets the data at once, and not 5 s later, when others might have come, too.
     command.extend(["--repl-diskless-sync-delay".to_owned(), "0".to_owned()]);
-    service("redis", file, content, &[], command)
+    let access = access_file(options, access::CONFIGURATION);
+    service("redis", file, content, &[], access, command)
 }
 
 /// Sentinel number `index`, from 0. Their addresses follow those of the data nodes.
-pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr]) -> Service {
+pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr], options: &Options) -> Service {
     let file = "{data}/sentinel.conf";
     let command = ["redis-server", file, "--sentinel"].map(str::to_owned).to_vec();
-    service("sentinel", file, configuration(index, addresses), &addresses[..DATA_NODES], command)
+    let content = configuration(index, addresses, options);
+    let access = access_file(options, access::SENTINEL_CONFIGURATION);
+    service("sentinel", file, content, &addresses[..DATA_NODES], access, command)
+}
+
+/// The file with what servers ask of clients, where they ask for anything.
+fn access_file<'a>(options: &Options, file: &'a str) -> &'a str {
+    if options.tls || options.auth { file } else { "" }
 }
 
 /// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what
 /// Sentinels write themselves once they have discovered it.
-fn configuration(index: usize, addresses: &[Ipv4Addr]) -> String {
+fn configuration(index: usize, addresses: &[Ipv4Addr], options: &Options) -> String {
     let (data, sentinels) = addresses.split_at(DATA_NODES);
+    let port = if options.tls { format!("port 0\ntls-port {PORT}") } else { format!("port {PORT}") };
     let mut lines = format!(
-        "port {PORT}\nbind 0.0.0.0\nprotected-mode no\ndir \"{{data}}\"\n\
+        "{port}\nbind 0.0.0.0\nprotected-mode no\ndir \"{{data}}\"\n\
          sentinel myid {}\n\
          sentinel monitor {GROUP} {} {PORT} {QUORUM}\n\
          sentinel down-after-milliseconds {GROUP} {}\n\
@@ -85,10 +96,17 @@ fn identity(index: usize) -> String {
     format!("{:040x}", index + 1)
 }
 
-fn service(name: &str, file: &str, content: String, awaited: &[Ipv4Addr], command: Vec<String>) -> Service {
+fn service(
+    name: &str,
+    file: &str,
+    content: String,
+    awaited: &[Ipv4Addr],
+    access: &str,
+    command: Vec<String>,
+) -> Service {
     let awaited: Vec<String> = awaited.iter().map(ToString::to_string).collect();
-    let mut argv = ["sh", "-c", START, "sh", file].map(str::to_owned).to_vec();
-    argv.extend([content, awaited.join(" ")]);
+    let mut argv = ["sh", "-c", &format!("{}{START}", access::CLI), "sh", file].map(str::to_owned).to_vec();
+    argv.extend([content, awaited.join(" "), access.to_owned()]);
     argv.extend(command);
     Service { name: name.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
@@ -130,7 +148,7 @@ mod tests {
     #[test]
     fn a_sentinel_knows_everybody_else() {
         let addresses: Vec<Ipv4Addr> = (2..8).map(|last| Ipv4Addr::new(198, 18, 0, last)).collect();
-        let text = configuration(1, &addresses);
+        let text = configuration(1, &addresses, &Options::default());
         assert!(text.contains("sentinel monitor fencepost 198.18.0.2 6379 2"), "{text}");
         assert!(text.contains("known-replica fencepost 198.18.0.4 6379"), "{text}");
         assert!(
@@ -143,9 +161,9 @@ mod tests {
     #[test]
     fn a_sentinel_waits_for_the_data_nodes() {
         let addresses: Vec<Ipv4Addr> = (2..8).map(|last| Ipv4Addr::new(198, 18, 0, last)).collect();
-        let argv = sentinel(1, &addresses).argv;
+        let argv = sentinel(1, &addresses, &Options::default()).argv;
         assert_eq!(argv[6], "198.18.0.2 198.18.0.3 198.18.0.4");
-        assert_eq!(argv[7..], ["redis-server", "{data}/sentinel.conf", "--sentinel"]);
+        assert_eq!(argv[8..], ["redis-server", "{data}/sentinel.conf", "--sentinel"]);
         assert_eq!(PORT, 6379, "the script asks at the port that redis-cli takes by itself");
     }
 }

@@ -5,40 +5,42 @@
 
 use super::configuration::GROUP;
 use crate::protocol::Server;
-use crate::redis::node::{RedisNode, ServerConnection, dial};
+use crate::redis::node::{RedisDialer, RedisNode, ServerConnection};
 use redis::aio::MultiplexedConnection;
 use std::io::Error;
+use std::io::ErrorKind::PermissionDenied;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A Sentinel gets this long to connect and to answer, then the next one is asked.
+/// A Sentinel gets this long to connect and to answer, then the next one is asked; three times as long where it
+/// speaks TLS.
 const SENTINEL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a client knows from the start.
 struct SentinelDirectory {
     data: Vec<Server>,
     sentinels: Vec<Server>,
+    dialer: RedisDialer,
     /// The Sentinel that answered last is asked first.
     first: AtomicUsize,
 }
 
 /// Begins to connect to the primary, and keeps at it.
-pub(super) fn open(data: &[Server], sentinels: &[Server]) -> RedisNode {
-    let directory =
-        SentinelDirectory { data: data.to_vec(), sentinels: sentinels.to_vec(), first: AtomicUsize::new(0) };
-    let directory = Arc::new(directory);
+pub(super) fn open(data: &[Server], sentinels: &[Server], dialer: RedisDialer) -> RedisNode {
+    let (data, sentinels) = (data.to_vec(), sentinels.to_vec());
+    let directory = Arc::new(SentinelDirectory { data, sentinels, dialer, first: AtomicUsize::new(0) });
     RedisNode::open_by("a primary", move || {
         let directory = directory.clone();
         async move {
             let address = ask_sentinels(&directory).await?;
-            let (mut talk, driver) = dial(&address).await?;
+            let server = server_at(&address, &directory.data);
+            let (mut talk, driver) = directory.dialer.dial(&server).await?;
             let driver = Box::pin(driver);
             // The connection only moves while its driver does.
             let (talk, driver) = confirmed(&mut talk, driver, &address).await.map(|driver| (talk, driver))?;
-            let server = name_of(&address, &directory.data).into();
-            Ok((ServerConnection { talk, server }, driver))
+            Ok((ServerConnection { talk, server: server.name.into() }, driver))
         }
     })
 }
@@ -46,19 +48,24 @@ pub(super) fn open(data: &[Server], sentinels: &[Server]) -> RedisNode {
 /// The address of the primary, as the first Sentinel says that answers.
 async fn ask_sentinels(directory: &SentinelDirectory) -> std::io::Result<String> {
     let first = directory.first.load(Ordering::Relaxed);
+    let patience = if directory.dialer.dialer.is_tls() { 3 * SENTINEL_TIMEOUT } else { SENTINEL_TIMEOUT };
     for turn in 0..directory.sentinels.len() {
         let place = (first + turn) % directory.sentinels.len();
-        let answer = timeout(SENTINEL_TIMEOUT, ask_sentinel(&directory.sentinels[place].address)).await;
-        if let Ok(Ok(Some((host, port)))) = answer {
-            directory.first.store(place, Ordering::Relaxed);
-            return Ok(format!("{host}:{port}"));
+        let answer = timeout(patience, ask_sentinel(&directory.sentinels[place], &directory.dialer)).await;
+        match answer {
+            Ok(Ok(Some((host, port)))) => {
+                directory.first.store(place, Ordering::Relaxed);
+                return Ok(format!("{host}:{port}"));
+            }
+            Ok(Err(error)) if error.kind() == PermissionDenied => return Err(error),
+            _ => {}
         }
     }
     Err(Error::other("no Sentinel says who the primary is"))
 }
 
-async fn ask_sentinel(address: &str) -> std::io::Result<Option<(String, u16)>> {
-    let (mut talk, driver) = dial(address).await?;
+async fn ask_sentinel(sentinel: &Server, dialer: &RedisDialer) -> std::io::Result<Option<(String, u16)>> {
+    let (mut talk, driver) = dialer.dial(sentinel).await?;
     let mut question = redis::cmd("SENTINEL");
     question.arg("get-master-addr-by-name").arg(GROUP);
     tokio::select! {
@@ -90,10 +97,11 @@ fn is_primary(role: &[redis::Value]) -> bool {
     matches!(role.first(), Some(redis::Value::BulkString(role)) if role == b"master")
 }
 
-/// The name of the server at an address; the address itself, where that is of no server that the client
-/// knows.
-fn name_of<'a>(address: &'a str, data: &'a [Server]) -> &'a str {
-    data.iter().find(|server| server.address == address).map_or(address, |server| &server.name)
+/// The server at an address; named by the address itself, where that is of no server that the client knows.
+fn server_at(address: &str, data: &[Server]) -> Server {
+    let known = data.iter().find(|server| server.address == address).cloned();
+    let (name, address) = (address.to_owned(), address.to_owned());
+    known.unwrap_or(Server { name, address, tls_name: None })
 }
 
 #[cfg(test)]
@@ -125,7 +133,7 @@ mod tests {
         assert_eq!((said(words(&["198.18.0.3"])), said(words(&["198.18.0.3", "x"]))), (Err(()), Err(())));
         let address = "198.18.0.3:6379".to_owned();
         let data = [Server { name: "n2".to_owned(), address, tls_name: None }];
-        assert_eq!(name_of("198.18.0.3:6379", &data), "n2");
-        assert_eq!(name_of("198.18.0.9:6379", &data), "198.18.0.9:6379");
+        assert_eq!(server_at("198.18.0.3:6379", &data).name, "n2");
+        assert_eq!(server_at("198.18.0.9:6379", &data).name, "198.18.0.9:6379");
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
+use crate::redis::node::RedisDialer;
 use crate::redis::lock::{RedisSession, capabilities, check_recipe};
 use async_trait::async_trait;
 
@@ -48,6 +49,6 @@ impl Recipe for OnPrimary {
             )));
         }
         let (data, sentinels) = hello.servers.split_at(DATA_NODES);
-        RedisSession::begin(primary::open(data, sentinels), hello).await
+        RedisSession::begin(primary::open(data, sentinels, RedisDialer::of(hello).await?), hello).await
     }
 }

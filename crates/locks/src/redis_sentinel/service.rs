@@ -1,10 +1,12 @@
 //! The servers of `redis-sentinel`, as a lock service.
 
-use super::configuration::{self, DATA_NODES, SENTINELS};
+use super::configuration::{self, DATA_NODES, GROUP, SENTINELS};
 use super::leader;
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
+use crate::redis::access;
 use crate::redis::service as redis;
+use crate::run_access::{AccessFile, RunAccess};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -51,8 +53,12 @@ impl LockService for RedisSentinel {
         let addresses: Vec<_> = nodes.iter().map(|node| node.address()).collect();
         match index.checked_sub(DATA_NODES) {
             None => configuration::data_node(index, &addresses, options),
-            Some(sentinel) => configuration::sentinel(sentinel, &addresses),
+            Some(sentinel) => configuration::sentinel(sentinel, &addresses, options),
         }
+    }
+
+    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
+        access::files(access, Some(GROUP))
     }
 
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {

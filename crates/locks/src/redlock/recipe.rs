@@ -9,7 +9,7 @@ use crate::options::{Options, TokenFrom};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
-use crate::redis::node::{FIRST_CONNECT, RedisNode};
+use crate::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
 use crate::redis::service::RedisServers;
 use async_trait::async_trait;
 use fencepost_history::Seed;
@@ -76,11 +76,15 @@ impl Recipe for Redlock {
             return Err(ClientError::BadHello("redlock needs servers, and the hello names none".to_owned()));
         }
         let options = Arc::new(hello.options()?);
-        let nodes: Arc<[_]> = hello.servers.iter().map(|server| Arc::new(RedisNode::open(server))).collect();
+        let dialer = RedisDialer::of(hello).await?;
+        let nodes: Arc<[_]> = hello.servers.iter().map(|server| Arc::new(RedisNode::open(server, &dialer))).collect();
         // Those that are down now may come up, and meanwhile a majority is enough.
         let deadline = Instant::now() + FIRST_CONNECT;
         for node in nodes.iter() {
             node.ready(deadline).await;
+            if let Some(sentence) = node.denial() {
+                return Err(ClientError::Environment(sentence));
+            }
         }
         Ok(Box::new(RedlockSession { nodes, options, client: hello.client.clone(), seed: Seed(hello.seed) }))
     }

@@ -11,7 +11,8 @@
 use super::attempt::ZnodeKind;
 use super::fencing::{self, FencingError};
 use super::lock::ZkLock;
-use super::recipe::{CLAIMS, SESSION_BOUND, addresses};
+use super::recipe::{CLAIMS, SESSION_BOUND};
+use super::servers::ZkServers;
 use super::service::ZooKeeperEnsemble;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
@@ -47,7 +48,7 @@ struct HadoopElection;
 #[async_trait]
 impl Recipe for HadoopElection {
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        HadoopSession::open(hello, addresses(hello)?)
+        HadoopSession::open(hello, ZkServers::of(hello).await?)
     }
 }
 
@@ -61,14 +62,14 @@ struct Breadcrumb {
 
 /// What the processes of a client share.
 struct HadoopSession {
-    servers: Arc<str>,
+    servers: Arc<ZkServers>,
     own: Breadcrumb,
     fence: Fence,
     storage: Option<String>,
 }
 
 impl HadoopSession {
-    fn open(hello: &Hello, servers: Arc<str>) -> Result<Box<dyn Session>, ClientError> {
+    fn open(hello: &Hello, servers: Arc<ZkServers>) -> Result<Box<dyn Session>, ClientError> {
         let own = Breadcrumb {
             client: hello.client.clone(),
             address: own_address(&hello.servers[0].address)?,

@@ -5,6 +5,7 @@ use super::decisions::{
     AfterDelete, after_attempt, after_attempt_taken_back, after_delete, after_delete_taken_back,
     session_is_over,
 };
+use super::servers::ZkServers;
 use super::session::ZkSession;
 use crate::client_clock::millis_until;
 use crate::held::{Held, never_acquired};
@@ -22,7 +23,7 @@ const CLEANUP_SHARE: u32 = 4;
 const CLEANUP_MAX: Duration = Duration::from_millis(500);
 
 pub(super) struct ZkLock {
-    servers: Arc<str>,
+    servers: Arc<ZkServers>,
     kind: ZnodeKind,
     notices: Notices,
     session: Option<ZkSession>,
@@ -37,7 +38,7 @@ struct ZnodeHold {
 }
 
 impl ZkLock {
-    pub(super) fn new(servers: Arc<str>, kind: ZnodeKind, notices: Notices) -> ZkLock {
+    pub(super) fn new(servers: Arc<ZkServers>, kind: ZnodeKind, notices: Notices) -> ZkLock {
         ZkLock { servers, kind, notices, session: None, held: Held::default(), wakeups: AtomicU64::new(0) }
     }
 
@@ -152,7 +153,7 @@ mod tests {
     async fn an_acquire_of_what_the_process_holds_leaves_the_hold_alone() {
         let (out, mut noticed) = mpsc::unbounded_channel();
         let notices = Notices::new(1, out, Arc::from([]));
-        let mut lock = ZkLock::new(silent_server().await.into(), ZnodeKind::Ephemeral, notices);
+        let mut lock = ZkLock::new(ZkServers::at(silent_server().await), ZnodeKind::Ephemeral, notices);
         let second = Duration::from_secs(1);
         lock.open_session(SESSION, Instant::now() + second).await.unwrap();
         let session = lock.session.as_ref().unwrap();

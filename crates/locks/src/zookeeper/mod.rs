@@ -11,6 +11,7 @@ mod fencing;
 mod hadoop;
 mod lock;
 mod recipe;
+mod servers;
 mod service;
 mod session;
 #[cfg(test)]

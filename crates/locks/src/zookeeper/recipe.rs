@@ -2,6 +2,7 @@
 
 use super::attempt::ZnodeKind;
 use super::lock::ZkLock;
+use super::servers::ZkServers;
 use super::service::ZooKeeperEnsemble;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
@@ -51,23 +52,14 @@ struct ZnodeRecipe(ZnodeKind);
 #[async_trait]
 impl Recipe for ZnodeRecipe {
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        Ok(Box::new(ZnodeSession { servers: addresses(hello)?, kind: self.0 }))
+        Ok(Box::new(ZnodeSession { servers: ZkServers::of(hello).await?, kind: self.0 }))
     }
-}
-
-/// The servers, as ZooKeeper's clients take them.
-pub(super) fn addresses(hello: &Hello) -> Result<Arc<str>, ClientError> {
-    if hello.servers.is_empty() {
-        return Err(ClientError::BadHello("ZooKeeper needs servers, and the hello names none".to_owned()));
-    }
-    let addresses: Vec<&str> = hello.servers.iter().map(|server| server.address.as_str()).collect();
-    Ok(addresses.join(",").into())
 }
 
 /// What the processes of a client share: only where the servers are. Ephemeral znodes belong to sessions, so
 /// each process has one of its own.
 struct ZnodeSession {
-    servers: Arc<str>,
+    servers: Arc<ZkServers>,
     kind: ZnodeKind,
 }
 

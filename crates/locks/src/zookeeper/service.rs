@@ -4,7 +4,8 @@
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
-use crate::service::{LockService, ServiceLeadership};
+use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
+use crate::service::{LockService, ServiceLeadership, TLS_AND_AUTH};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT_PORT: u16 = 2181;
+/// Where a server answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own node only.
+const LOOPBACK_PORT: u16 = 2182;
 /// Every half tick, followers name to the leader the clients that they heard from, and the leader ends
 /// sessions at whole ticks.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -25,7 +28,8 @@ const ASK: Duration = Duration::from_secs(2);
 /// The jars that a server of a quorum needs, in Debian's folder.
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
 /usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-handler.jar:\
-/usr/share/java/netty-transport.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
+/usr/share/java/netty-transport.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:\
+/usr/share/java/netty-transport-classes-epoll.jar:/usr/share/java/netty-transport-native-unix-common.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
 /usr/share/java/snappy-java.jar:/usr/share/java/metrics-core.jar:/usr/share/java/commons-cli.jar";
 
 /// Writes the configuration, and becomes the server: `$1` is the folder, `$2` the server's number, `$3` the
@@ -66,8 +70,20 @@ impl LockService for ZooKeeperEnsemble {
         CLIENT_PORT
     }
 
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
-        start_command(index, nodes)
+    fn options(&self) -> &'static [&'static str] {
+        TLS_AND_AUTH
+    }
+
+    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
+        let Some(password) = access.password() else { return Vec::new() };
+        let users = format!(
+            "Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_{USER}=\"{password}\";\n}};\n"
+        );
+        vec![AccessFile::new("jaas.conf", users)]
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        start_command(index, nodes, options)
     }
 
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
@@ -130,22 +146,47 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     )
 }
 
-fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
+/// The lines by which a server speaks TLS, or does not: the ports, and the files.
+fn ports(node: &dyn Node, options: &Options) -> String {
+    if !options.tls {
+        return format!("clientPort={CLIENT_PORT}\n");
+    }
+    format!(
+        "clientPort={LOOPBACK_PORT}\nclientPortAddress=127.0.0.1\n\
+         secureClientPort={CLIENT_PORT}\nsecureClientPortAddress={address}\n\
+         serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+         ssl.keyStore.location={FOLDER}/server-all.pem\nssl.keyStore.type=PEM\n\
+         ssl.trustStore.location={FOLDER}/ca.pem\nssl.trustStore.type=PEM\n\
+         ssl.clientAuth=need\nssl.hostnameVerification=false\n",
+        address = node.address()
+    )
+}
+
+/// The lines by which a server asks for a password.
+const AUTH: &str = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
+    enforce.auth.enabled=true\nenforce.auth.schemes=sasl\n";
+
+fn start_command(index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
     let folder = "{data}/zookeeper";
     let mut config = format!(
-        "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\nclientPort={CLIENT_PORT}\n\
+        "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\n\
          minSessionTimeout={min}\nmaxSessionTimeout={max}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
          4lw.commands.whitelist=srvr\n",
         tick = TICK.as_millis(),
         min = TTL_MIN.as_millis(),
         max = TTL_MAX.as_millis(),
     );
+    config.push_str(&ports(nodes[index].as_ref(), options));
+    if options.auth {
+        config.push_str(AUTH);
+    }
     for (index, node) in nodes.iter().enumerate() {
         config.push_str(&format!("server.{}={}:2888:3888\n", index + 1, node.address()));
     }
     let number = (index + 1).to_string();
     let config_file = format!("{folder}/zoo.cfg");
-    let argv = [
+    let users = format!("-Djava.security.auth.login.config={FOLDER}/jaas.conf");
+    let java = [
         "sh",
         "-c",
         SCRIPT,
@@ -160,6 +201,8 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
         "-XX:TieredStopAtLevel=1",
         // The collector's threads and the perf file are nothing that a server under test needs.
         "-XX:-UsePerfData",
+        // Without users, it is a property that nothing reads.
+        if options.auth { &users } else { "-Djava.awt.headless=true" },
         "-cp",
         CLASS_PATH,
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
@@ -167,7 +210,7 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
     ];
     Service {
         name: SERVICE.to_owned(),
-        argv: argv.map(str::to_owned).to_vec(),
+        argv: java.map(str::to_owned).to_vec(),
         env: Vec::new(),
         refuses_root: false,
     }
@@ -192,7 +235,10 @@ async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), Cl
 /// What the server says to `srvr`, asked from inside its own node; none where it does not answer.
 async fn ask(node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
     let address = node.address();
-    let command = format!("exec 3<>/dev/tcp/{address}/{CLIENT_PORT} && printf srvr >&3 && cat <&3");
+    let command = format!(
+        "if [ -e {FOLDER}/ca.pem ]; then server=127.0.0.1/{LOOPBACK_PORT}; else server={address}/{CLIENT_PORT}; fi
+        exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3"
+    );
     let output = node.exec(&["bash", "-c", &command], ASK).await?;
     Ok(Some(output.stdout).filter(|answer| !answer.is_empty()))
 }

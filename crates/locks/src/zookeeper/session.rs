@@ -3,6 +3,7 @@
 //! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock
 //! that may be lost, and the holder gets a notice at once; a waiter goes on once the session is found alive.
 
+use super::servers::ZkServers;
 use super::service::TICK;
 use crate::held::HeldKeys;
 use crate::notices::Notices;
@@ -32,7 +33,7 @@ struct State {
 impl ZkSession {
     /// Has a session of that time-out opened. The error is a sentence; what was opened unseen owns no znode.
     pub(super) async fn open(
-        servers: &str,
+        servers: &ZkServers,
         ttl: Duration,
         notices: Notices,
         deadline: Instant,
@@ -40,7 +41,7 @@ impl ZkSession {
         let sent = Instant::now();
         // Detached: dropping it does not end the session, for a client that crashes does not either.
         let connector = Client::connector().with_session_timeout(ttl).with_detached();
-        let client = match timeout_at(deadline, connector.connect(servers)).await {
+        let client = match timeout_at(deadline, servers.connect(connector)).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => {
                 return Err(ErrorCode::Unreachable.error(format_args!("no session with ZooKeeper: {error}")));

@@ -1,0 +1,63 @@
+//! How Redis servers and Sentinels are set up to speak TLS and to ask for a password. Users are in a file of
+//! their own, because a server that rewrites its configuration would write them twice. Fencepost's own questions
+//! go over a socket in the server's node, which no other node can reach.
+
+use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
+use std::fmt::Write;
+
+/// The configuration by which a server asks for what clients of the run have.
+pub(crate) const CONFIGURATION: &str = "/run/access/redis.conf";
+/// The same for a Sentinel.
+pub(crate) const SENTINEL_CONFIGURATION: &str = "/run/access/sentinel.conf";
+
+/// A function of the shell, `cli`: redis-cli as a client of the run. `$1`: `-h ADDRESS` and the port, or nothing
+/// for the server of this node.
+pub(crate) const CLI: &str = r#"
+cli() {
+  if [ -z "$1" ] && [ -S /run/access/redis.sock ]; then shift; set -- -s /run/access/redis.sock "$@"
+  elif [ -z "$1" ]; then shift; set -- -p 6379 "$@"
+  else
+    address=$1; shift
+    if [ -e /run/access/ca.pem ]; then
+      set -- --tls --cacert /run/access/ca.pem --cert /run/access/client.pem --key /run/access/client.key "$@"
+    fi
+    set -- -h "$address" "$@"
+  fi
+  if [ -e /run/access/password ]; then
+    REDISCLI_AUTH=$(cat /run/access/password) redis-cli --user fencepost --no-auth-warning "$@"
+  else redis-cli "$@"; fi
+}
+"#;
+
+/// The files of a server's node. Sentinels have another configuration than data nodes, and each node gets both.
+pub(crate) fn files(access: &RunAccess, group: Option<&str>) -> Vec<AccessFile> {
+    let mut common = format!("unixsocket {FOLDER}/redis.sock\n");
+    if access.is_tls() {
+        let _ = write!(
+            common,
+            "tls-cert-file {FOLDER}/server.pem\ntls-key-file {FOLDER}/server.key\n\
+             tls-ca-cert-file {FOLDER}/ca.pem\ntls-auth-clients yes\ntls-replication yes\n"
+        );
+    }
+    let (mut server, mut sentinel) = (common.clone(), common);
+    let mut files = Vec::new();
+    if let Some(password) = access.password() {
+        let users = format!("user default off\nuser {USER} on >{password} ~* &* +@all\n");
+        files.push(AccessFile::new("users.acl", users));
+        let users = format!("aclfile {FOLDER}/users.acl\n");
+        let _ = write!(server, "{users}masteruser {USER}\nmasterauth {password}\n");
+        sentinel.push_str(&users);
+        if let Some(group) = group {
+            let _ = write!(
+                sentinel,
+                "sentinel auth-user {group} {USER}\nsentinel auth-pass {group} {password}\n\
+                 sentinel sentinel-user {USER}\nsentinel sentinel-pass {password}\n"
+            );
+        }
+    }
+    files.push(AccessFile::new("redis.conf", server));
+    if group.is_some() {
+        files.push(AccessFile::new("sentinel.conf", sentinel));
+    }
+    files
+}
