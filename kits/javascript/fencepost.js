@@ -67,8 +67,16 @@ class Env {
     this.client = hello.client;
     this.process = process.number;
     this.lock = hello.lock;
-    /** The servers of the lock: `{name, address, host, port}`. */
-    this.servers = (hello.servers ?? []).map(({ name, address }) => ({ name, address, ...hostAndPort(address) }));
+    /** The servers of the lock: `{name, address, host, port, tlsName}`. */
+    this.servers = (hello.servers ?? []).map(({ name, address, tls_name }) => {
+      const place = hostAndPort(address);
+      return { name, address, ...place, tlsName: tls_name ?? place.host };
+    });
+    /**
+     * What the servers ask of a client: `{user, password, tls}`; `tls` has the paths of files in PEM, `{ca, certificate, key}`.
+     * What they do not ask for is undefined.
+     */
+    this.access = hello.access ?? {};
     /** The options of lock.toml and the command line; all values are texts. */
     this.options = hello.options ?? {};
     /** The TTL of the run in milliseconds. */

@@ -73,8 +73,13 @@ final class Env
 {
     public readonly string $client;
     public readonly string $lock;
-    /** @var object[] the servers of the lock: name, address, host, port */
+    /** @var object[] the servers of the lock: name, address, host, port, tls_name (which its certificate must have) */
     public readonly array $servers;
+    /**
+     * What the servers ask of a client: user, password, and tls with the paths of files in PEM (ca, certificate, key). What they
+     * do not ask for is null.
+     */
+    public readonly object $access;
     /** @var array<string, string> the options of lock.toml and the command line */
     public readonly array $options;
     /** The TTL of the run in seconds; null where the hello names none. */
@@ -92,8 +97,14 @@ final class Env
         $this->servers = array_map(function (array $server): object {
             $colon = strrpos($server['address'], ':');
             $place = ['host' => substr($server['address'], 0, $colon), 'port' => (int) substr($server['address'], $colon + 1)];
-            return (object) [...$server, ...$place];
+            return (object) ['tls_name' => trim($place['host'], '[]'), ...$server, ...$place];
         }, $hello['servers'] ?? []);
+        $nothing = ['user' => null, 'password' => null, 'tls' => null];
+        $access = [...$nothing, ...($hello['access'] ?? [])];
+        if ($access['tls'] !== null) {
+            $access['tls'] = (object) ['ca' => null, 'certificate' => null, 'key' => null, ...$access['tls']];
+        }
+        $this->access = (object) $access;
         $this->options = $hello['options'] ?? [];
         $this->ttl = isset($hello['ttl_ms']) ? $hello['ttl_ms'] / 1000 : null;
         $this->lease = $hello['lease'] ?? 'ttl';

@@ -31,7 +31,7 @@ from collections.abc import Coroutine
 from time import monotonic, sleep
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple, Union
 
-__all__ = ["Certain", "Env", "Grant", "NotAcquired", "NotHeld", "Server", "run"]
+__all__ = ["Access", "Certain", "Env", "Grant", "NotAcquired", "NotHeld", "Server", "run"]
 
 Answer = Tuple[str, Any, Optional[str]]  # type, value and error of an answer to the controller
 
@@ -80,6 +80,32 @@ class Server(NamedTuple):
     host: str
     port: int
     address: str
+    tls_name: str = ""  # the name that its certificate must have
+
+
+class Access(NamedTuple):
+    """What the servers ask of a client: a user and a password, or TLS with files in PEM; None where they do not ask for it."""
+
+    user: Optional[str] = None
+    password: Optional[str] = None
+    tls: bool = False
+    ca: Optional[str] = None
+    certificate: Optional[str] = None
+    key: Optional[str] = None
+
+    def __repr__(self) -> str:
+        return f"Access(user={self.user!r}, tls={self.tls}, ca={self.ca!r})"  # a log must not show the password
+
+    def ssl_context(self) -> Any:
+        """A context of the module `ssl` with these files; None where the servers speak no TLS."""
+        if not self.tls:
+            return None
+        import ssl
+
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.certificate:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
 
 
 class _Held:
@@ -97,7 +123,7 @@ class Env:
 
     def __init__(self, client: _Client, process: int) -> None:
         hello = client.hello
-        self.process, self.servers = process, client.servers
+        self.process, self.servers, self.access = process, client.servers, client.access
         self.client: str = hello.get("client", "")
         self.lock: str = hello.get("lock", "")
         self.options: Dict[str, str] = hello.get("options") or {}
@@ -204,6 +230,7 @@ class _Client:
         self.make, self.can, self.sink = make, can, sink
         self.hello: Dict[str, Any] = {}
         self.servers: List[Server] = []
+        self.access = Access()
         self.processes: Dict[int, _Process] = {}
         self.write_numbers = itertools.count(1)
         self.shown: Set[type] = set()
@@ -226,7 +253,12 @@ class _Client:
             raise ValueError(f"version {hello['hello']} of the client protocol, and this kit speaks version 1")
         for server in hello["servers"]:
             host, port = server["address"].rsplit(":", 1)
-            self.servers.append(Server(server["name"], host.strip("[]"), int(port), server["address"]))
+            host = host.strip("[]")
+            self.servers.append(Server(server["name"], host, int(port), server["address"], server.get("tls_name") or host))
+        access = hello.get("access") or {}
+        files = access.get("tls") or {}
+        names = {name: files.get(name) for name in ("ca", "certificate", "key")}
+        self.access = Access(access.get("user"), access.get("password"), "tls" in access, **names)
         self.hello = hello
         validity = ["validity"] if hello.get("lease", "ttl") == "ttl" else []
         own = self.can(hello.get("options", {})) if callable(self.can) else self.can

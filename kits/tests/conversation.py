@@ -55,6 +55,22 @@ class BeginningAndEnd(Conversation):
         self.assertEqual([], talk.back["can"])
         self.assertNotIn("validity_ms", talk.do("acquire")["value"])
 
+    def test_access_is_handed_to_the_lock(self):
+        tls = {"ca": "/run/ca.pem", "certificate": "/run/client.pem", "key": "/run/client.key"}
+        server = {"name": "n1", "address": "198.18.0.2:2379"}
+        for more, unique in [
+            ({}, "- - - - - 198.18.0.2"),
+            ({"access": {"user": "u"}}, "u - - - - 198.18.0.2"),
+            ({"access": {"tls": {}}}, "- - - - - 198.18.0.2"),
+            ({"access": {"user": "u", "password": "p", "tls": tls}, "servers": [{**server, "tls_name": "db"}]},
+             "u p /run/ca.pem /run/client.pem /run/client.key db"),
+        ]:
+            storage = FakeStorage()
+            talk = self.talk(claims=["unique"], guard="unique", storage=storage.address, **more)
+            talk.do("acquire", "access")
+            talk.do("read", "access")
+            self.assertEqual(unique, storage.requests[-1]["unique"])
+
     def test_bad_hellos_are_refused(self):
         for line in ["what?", '{"hello":2}', '{"client":"c1"}', "[]"]:
             talk = self.open(line)

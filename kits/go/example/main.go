@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ const compareAndDelete = "if redis.call('get',KEYS[1])==ARGV[1] then return redi
 
 type redisLock struct {
 	env    *fencepost.Env
+	tls    *tls.Config // nil: the server speaks no TLS
 	grants int
 	value  string // of the latest grant: no other has it
 }
@@ -46,7 +48,8 @@ func (l *redisLock) Release(ctx context.Context, key string) (fencepost.Removal,
 	return fencepost.NothingRemoved, err
 }
 
-// redis sends one command on a connection of its own, and returns the first line of the reply.
+// redis sends one command on a connection of its own, after a login if there is a password, and returns the first line of
+// the reply.
 func (l *redisLock) redis(ctx context.Context, words ...string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.env.Servers[0].Address)
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -58,20 +61,41 @@ func (l *redisLock) redis(ctx context.Context, words ...string) (string, error) 
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
-	request := fmt.Sprintf("*%d\r\n", len(words))
-	for _, word := range words {
-		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	if l.tls != nil {
+		conn = tls.Client(conn, l.tls)
 	}
-	if _, err := conn.Write([]byte(request)); err != nil {
+	access, login := l.env.Access, ""
+	if access.Password != "" {
+		login = request("AUTH", access.User, access.Password)
+	}
+	if _, err := conn.Write([]byte(login + request(words...))); err != nil {
 		return "", err
 	}
-	reply, err := bufio.NewReader(conn).ReadString('\n')
+	replies := bufio.NewReader(conn)
+	if login != "" {
+		if reply, err := replies.ReadString('\n'); err != nil || reply != "+OK\r\n" {
+			return "", fencepost.Certain("unreachable: the server does not take the password")
+		}
+	}
+	reply, err := replies.ReadString('\n')
 	if strings.HasPrefix(reply, "-") {
 		return "", fencepost.Certain("refused: " + strings.TrimSpace(reply))
 	}
 	return strings.TrimSpace(reply), err
 }
 
+// request is a command, as it is sent.
+func request(words ...string) string {
+	request := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	return request
+}
+
 func main() {
-	fencepost.Main(func(env *fencepost.Env) (fencepost.Lock, error) { return &redisLock{env: env}, nil })
+	fencepost.Main(func(env *fencepost.Env) (fencepost.Lock, error) {
+		config, err := env.Access.TLSConfig(env.Servers[0].TLSName)
+		return &redisLock{env: env, tls: config}, err
+	})
 }

@@ -50,6 +50,18 @@ func (l *fakeLock) Acquire(ctx context.Context, key string, ttl time.Duration) (
 		grant.Validity = time.Minute
 	case "print":
 		fmt.Println("printed by the library")
+	case "access":
+		access, files := l.env.Access, fencepost.TLSFiles{}
+		if access.TLS != nil {
+			files = *access.TLS
+		}
+		parts := []string{access.User, access.Password, files.CA, files.Certificate, files.Key, l.env.Servers[0].TLSName}
+		for at, part := range parts {
+			if part == "" {
+				parts[at] = "-"
+			}
+		}
+		return &fencepost.Grant{Token: 1, Unique: strings.Join(parts, " ")}, nil
 	case "lost", "lost-taken":
 		l.env.Lost(key, "session expired")
 		if word == "lost-taken" {

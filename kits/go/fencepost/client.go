@@ -19,6 +19,7 @@ type hello struct {
 	Client     string                     `json:"client"`
 	Lock       string                     `json:"lock"`
 	Servers    []Server                   `json:"servers"`
+	Access     Access                     `json:"access"`
 	Storage    string                     `json:"storage"`
 	Replicas   []string                   `json:"storage_replicas"`
 	MarksFirst bool                       `json:"marks_first"`
@@ -117,6 +118,9 @@ func (c *client) prepare() error {
 		var err error
 		if server.Host, server.Port, err = net.SplitHostPort(server.Address); err != nil {
 			return fmt.Errorf("the hello names an address that is no host:port: `%s`", server.Address)
+		}
+		if server.TLSName == "" {
+			server.TLSName = server.Host
 		}
 	}
 	for _, point := range c.hello.PauseAt {

@@ -71,7 +71,10 @@ func (e NotHeld) Error() string     { return string(e) }
 func (e Certain) Error() string     { return string(e) }
 
 // Server is a server of the lock's service.
-type Server struct{ Name, Address, Host, Port string }
+type Server struct {
+	Name, Address, Host, Port string
+	TLSName                   string `json:"tls_name"` // the name that its certificate must have
+}
 
 // Env is what a lock knows of the run, and where it reports what happens to it. Its methods can be called at any time.
 type Env struct {
@@ -79,6 +82,7 @@ type Env struct {
 	Lock    string
 	Process uint64
 	Servers []Server
+	Access  Access
 	Options map[string]string
 	TTL     time.Duration
 	Lease   string // "ttl", "session", "connection" or "none"

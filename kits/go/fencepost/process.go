@@ -128,7 +128,7 @@ func (p *process) makeLock() error {
 	}
 	hello := &p.client.hello
 	env := &Env{
-		Client: hello.Client, Lock: hello.Lock, Process: p.number, Servers: hello.Servers, Options: map[string]string{},
+		Client: hello.Client, Lock: hello.Lock, Process: p.number, Servers: hello.Servers, Access: hello.Access, Options: map[string]string{},
 		TTL: time.Duration(hello.TTL) * time.Millisecond, Lease: hello.Lease, Seed: int64(hello.Seed), process: p,
 		random: rand.New(rand.NewSource(int64(hello.Seed ^ p.number<<32))),
 	}

@@ -54,6 +54,11 @@ final class FakeLock implements Fencepost.Lock {
             case "print":
                 System.out.println("printed by the library");
                 return grant();
+            case "access":
+                var access = env.access;
+                String[] parts = {access.user, access.password, access.ca, access.certificate, access.key, env.servers.get(0).tlsName};
+                for (int at = 0; at < parts.length; at++) if (parts[at] == null) parts[at] = "-";
+                return new Fencepost.Grant().token(1).unique(String.join(" ", parts));
             case "lost":
                 env.lost(key, "session expired");
                 return grant();

@@ -21,6 +21,11 @@ function make(env) {
     short: () => new Grant({ validity: 150 }),
     long: () => new Grant({ validity: 60000 }),
     print: () => (console.log("printed by the library"), true),
+    access: () => {
+      const { user, password, tls } = env.access;
+      const parts = [user, password, tls?.ca, tls?.certificate, tls?.key, env.servers[0].tlsName];
+      return new Grant({ token: 1, unique: parts.map((part) => part ?? "-").join(" ") });
+    },
     lost: () => (env.lost("lost", "session expired"), true),
     "lost-taken": () => {
       env.lost("lost-taken", "session expired");

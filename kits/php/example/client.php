@@ -18,13 +18,24 @@ final class Example implements Lock
     /** One command on a connection of its own; the first line of the answer. */
     private function redis(float $timeout, string|int ...$words): string
     {
-        $stream = @stream_socket_client("tcp://{$this->env->servers[0]->address}", $code, $text, $timeout);
+        [$server, $access] = [$this->env->servers[0], $this->env->access];
+        $tls = ['peer_name' => $server->tls_name, 'cafile' => $access->tls?->ca];
+        $tls += ['local_cert' => $access->tls?->certificate, 'local_pk' => $access->tls?->key];
+        $context = stream_context_create(['ssl' => array_filter($tls)]);
+        $scheme = $access->tls ? 'tls' : 'tcp';
+        $stream = @stream_socket_client("$scheme://$server->address", $code, $text, $timeout, context: $context);
         if (!$stream) {
             throw new Certain("unreachable: $text"); // nothing was sent
         }
         stream_set_timeout($stream, (int) $timeout, (int) (fmod($timeout, 1) * 1e6));
-        $request = array_map(fn (string|int $word) => '$' . strlen((string) $word) . "\r\n$word\r\n", $words);
-        fwrite($stream, '*' . count($words) . "\r\n" . implode($request));
+        $commands = $access->password === null ? [$words] : [['AUTH', $access->user, $access->password], $words];
+        foreach ($commands as $command) {
+            $request = array_map(fn (string|int $word) => '$' . strlen((string) $word) . "\r\n$word\r\n", $command);
+            fwrite($stream, '*' . count($command) . "\r\n" . implode($request));
+        }
+        if ($access->password !== null && trim((string) fgets($stream)) !== '+OK') {
+            throw new Certain('unreachable: the server does not take the password');
+        }
         return trim(fgets($stream) ?: throw new RuntimeException('no answer'));
     }
 

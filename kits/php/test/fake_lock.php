@@ -36,12 +36,21 @@ final class FakeLock implements Lock
             'short' => new Grant(validity: 0.15),
             'long' => new Grant(validity: 60.0),
             'print' => $this->printing(),
+            'access' => $this->access(),
             'lost' => $this->env->lost($key, 'session expired') ?? $this->grant(),
             'lost-taken' => $this->env->lost($key, 'session expired') ?? throw new NotAcquired('by another'),
             'lose' => $this->env->lost($other, 'session expired'),
             'renew' => $this->env->renewed($other, 0.005),
             default => $this->grant(),
         };
+    }
+
+    private function access(): Grant
+    {
+        $access = $this->env->access;
+        $parts = [$access->user, $access->password, $access->tls?->ca, $access->tls?->certificate, $access->tls?->key];
+        $parts[] = $this->env->servers[0]->tls_name;
+        return new Grant(token: 1, unique: implode(' ', array_map(fn (?string $part) => $part ?? '-', $parts)));
     }
 
     private function slow(): Grant

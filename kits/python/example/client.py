@@ -12,9 +12,14 @@ class RedisLock:
     def __init__(self, env):
         """Once for each process: connects."""
         self.env, self.values = env, {}
-        self.socket = socket.create_connection((env.servers[0].host, env.servers[0].port), timeout=1)
+        server, access = env.servers[0], env.access
+        self.socket = socket.create_connection((server.host, server.port), timeout=1)
+        if access.tls:
+            self.socket = access.ssl_context().wrap_socket(self.socket, server_hostname=server.tls_name)
         self.answers = self.socket.makefile("rb")
         self.close = self.socket.close
+        if access.password and self.ask("AUTH", access.user, access.password) != b"+OK\r\n":
+            raise OSError("the server does not take the password")
 
     def ask(self, *words):
         parts = [str(word).encode() for word in words]

@@ -61,6 +61,11 @@ class FakeLock:
         print("printed by the library", flush=True)
         return self.granted()
 
+    def acquire_access(self, key, timeout):
+        access = self.env.access
+        parts = [access.user, access.password, access.ca, access.certificate, access.key, self.env.servers[0].tls_name]
+        return fencepost.Grant(token=1, unique=" ".join(part or "-" for part in parts))
+
     def acquire_lost(self, key, timeout):
         self.env.lost(key, "session expired")
         return self.granted()

@@ -1,8 +1,12 @@
-//! A lock on one Redis: a key with a TTL, deleted only by the process that set it. Without any library.
+//! A lock on one Redis: a key with a TTL, deleted only by the process that set it. Without a library but one for TLS.
 
-use fencepost_client::{Env, Error, Grant, Lock, Removal};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use fencepost_client::{Env, Error, Grant, Lock, Removal, TlsFiles};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 const COMPARE_AND_DELETE: &str =
@@ -11,6 +15,8 @@ const COMPARE_AND_DELETE: &str =
 struct RedisLock {
     env: Env,
     server: SocketAddr,
+    /// None: the server speaks no TLS.
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// Of the latest grant: no other has it.
     value: String,
     grants: u64,
@@ -40,9 +46,10 @@ impl Lock for RedisLock {
 }
 
 impl RedisLock {
-    /// Sends one command on a connection of its own, and returns the first line of the reply.
+    /// Sends one command on a connection of its own, after a login if there is a password, and returns the first
+    /// line of the reply.
     fn redis(&self, timeout: Duration, words: &[&str]) -> Result<String, Error> {
-        let mut stream = match TcpStream::connect_timeout(&self.server, timeout) {
+        let stream = match TcpStream::connect_timeout(&self.server, timeout) {
             Ok(stream) => stream,
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 return Err(Error::Certain(format!("unreachable: nothing was sent: {error}")));
@@ -50,13 +57,28 @@ impl RedisLock {
             Err(error) => return Err(error.into()),
         };
         stream.set_read_timeout(Some(timeout))?;
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request += &format!("${}\r\n{word}\r\n", word.len());
-        }
-        stream.write_all(request.as_bytes())?;
+        let mut stream: Box<dyn ReadWrite> = match &self.tls {
+            None => Box::new(stream),
+            Some((config, name)) => {
+                let tls = ClientConnection::new(config.clone(), name.clone()).map_err(std::io::Error::other)?;
+                Box::new(StreamOwned::new(tls, stream))
+            }
+        };
+        let access = &self.env.access;
+        let login = access.user.as_deref().zip(access.password.as_deref());
+        let login = login.map(|(user, password)| request(&["AUTH", user, password]));
+        stream.write_all((login.clone().unwrap_or_default() + &request(words)).as_bytes())?;
+        stream.flush()?;
+        let mut replies = BufReader::new(stream);
         let mut reply = String::new();
-        BufReader::new(stream).read_line(&mut reply)?;
+        if login.is_some() {
+            replies.read_line(&mut reply)?;
+            if reply != "+OK\r\n" {
+                return Err(Error::Certain("unreachable: the server does not take the password".to_owned()));
+            }
+            reply.clear();
+        }
+        replies.read_line(&mut reply)?;
         match reply.trim() {
             "" => Err(Error::Unknown("the connection was closed before the reply".to_owned())),
             error if error.starts_with('-') => Err(Error::Certain(format!("refused: {error}"))),
@@ -65,9 +87,43 @@ impl RedisLock {
     }
 }
 
+/// A command, as it is sent.
+fn request(words: &[&str]) -> String {
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    request
+}
+
+/// A connection, by TLS or without.
+trait ReadWrite: Read + Write {}
+
+impl<T: Read + Write> ReadWrite for T {}
+
+/// What the handshake needs, from the files of the access.
+fn tls(files: &TlsFiles) -> Result<Arc<ClientConfig>, Box<dyn std::error::Error>> {
+    let mut trusted = RootCertStore::empty();
+    for authority in CertificateDer::pem_file_iter(files.ca.as_deref().ok_or("the access names no authority")?)? {
+        trusted.add(authority?)?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(trusted);
+    Ok(Arc::new(match (&files.certificate, &files.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
+            config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key)?)?
+        }
+        _ => config.with_no_client_auth(),
+    }))
+}
+
 fn main() {
     fencepost_client::run(&[], |env: Env| {
-        let server = env.servers[0].address.parse()?;
-        Ok(RedisLock { env, server, value: String::new(), grants: 0 })
+        let (server, name) = (env.servers[0].address.parse()?, env.servers[0].tls_name.clone());
+        let tls = match &env.access.tls {
+            Some(files) => Some((tls(files)?, ServerName::try_from(name)?)),
+            None => None,
+        };
+        Ok(RedisLock { env, server, tls, value: String::new(), grants: 0 })
     });
 }

@@ -33,6 +33,13 @@ impl Lock for FakeLock {
             "short" => grant.validity = Some(Duration::from_millis(150)),
             "long" => grant.validity = Some(Duration::from_secs(60)),
             "print" => println!("printed by the library"),
+            "access" => {
+                let (access, name) = (self.env.access.clone(), self.env.servers[0].tls_name.clone());
+                let tls = access.tls.unwrap_or_default();
+                let parts = [access.user, access.password, tls.ca, tls.certificate, tls.key, Some(name)];
+                let parts: Vec<String> = parts.map(|part| part.unwrap_or_else(|| "-".to_owned())).into();
+                return Ok(Some(Grant { token: Some(1), unique: Some(parts.join(" ")), ..Grant::default() }));
+            }
             "lost" | "lost-taken" => {
                 self.env.lost(key, "session expired");
                 if word == "lost-taken" {

@@ -1,7 +1,7 @@
 //! The client: reads the controller's lines, and hands each operation to the thread of its process.
 
 use crate::env::Env;
-use crate::hello::{options, servers, shown, Client};
+use crate::hello::{access, options, servers, shown, Client};
 use crate::process::{Handle, Maker};
 use crate::{Error, Lock};
 use serde_json::{json, Value};
@@ -58,6 +58,7 @@ pub fn serve<L: Lock + 'static>(
     let client = Arc::new(Client::new(&hello, output)?);
     let servers = servers(&client.hello)?;
     let options = options(&client.hello);
+    let access = access(&client.hello);
     let hello = client.hello.clone();
     let text = move |name: &str| hello[name].as_str().unwrap_or_default().to_owned();
     let number = |name: &str| client.hello[name].as_u64().unwrap_or_default();
@@ -68,6 +69,7 @@ pub fn serve<L: Lock + 'static>(
             lock: text("lock"),
             process: shared.number,
             servers: servers.clone(),
+            access: access.clone(),
             options: options.clone(),
             ttl,
             lease: lease.clone(),

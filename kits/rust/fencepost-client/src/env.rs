@@ -1,6 +1,6 @@
 //! What a lock knows of the run, and where it reports what happens to it.
 
-use crate::hello::Server;
+use crate::hello::{Access, Server};
 use crate::state::Shared;
 use crate::{Error, Grant};
 use std::collections::HashMap;
@@ -14,6 +14,7 @@ pub struct Env {
     pub lock: String,
     pub process: u64,
     pub servers: Vec<Server>,
+    pub access: Access,
     pub options: HashMap<String, String>,
     pub ttl: Duration,
     /// `ttl`, `session`, `connection` or `none`.

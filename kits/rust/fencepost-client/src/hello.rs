@@ -23,6 +23,34 @@ pub(crate) struct Client {
     out: Mutex<Box<dyn Write + Send>>,
 }
 
+/// What the servers ask of a client; what they do not ask for is missing.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    pub user: Option<String>,
+    pub password: Option<String>,
+    /// None: the servers speak no TLS.
+    pub tls: Option<TlsFiles>,
+}
+
+/// What a client prints is kept: it leaves the password out.
+impl std::fmt::Debug for Access {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Access { user, password: _, tls } = self;
+        to.debug_struct("Access").field("user", user).field("tls", tls).finish_non_exhaustive()
+    }
+}
+
+/// The paths of files in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The authorities that the client trusts; none: those of its system.
+    pub ca: Option<String>,
+    /// The client's own certificate.
+    pub certificate: Option<String>,
+    /// The key of that certificate, as PKCS #8.
+    pub key: Option<String>,
+}
+
 /// A server of the lock's service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
@@ -31,6 +59,8 @@ pub struct Server {
     pub address: String,
     pub host: String,
     pub port: u16,
+    /// The name that its certificate must have.
+    pub tls_name: String,
 }
 
 impl Client {
@@ -93,16 +123,27 @@ impl Client {
     }
 }
 
+/// The access of a hello.
+pub(crate) fn access(hello: &Value) -> Access {
+    let text = |place: &Value, name: &str| place[name].as_str().map(str::to_owned);
+    let access = &hello["access"];
+    let tls = access.get("tls").filter(|tls| tls.is_object());
+    let files = |tls| TlsFiles { ca: text(tls, "ca"), certificate: text(tls, "certificate"), key: text(tls, "key") };
+    Access { user: text(access, "user"), password: text(access, "password"), tls: tls.map(files) }
+}
+
 /// The servers of a hello.
 pub(crate) fn servers(hello: &Value) -> Result<Vec<Server>, String> {
     let all = hello["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let server = |server: &Value| {
         let address = server["address"].as_str()?;
         let (host, port) = address.rsplit_once(':')?;
+        let host = host.trim_matches(['[', ']']);
         Some(Server {
+            tls_name: server["tls_name"].as_str().unwrap_or(host).to_owned(),
             name: server["name"].as_str().unwrap_or_default().to_owned(),
             address: address.to_owned(),
-            host: host.trim_matches(['[', ']']).to_owned(),
+            host: host.to_owned(),
             port: port.parse().ok()?,
         })
     };

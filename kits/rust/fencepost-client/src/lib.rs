@@ -28,7 +28,7 @@ mod storage;
 
 pub use client::{run, serve};
 pub use env::Env;
-pub use hello::Server;
+pub use hello::{Access, Server, TlsFiles};
 
 use std::time::Duration;
 
