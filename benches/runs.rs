@@ -136,7 +136,7 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
         hello: VERSION,
         client: "bare".to_owned(),
         lock: "redis-single".to_owned(),
-        servers: vec![Server { name: "n1".to_owned(), address: redis.to_owned() }],
+        servers: vec![Server { name: "n1".to_owned(), address: redis.to_owned(), tls_name: None }],
         guard: "none".to_owned(),
         seed: 1,
         ..Hello::default()

@@ -10,7 +10,12 @@ from kazoo.exceptions import LockTimeout
 class Kazoo:
     def __init__(self, env):
         self.env, self.locks = env, {}
-        self.client = KazooClient(",".join(server.address for server in env.servers), timeout=env.ttl)
+        access, more = env.access, {}
+        if access.tls:
+            more = {"use_ssl": True, "ca": access.ca, "certfile": access.certificate, "keyfile": access.key}
+        if access.password:
+            more["sasl_options"] = {"mechanism": "DIGEST-MD5", "username": access.user, "password": access.password}
+        self.client = KazooClient(",".join(server.address for server in env.servers), timeout=env.ttl, **more)
         self.client.add_listener(self.changed)
         self.client.start(timeout=2)
 

@@ -4,13 +4,19 @@ import sys
 
 import fencepost
 import pals
-from sqlalchemy import event
+from sqlalchemy import URL, event
 
 
 class Pals:
     def __init__(self, env):
         self.env, self.lock, self.connections = env, None, []
-        self.locker = pals.Locker("fencepost", f"postgresql+psycopg://postgres@{env.servers[0].address}/postgres")
+        access, server = env.access, env.servers[0]
+        names = {"sslrootcert": access.ca, "sslcert": access.certificate, "sslkey": access.key}
+        tls = {"sslmode": "verify-full", **names} if access.tls else {}
+        login = {"username": access.user or "postgres", "password": access.password}
+        place = {"host": server.host, "port": server.port, "database": "postgres"}
+        url = URL.create("postgresql+psycopg", **login, **place, query={name: value for name, value in tls.items() if value})
+        self.locker = pals.Locker("fencepost", url.render_as_string(hide_password=False))
         event.listen(self.locker.engine, "connect", lambda connection, _: self.connections.append(connection))
         self.locker.engine.connect().close()  # SQLAlchemy connects late: a server that is not there shows here
 

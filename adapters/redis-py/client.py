@@ -10,7 +10,11 @@ from redis.exceptions import LockError, LockNotOwnedError
 class RedisPy:
     def __init__(self, env):
         self.env, self.locks = env, {}
-        self.redis = redis.Redis(env.servers[0].host, env.servers[0].port)
+        access, more = env.access, {}
+        if access.tls:
+            more = {"ssl": True, "ssl_ca_certs": access.ca, "ssl_certfile": access.certificate, "ssl_keyfile": access.key}
+        login = {"username": access.user, "password": access.password}
+        self.redis = redis.Redis(env.servers[0].host, env.servers[0].port, **login, **more)
         self.close = self.redis.close
 
     def acquire(self, key, ttl, timeout):

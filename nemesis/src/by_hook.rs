@@ -114,7 +114,8 @@ async fn inject(
         closed = action == HookAction::Kill && is_closed(open.as_mut()).await;
         answers = existing.answers(server).await;
     }
-    let seen = json!({"by": "hook", "answered_before": answered_before, "answers": answers, "closed": closed});
+    let seen =
+        json!({"by": "hook", "answered_before": answered_before, "answers": answers, "closed": closed});
     Ok((seen, answered_before && (!answers || closed)))
 }
 

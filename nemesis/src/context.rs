@@ -108,7 +108,8 @@ impl FaultContext {
 
     /// Of these, the servers that exist without the run, and the other nodes.
     pub(crate) fn split_existing(&self, targets: &[String]) -> (Vec<String>, Vec<String>) {
-        let exists = |target: &String| self.existing.is_some() && self.nodes.get(target).is_some_and(is_server);
+        let exists =
+            |target: &String| self.existing.is_some() && self.nodes.get(target).is_some_and(is_server);
         targets.iter().cloned().partition(exists)
     }
 

@@ -135,7 +135,13 @@ pub(crate) fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<
         (Some(stop_ms), Some(run_ms)) => Some(Strobe { stop_ms, run_ms }),
         _ => return Err(Refusal::at(key, "a strobe takes both `stop_ms` and `run_ms`")),
     };
-    Ok(Box::new(Stopped { on: on.to_vec(), strobe, pids: Vec::new(), strobing: None, by_hook: ByHook::new(HookAction::Stop) }))
+    Ok(Box::new(Stopped {
+        on: on.to_vec(),
+        strobe,
+        pids: Vec::new(),
+        strobing: None,
+        by_hook: ByHook::new(HookAction::Stop),
+    }))
 }
 
 struct Stopped {

@@ -5,6 +5,7 @@
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tested_fencepost");
 
+mod access;
 mod bad_clients;
 mod browser;
 mod clocks;

@@ -77,6 +77,27 @@ macro_rules! examples {
 
 examples!(python, go, javascript, rust, java, php);
 
+/// The same where the server speaks TLS and asks for a password.
+macro_rules! examples_with_access {
+    ($($language:ident),*) => {
+        mod example_keeps_the_protocol_with_tls_and_a_password {
+            $(#[test] fn $language() {
+                let path = format!("{}/{}", super::root(), concat!("kits/", stringify!($language), "/example"));
+                super::check_with(&path, &["--tls", "--auth"]).keeps_the_protocol();
+            })*
+        }
+    };
+}
+
+examples_with_access!(python, go, javascript, rust, java, php);
+
+#[test]
+fn adapters_reach_servers_with_tls_and_a_password() {
+    for adapter in ["redis-py", "etcd3gw", "kazoo", "pals"] {
+        check_with(&format!("{}/adapters/{adapter}", root()), &["--tls", "--auth"]).keeps_the_protocol();
+    }
+}
+
 #[test]
 #[ignore = "runs every night, by .ci/nightly"]
 fn built_in_clients_keep_the_protocol_by_night() {

@@ -51,7 +51,10 @@ impl Door {
             Ok(Ok(HELLO)) => {}
             _ => {
                 let name = node.name();
-                return Err(format!("the door to {address} in the node {name} does not open; its log says why").into());
+                return Err(format!(
+                    "the door to {address} in the node {name} does not open; its log says why"
+                )
+                .into());
             }
         }
         let connection = connection(stdout, stdin, Mode::Server);
@@ -228,7 +231,11 @@ impl AsyncRead for Channel {
 }
 
 impl AsyncWrite for Channel {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 

@@ -12,7 +12,9 @@ use fencepost_cluster::protocol::{Limits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
 use fencepost_history::{LockFacts, NodeKind};
 use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceRefusals};
-use fencepost_nemesis::{Clients, ErrorReplies, ExistingServers, FaultContext, Leadership, Readiness, RunningService};
+use fencepost_nemesis::{
+    Clients, ErrorReplies, ExistingServers, FaultContext, Leadership, Readiness, RunningService,
+};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -100,7 +102,8 @@ pub async fn start(
     let client_version = client_start::version(spec, &clients).await?;
     let existing_servers = existing.map(|existing| &**existing);
     let access = access.or_else(|| existing_servers.and_then(Existing::access));
-    let known = KnownNodes { servers: &servers, storages: &storages, existing: existing_servers, access, logs };
+    let known =
+        KnownNodes { servers: &servers, storages: &storages, existing: existing_servers, access, logs };
     let connections = client_start::connect_all(spec, &clients, &known, events).await?;
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
@@ -117,15 +120,10 @@ pub async fn start(
     let error_replies = own
         .and_then(|service| service.refusals())
         .map(|service| Arc::new(RefusalsOfServers { service, servers }) as Arc<dyn ErrorReplies>);
-    let context = FaultContext::new(
-        &cluster.nodes,
-        services,
-        Arc::new(ClientPids(pids)),
-        leadership,
-        Some(readiness),
-    )
-    .with_error_replies(error_replies)
-    .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>));
+    let context =
+        FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership, Some(readiness))
+            .with_error_replies(error_replies)
+            .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>));
     let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
     Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock, key_prefix })
 }
@@ -192,7 +190,8 @@ pub(crate) async fn start_services(spec: &RunSpec, cluster: &Cluster) -> Result<
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
     if started.is_empty() {
-        let door = Service { name: "door".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
+        let door =
+            Service { name: "door".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
         let running = RunningService { service: door, port: spec.lock.service.port() };
         services.extend(servers.iter().map(|node| (node.name().to_owned(), running.clone())));
     }
@@ -210,8 +209,10 @@ async fn hand_out(
     clients: &[Arc<dyn Node>],
 ) -> Result<()> {
     let service = spec.lock.service;
-    try_join_all(servers.iter().map(|node| access.give_to_server(node.as_ref(), service.access_files(access))))
-        .await?;
+    try_join_all(
+        servers.iter().map(|node| access.give_to_server(node.as_ref(), service.access_files(access))),
+    )
+    .await?;
     try_join_all(clients.iter().map(|node| access.give_to_client(node.as_ref()))).await?;
     Ok(())
 }

@@ -86,7 +86,10 @@ impl ExistingOptions {
     /// The sentence.
     pub fn check_unused(&self) -> Result<(), BadUsage> {
         match self.are_used() {
-            true => bad("servers", "--servers is for `fencepost test` alone, without --against: other commands start their servers themselves"),
+            true => bad(
+                "servers",
+                "--servers is for `fencepost test` alone, without --against: other commands start their servers themselves",
+            ),
             false => self.check_alone(),
         }
     }
@@ -97,7 +100,12 @@ impl ExistingOptions {
             return Ok(());
         }
         match fencepost_history::changed_fields(self).keys().next() {
-            Some(name) => bad(name, &format!("--{name} is about servers that exist already; name them by --servers, or leave it out")),
+            Some(name) => bad(
+                name,
+                &format!(
+                    "--{name} is about servers that exist already; name them by --servers, or leave it out"
+                ),
+            ),
             None => Ok(()),
         }
     }
@@ -122,18 +130,23 @@ impl ExistingOptions {
             return bad("servers", &sentence);
         };
         let shaping = options.changed().into_iter().find(|name| {
-            matches!(&**name, "nodes" | "server" | "tls" | "auth") || lock.service.options().contains(&name.as_str())
+            matches!(&**name, "nodes" | "server" | "tls" | "auth")
+                || lock.service.options().contains(&name.as_str())
         });
         if let Some(name) = shaping {
-            let sentence = format!("--{name} shapes servers that the run starts, and those of --servers exist already; leave it out");
+            let sentence = format!(
+                "--{name} shapes servers that the run starts, and those of --servers exist already; leave it out"
+            );
             return bad(&name, &sentence);
         }
         let places = self.places(lock.service.port())?;
         if !existing.shares_keys() {
-            lock.service.check(&Options { nodes: Some(places.len()), ..Options::default() }).map_err(|refused| {
-                let sentence = format!("--servers names {} servers: {}", places.len(), refused.sentence);
-                BadUsage::at("servers", sentence)
-            })?;
+            lock.service.check(&Options { nodes: Some(places.len()), ..Options::default() }).map_err(
+                |refused| {
+                    let sentence = format!("--servers names {} servers: {}", places.len(), refused.sentence);
+                    BadUsage::at("servers", sentence)
+                },
+            )?;
         }
         self.check_tls(&places)?;
         self.hook_words().map(drop)
@@ -142,17 +155,33 @@ impl ExistingOptions {
     fn check_tls(&self, places: &[Place]) -> Result<(), BadUsage> {
         let tls = places.iter().filter(|place| place.tls).count();
         if tls != 0 && tls != places.len() {
-            return bad("servers", "some of --servers speak TLS by their URLs, and some do not; all must speak alike");
+            return bad(
+                "servers",
+                "some of --servers speak TLS by their URLs, and some do not; all must speak alike",
+            );
         }
-        if tls == 0 && (self.servers_ca.is_some() || self.servers_certificate.is_some() || self.servers_key.is_some()) {
-            return bad("servers", "the URLs of --servers say that they speak no TLS, and the options --servers-ca, --servers-certificate and --servers-key are about TLS; write rediss:// or https://, or leave these out");
+        if tls == 0
+            && (self.servers_ca.is_some() || self.servers_certificate.is_some() || self.servers_key.is_some())
+        {
+            return bad(
+                "servers",
+                "the URLs of --servers say that they speak no TLS, and the options --servers-ca, --servers-certificate and --servers-key are about TLS; write rediss:// or https://, or leave these out",
+            );
         }
         if tls != 0 && self.servers_ca.is_none() {
-            return bad("servers-ca", "servers that speak TLS have certificates of some authority; name the file with its certificate by --servers-ca");
+            return bad(
+                "servers-ca",
+                "servers that speak TLS have certificates of some authority; name the file with its certificate by --servers-ca",
+            );
         }
         match (&self.servers_certificate, &self.servers_key) {
-            (Some(_), None) => bad("servers-key", "--servers-certificate needs its key; name the file by --servers-key"),
-            (None, Some(_)) => bad("servers-certificate", "--servers-key needs its certificate; name the file by --servers-certificate"),
+            (Some(_), None) => {
+                bad("servers-key", "--servers-certificate needs its key; name the file by --servers-key")
+            }
+            (None, Some(_)) => bad(
+                "servers-certificate",
+                "--servers-key needs its certificate; name the file by --servers-certificate",
+            ),
             _ => Ok(()),
         }
     }
@@ -183,7 +212,10 @@ impl ExistingOptions {
         let Some(command) = &self.server_hook else { return Ok(None) };
         let words = shlex::split(command).filter(|words| !words.is_empty());
         let Some(words) = words else {
-            return bad("server-hook", &format!("--server-hook `{command}` is no command: a quote is not closed, or it is empty"));
+            return bad(
+                "server-hook",
+                &format!("--server-hook `{command}` is no command: a quote is not closed, or it is empty"),
+            );
         };
         if !command.contains("{action}") || !command.contains("{server}") {
             let actions = [HookAction::Stop, HookAction::Continue, HookAction::Kill, HookAction::Restart];
@@ -211,18 +243,34 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
     if user.is_some_and(|user| user.contains(':')) {
         return bad(
             "servers",
-            &format!("a password in --servers can be read by every user of this machine; leave it out there, and give it in {PASSWORD} or by --password-file"),
+            &format!(
+                "a password in --servers can be read by every user of this machine; leave it out there, and give it in {PASSWORD} or by --password-file"
+            ),
         );
     }
-    let no_server = || BadUsage::at("servers", format!("`{text}` in --servers is no server: expected HOST:PORT, or a URL such as rediss://HOST:PORT"));
+    let no_server = || {
+        BadUsage::at(
+            "servers",
+            format!(
+                "`{text}` in --servers is no server: expected HOST:PORT, or a URL such as rediss://HOST:PORT"
+            ),
+        )
+    };
     let uri: Uri = format!("http://{rest}").parse().map_err(|_| no_server())?;
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(no_server)?;
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err(no_server());
     }
-    let given = uri.authority().is_some_and(|authority| authority.as_str().ends_with(|c: char| c.is_ascii_digit()) && uri.port_u16().is_some());
+    let given = uri.authority().is_some_and(|authority| {
+        authority.as_str().ends_with(|c: char| c.is_ascii_digit()) && uri.port_u16().is_some()
+    });
     let port = if given { uri.port_u16().ok_or_else(no_server)? } else { port };
-    Ok(Place { host: host.to_owned(), port, tls, user: user.filter(|user| !user.is_empty()).map(str::to_owned) })
+    Ok(Place {
+        host: host.to_owned(),
+        port,
+        tls,
+        user: user.filter(|user| !user.is_empty()).map(str::to_owned),
+    })
 }
 
 /// Refuses this option.
@@ -244,7 +292,10 @@ mod tests {
     fn a_server_is_a_host_with_a_port_or_a_url() {
         let place = |host: &str, port, tls| Place { host: host.to_owned(), port, tls, user: None };
         assert_eq!(places("db").unwrap(), [place("db", 6379, false)]);
-        assert_eq!(places("db:7000,[::1]:7001").unwrap(), [place("db", 7000, false), place("[::1]", 7001, false)]);
+        assert_eq!(
+            places("db:7000,[::1]:7001").unwrap(),
+            [place("db", 7000, false), place("[::1]", 7001, false)]
+        );
         assert_eq!(places("rediss://db.example:6380/").unwrap(), [place("db.example", 6380, true)]);
         assert_eq!(places("https://ann@db").unwrap()[0].user.as_deref(), Some("ann"));
         for wrong in ["", "db:99999", "db:x", "ftp://db", "db/path", "a b"] {

@@ -96,8 +96,7 @@ pub async fn run(
     }
     let (cleaned, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
     report_cleaned(&cleaned, observer.as_ref());
-    let cluster_spec =
-        ClusterSpec { run: name, nodes: deployment::nodes(spec), logs: folder.logs() };
+    let cluster_spec = ClusterSpec { run: name, nodes: deployment::nodes(spec), logs: folder.logs() };
     let cluster = interruptible(stop, async { Ok(driver.start(&cluster_spec).await?) }).await?;
     // From here on the cluster is taken down whatever happens.
     let run = Run { spec, folder, stop, script, observer: observer.clone() };

@@ -97,10 +97,10 @@ impl RunSpec {
         options.check_lists()?;
         options.check_guard(lock, workload)?;
         options.check_readers(lock, workload)?;
+        options.existing.check(lock, &options.lock_options)?;
         lock.check(&options.lock_options, options.ttl.0)?;
         options.own_options(lock)?;
         check_claims(lock)?;
-        options.existing.check(lock, &options.lock_options)?;
         let seed = *options.seed.get_or_insert_with(Seed::fresh);
         Ok(RunSpec { options, seed, lock, workload, nemeses, plan: Plan::default(), faked: None })
     }

@@ -7,7 +7,7 @@ use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Recipe, Session};
-use crate::service::LockService;
+use crate::service::{LockService, TLS_AND_AUTH};
 use fencepost_cluster::ClusterError;
 use fencepost_cluster::images::ServerChoice;
 use fencepost_history::LockFacts;
@@ -136,6 +136,13 @@ impl LockDefinition {
         else {
             return Ok(());
         };
+        if TLS_AND_AUTH.contains(&unknown.as_str()) {
+            let service = match self.service.default_nodes() {
+                0 => "it has no servers",
+                _ => "its servers are described by a lock.toml, and only built-in services are set up so",
+            };
+            return bad_option(&unknown, format!("--{unknown} is not for the lock {}: {service}", self.name));
+        }
         let own = match understood.as_slice() {
             [] => "it has none of its own".to_owned(),
             own => {
@@ -161,6 +168,17 @@ mod tests {
         assert_eq!(check("redlock"), Ok(()));
         let refusal = check("etcd").unwrap_err().sentence;
         assert!(refusal.contains("--redis-persistence is no option of the lock etcd"), "{refusal}");
+    }
+
+    #[test]
+    fn servers_of_built_in_services_alone_speak_tls() {
+        let options = Options { tls: true, auth: true, ..Options::default() };
+        let refusal = |name: &str| find(name).unwrap().check(&options, TTL).err().map(|why| why.sentence);
+        for lock in registry().iter().filter(|lock| lock.service.default_nodes() > 0) {
+            assert_eq!(refusal(lock.name), None);
+        }
+        let canary = "--tls is not for the lock canary-nolock: it has no servers";
+        assert_eq!(refusal("canary-nolock").as_deref(), Some(canary));
     }
 
     #[test]

@@ -156,7 +156,8 @@ pub(crate) fn wrong_password(server: &Server, access: &Access, words: &str) -> E
 }
 
 fn config(files: &TlsFiles) -> Result<ClientConfig, ClientError> {
-    let bad = |path: &str, why: String| ClientError::Environment(format!("the file {path} of the access: {why}"));
+    let bad =
+        |path: &str, why: String| ClientError::Environment(format!("the file {path} of the access: {why}"));
     let mut roots = RootCertStore::empty();
     let Some(ca) = &files.ca else {
         let why = "the access names no `ca`, and the built-in clients trust no other authority";
@@ -266,3 +267,6 @@ async fn speaks_tls(address: &str) -> std::io::Result<bool> {
     stream.read_exact(&mut first).await?;
     Ok(FIRST.contains(&first[0]) && first[1] == 3)
 }
+
+#[cfg(test)]
+mod tests;

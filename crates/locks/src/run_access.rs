@@ -57,8 +57,9 @@ impl RunAccess {
         }
         let password = options.auth.then(|| Secret::new(format!("{:032x}", rand::random::<u128>())));
         let certificates = options.tls.then(|| Certificates::make(addresses)).transpose();
-        let certificates = certificates
-            .map_err(|error| ClusterError::new(format!("the certificates of --tls cannot be made: {error}")))?;
+        let certificates = certificates.map_err(|error| {
+            ClusterError::new(format!("the certificates of --tls cannot be made: {error}"))
+        })?;
         Ok(Some(RunAccess { password, certificates }))
     }
 

@@ -78,11 +78,7 @@ where
         let names: Vec<&str> = guards().iter().map(|guard| guard.name()).collect();
         format!("unknown guard `{}`: expected one of {}", setup.guard, names.join(", "))
     })?;
-    let sequencers = if guard.needs() == Need::Sequencer {
-        Some(connect(setup).await?)
-    } else {
-        None
-    };
+    let sequencers = if guard.needs() == Need::Sequencer { Some(connect(setup).await?) } else { None };
     let storage = Storage::new(guard, Duration::from_millis(setup.write_delay_ms), sequencers);
     match &setup.log {
         None => Ok(storage),

@@ -118,7 +118,9 @@ async fn keep<C, Dial, Dialled, Driver>(
             () = doubt.notified() => {}
             () = publish.closed() => return,
         }
-        let Some((connection, driver)) = dial_until_reached(&mut dial, &publish, &failed).await else { return };
+        let Some((connection, driver)) = dial_until_reached(&mut dial, &publish, &failed).await else {
+            return;
+        };
         let dead = Arc::new(AtomicBool::new(false));
         let own = generation.fetch_add(1, Ordering::Relaxed) + 1;
         publish.send_replace(Some(Connected { connection, dead: dead.clone() }));

@@ -11,6 +11,7 @@ use fencepost_engine::{
     conformance_spec,
 };
 use fencepost_history::{Seed, TimeSpan};
+use fencepost_locks::Options;
 use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
@@ -32,6 +33,12 @@ pub(super) struct CheckLockArgs {
     /// Limit of memory of each client and everything that it starts, in MiB [default: 2048].
     #[arg(long, value_name = "MIB")]
     client_memory: Option<u32>,
+    /// The servers speak TLS, and ask each client for a certificate; both are made for the check.
+    #[arg(long)]
+    tls: bool,
+    /// The servers ask for a password, which is made for the check.
+    #[arg(long)]
+    auth: bool,
     /// Print one JSON object with all rules.
     #[arg(long)]
     json: bool,
@@ -39,9 +46,11 @@ pub(super) struct CheckLockArgs {
 
 /// Checks a lock's client. The exit code is 0 if it keeps the protocol, else 1.
 pub(super) fn check(args: CheckLockArgs) -> Result<i32> {
-    let CheckLockArgs { lock, driver, ttl, option, client_memory, json } = args;
-    let spec =
-        conformance_spec(RunOptions { lock, driver, ttl, option, client_memory, ..RunOptions::default() })?;
+    let CheckLockArgs { lock, driver, ttl, option, client_memory, tls, auth, json } = args;
+    let lock_options = Options { tls, auth, ..Options::default() };
+    let options =
+        RunOptions { lock, driver, ttl, option, client_memory, lock_options, ..RunOptions::default() };
+    let spec = conformance_spec(options)?;
     let runtime = runtime()?;
     let code = runtime.block_on(check_and_report(&spec, json));
     runtime.shutdown_background();

@@ -27,18 +27,20 @@ impl RunSpec {
         let nemeses: Vec<&str> = self.nemeses.iter().map(|nemesis| nemesis.name()).collect();
         let faults = match nemeses.is_empty() {
             true => "inject no faults".to_owned(),
-            false => format!("inject {} faults ({})", self.plan.faults.len(), nemeses.join(", ")),
+            false => format!("inject faults: {}", nemeses.join(", ")),
         };
         let hook = match &existing.server_hook {
             Some(hook) => format!("for those of servers it would call `{hook}` on this machine"),
-            None => "none of them into a server: only into clients, and into packets of their nodes".to_owned(),
+            None => {
+                "no server is stopped, only clients and the packets of their nodes meet faults".to_owned()
+            }
         };
         let (clients, keys) = (self.options.clients, self.options.keys);
         Ok(Some(format!(
             "Nothing was done. With --i-own-these-servers, this run would\n\
              - connect to {named} from this machine, {tls}{user}, with {secret}\n\
              - ask each server for its version, and set and delete one key, to see that this is allowed\n\
-             - let {clients} clients lock {keys} keys, whose names begin with {PREFIX}, a name of the run, and /\n\
+             - let its clients ({clients}) take locks ({keys}), whose keys begin with {PREFIX}, a name of the run, and /\n\
              - {faults}; {hook}\n\
              - remove all keys with that prefix at the end\n\
              It would start no server, and never flush, read or list other keys, or change a setting."

@@ -100,7 +100,9 @@ impl Existing {
             Ok::<_, anyhow::Error>(format!("{version} on {} ({})", server.name, server.address))
         });
         let versions = try_join_all(asked).await?;
-        for (_, server) in self.servers.iter().take(if service.shares_keys() { 1 } else { self.servers.len() }) {
+        for (_, server) in
+            self.servers.iter().take(if service.shares_keys() { 1 } else { self.servers.len() })
+        {
             let key = format!("{}tried", self.prefix);
             service.try_write(server, &self.access, &key).await.map_err(|rest| about(server, rest))?;
         }
@@ -116,7 +118,9 @@ impl Existing {
             let (name, stop) = (node.name().to_owned(), stop.clone());
             doors.spawn(async move {
                 door.closed().await;
-                stop.fail(format!("the way to the server {name} is gone: the program in its node ended; its log says why"));
+                stop.fail(format!(
+                    "the way to the server {name} is gone: the program in its node ended; its log says why"
+                ));
             });
         }
         Ok(doors)
@@ -140,7 +144,8 @@ impl Existing {
 
     /// Puts the files of TLS into the nodes of clients.
     pub(crate) async fn put_files(&self, clients: &[Arc<dyn Node>]) -> Result<()> {
-        let (Some(outside), Some(inside)) = (&self.access.tls, self.access().and_then(|access| access.tls)) else {
+        let (Some(outside), Some(inside)) = (&self.access.tls, self.access().and_then(|access| access.tls))
+        else {
             return Ok(());
         };
         let files = [
@@ -198,7 +203,9 @@ impl ExistingServers for Existing {
     }
 
     async fn answers(&self, server: &str) -> bool {
-        let (Ok((_, server)), Some(service)) = (self.find(server), self.service.existing()) else { return false };
+        let (Ok((_, server)), Some(service)) = (self.find(server), self.service.existing()) else {
+            return false;
+        };
         matches!(timeout(ANSWER, service.version(server, &self.access)).await, Ok(Ok(_)))
     }
 
@@ -230,9 +237,13 @@ fn password(file: Option<&Path>) -> Result<Option<Secret>> {
     let set = std::env::var(PASSWORD).ok().filter(|password| !password.is_empty());
     let Some(file) = file else { return Ok(set.map(Secret::new)) };
     if set.is_some() {
-        bail!("there are two passwords, in {PASSWORD} and in --password-file {}; leave one out", file.display());
+        bail!(
+            "there are two passwords, in {PASSWORD} and in --password-file {}; leave one out",
+            file.display()
+        );
     }
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read the password file {}", file.display()))?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the password file {}", file.display()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() && text.len() <= PASSWORD_MAX => Ok(Some(Secret::new(line))),
         _ => bail!("the password file {} has no password in its first line", file.display()),

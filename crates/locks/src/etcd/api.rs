@@ -347,7 +347,9 @@ impl RequestOp {
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
-        RequestOp { request: Some(Request::Delete(DeleteRangeRequest { key: key.into(), range_end: Vec::new() })) }
+        RequestOp {
+            request: Some(Request::Delete(DeleteRangeRequest { key: key.into(), range_end: Vec::new() })),
+        }
     }
 }
 

@@ -250,10 +250,9 @@ mod tests {
     /// In both modes a put means that the key was made now: its generation is the revision of the answer.
     #[test]
     fn keys_are_made_once_whatever_the_mode() {
-        for (mode, name, others) in [
-            (Mode::Exclusive, "exclusive", "a/"),
-            (Mode::Shared, "shared", "a/exclusive/"),
-        ] {
+        for (mode, name, others) in
+            [(Mode::Exclusive, "exclusive", "a/"), (Mode::Shared, "shared", "a/exclusive/")]
+        {
             let hold = format!("a/{name}/hold/7f");
             let txn = make_keys("a", mode, 0x7f, [0x7f, 0x80].into_iter());
             assert_eq!(txn.compare, [Compare::none_under(others), Compare::created(hold.as_str(), 0)]);

@@ -1,10 +1,11 @@
 //! Calls of etcd's gRPC API to one member.
 
 use super::api::{
-    AuthenticateRequest, AuthenticateResponse,    DeleteRangeRequest, DeleteRangeResponse, EventType, LeaseGrantRequest, LeaseGrantResponse,
-    LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, LockRequest,
-    LockResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse, UnlockRequest, UnlockResponse,
-    StatusRequest, StatusResponse, WatchCreateRequest, WatchRequest, WatchResponse, prefix_end,
+    AuthenticateRequest, AuthenticateResponse, DeleteRangeRequest, DeleteRangeResponse, EventType,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    LeaseRevokeResponse, LockRequest, LockResponse, RangeRequest, RangeResponse, StatusRequest,
+    StatusResponse, TxnRequest, TxnResponse, UnlockRequest, UnlockResponse, WatchCreateRequest, WatchRequest,
+    WatchResponse, prefix_end,
 };
 use crate::access::{Access, Secret};
 use crate::dialer::Dialer;
@@ -74,7 +75,8 @@ impl Client {
 
     /// Asks for a token.
     pub(super) async fn log_in(&self, login: &Login) -> Result<AsciiMetadataValue, Status> {
-        let asked = AuthenticateRequest { name: login.user.clone(), password: login.password.reveal().into() };
+        let asked =
+            AuthenticateRequest { name: login.user.clone(), password: login.password.reveal().into() };
         let path = PathAndQuery::from_static("/etcdserverpb.Auth/Authenticate");
         let answer: tonic::Response<AuthenticateResponse> =
             self.ready().await?.unary(request(asked, None), path, ProstCodec::default()).await?;
@@ -198,7 +200,8 @@ impl Client {
     {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::default();
-        let answers = grpc.streaming(request(asked, self.token().await?), PathAndQuery::from_static(path), codec).await;
+        let answers =
+            grpc.streaming(request(asked, self.token().await?), PathAndQuery::from_static(path), codec).await;
         answers.map(Response::into_inner).inspect_err(|status| {
             // The next stream gets another.
             self.forgets_token(status);

@@ -7,6 +7,7 @@ use crate::dialer::Dialer;
 use crate::existing::{ExistingService, explained};
 use crate::protocol::Server;
 use async_trait::async_trait;
+use fencepost_history::printable;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -31,19 +32,27 @@ fn client(server: &Server, access: &Access) -> Result<Client, String> {
 async fn answer<T>(call: impl Future<Output = Result<T, Status>> + Send) -> Result<T, String> {
     match timeout(PATIENCE, call).await {
         Ok(answered) => answered.map_err(|status| said(&status)),
-        Err(_) => Err(format!("does not answer within {} s", PATIENCE.as_secs())),
+        Err(_) => {
+            let patience_s = PATIENCE.as_secs();
+            Err(format!(
+                "does not answer within {patience_s} s; is it an etcd member, and does it speak TLS where its URL says so?"
+            ))
+        }
     }
 }
 
 /// What an error means, as the rest of a sentence that begins with the member.
 fn said(status: &Status) -> String {
-    let words = status.message();
+    let words = printable(status.message());
     match status.code() {
         Code::PermissionDenied => {
-            format!("does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights")
+            format!(
+                "does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights"
+            )
         }
         _ if words.contains("user name is empty") => {
-            "asks for a user and a password; give them by --servers-user and FENCEPOST_SERVERS_PASSWORD".to_owned()
+            "asks for a user and a password; give them by --servers-user and FENCEPOST_SERVERS_PASSWORD"
+                .to_owned()
         }
         Code::Unauthenticated | Code::InvalidArgument => {
             format!("does not take the user and password that it was given ({words})")

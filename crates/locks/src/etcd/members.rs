@@ -55,13 +55,18 @@ impl CallError {
 }
 
 impl Members {
-    pub(super) fn open(servers: &[Server], client_name: &str, dialer: Dialer) -> Result<Members, ClientError> {
+    pub(super) fn open(
+        servers: &[Server],
+        client_name: &str,
+        dialer: Dialer,
+    ) -> Result<Members, ClientError> {
         if servers.is_empty() {
             return Err(ClientError::BadHello("etcd needs servers, and the hello names none".to_owned()));
         }
         let login = Login::of(&dialer).map(Arc::new);
         let dialer = dialer.speaking("h2");
-        let clients = servers.iter().map(|server| Client::connect(server, &dialer, login.clone()).map(Mutex::new));
+        let clients =
+            servers.iter().map(|server| Client::connect(server, &dialer, login.clone()).map(Mutex::new));
         let clients: Vec<Mutex<Client>> = clients.collect::<Result<_, _>>()?;
         // Clients begin with different members, so that the load and the bad luck are spread.
         let spread: usize = client_name.bytes().map(usize::from).sum();

@@ -101,8 +101,11 @@ impl LockService for EtcdCluster {
         let mut argv = vec!["etcd".to_owned()];
         argv.extend(fixed.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
         if options.tls {
-            let files =
-                [("--cert-file", "server.pem"), ("--key-file", "server.key"), ("--trusted-ca-file", "ca.pem")];
+            let files = [
+                ("--cert-file", "server.pem"),
+                ("--key-file", "server.key"),
+                ("--trusted-ca-file", "ca.pem"),
+            ];
             argv.extend(files.iter().map(|(option, file)| format!("{option}={FOLDER}/{file}")));
             argv.push("--client-cert-auth".to_owned());
         }
@@ -148,7 +151,9 @@ impl LockService for EtcdCluster {
         for (order, body) in orders {
             let answer = leader::http(node, &format!("/v3/auth/{order}"), body).await?;
             if answer["status"] != 200 {
-                return Err(format!("etcd on {} refused /v3/auth/{order}: {}", node.name(), answer["body"]).into());
+                return Err(
+                    format!("etcd on {} refused /v3/auth/{order}: {}", node.name(), answer["body"]).into()
+                );
             }
         }
         Ok(())

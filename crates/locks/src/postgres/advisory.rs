@@ -1,9 +1,9 @@
 //! `postgres-advisory`: a lock that belongs to a connection, and means what its users say it means.
 
-use super::server::PostgresServer;
 use super::connection::{Connection, Failed, answer, wait_until};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::recipe::PostgresRecipe;
+use super::server::PostgresServer;
 use super::service::OnePostgres;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;

@@ -1,12 +1,12 @@
 //! `postgres-row`: a transaction that locks the counter's row, and writes it.
 
-use super::server::PostgresServer;
 use super::connection::{Connection, Failed, answer, wait_until};
 use super::decisions::{
     AfterLock, after_commit, after_commit_of_write, after_lock, after_probe, after_rollback, after_update,
     ended_with_grant, read,
 };
 use super::recipe::PostgresRecipe;
+use super::server::PostgresServer;
 use super::service::OnePostgres;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
@@ -235,7 +235,8 @@ mod tests {
     #[tokio::test]
     async fn a_process_knows_by_the_answer_to_a_statement_that_its_transaction_is_over() {
         let (out, mut noticed) = mpsc::unbounded_channel();
-        let mut lock = RowLock::new(PostgresServer::at(&ending_server().await), Notices::new(1, out, Arc::from([])));
+        let mut lock =
+            RowLock::new(PostgresServer::at(&ending_server().await), Notices::new(1, out, Arc::from([])));
         let second = Duration::from_secs(1);
         lock.connect(second, Instant::now() + second).await.unwrap();
         assert!(lock.connection.as_ref().unwrap().hold("k0"));

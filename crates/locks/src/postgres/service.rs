@@ -146,9 +146,7 @@ fn access_files(access: &RunAccess) -> Vec<AccessFile> {
     let rules = format!("host all all 127.0.0.1/32 trust\n{kind} all all all {method}{certificate}\n");
     let mut files = vec![AccessFile::new("pg_hba.conf", rules)];
     if let Some(password) = access.password() {
-        let made = format!(
-            "CREATE ROLE {ROLE} LOGIN PASSWORD '{password}'\nGRANT {USER} TO {ROLE}\n"
-        );
+        let made = format!("CREATE ROLE {ROLE} LOGIN PASSWORD '{password}'\nGRANT {USER} TO {ROLE}\n");
         files.push(AccessFile::new("user.sql", made));
     }
     files

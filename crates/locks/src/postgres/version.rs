@@ -1,11 +1,11 @@
 //! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still
 //! there.
 
-use super::server::PostgresServer;
 use super::connection::{Connection, Failed, answer};
 use super::decisions::{after_update_of_version, read};
 use super::recipe::PostgresRecipe;
 use super::row::INSERT;
+use super::server::PostgresServer;
 use super::service::OnePostgres;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
@@ -48,8 +48,7 @@ impl VersionLock {
     async fn look(&mut self, key: &str, deadline: Instant) -> Result<(String, i64), OperationError> {
         if self.connection.as_ref().is_none_or(|connection| !connection.lives()) {
             self.connection = None;
-            self.connection =
-                Some(Connection::open(&self.server, "", self.notices.clone(), deadline).await?);
+            self.connection = Some(Connection::open(&self.server, "", self.notices.clone(), deadline).await?);
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let select = "SELECT value, version FROM protected WHERE key = $1";

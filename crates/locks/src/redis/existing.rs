@@ -6,8 +6,11 @@ use crate::dialer::Dialer;
 use crate::existing::{ExistingService, explained, rest};
 use crate::protocol::Server;
 use async_trait::async_trait;
+use fencepost_history::printable;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
+};
 use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -78,26 +81,44 @@ impl Link {
 }
 
 fn late() -> String {
-    format!("does not answer within {} s", PATIENCE.as_secs())
+    let patience_s = PATIENCE.as_secs();
+    format!(
+        "does not answer within {patience_s} s; is it a Redis server, and does it speak TLS where its URL says so?"
+    )
 }
 
 /// What an error means, as the rest of a sentence that begins with the server.
 fn said(error: &RedisError) -> String {
     let words = error.to_string();
+    // One line, whatever a server of another kind has sent.
+    let words = words.lines().next().unwrap_or_default().trim();
+    let words = printable(words);
     match (error.kind(), error.code()) {
-        (_, Some("NOAUTH")) => "asks for a password; give it in FENCEPOST_SERVERS_PASSWORD or by --password-file".to_owned(),
+        _ if words.contains("without any password configured") => {
+            "asks for no password, and one was given; leave it out".to_owned()
+        }
+        (_, Some("NOAUTH")) => {
+            "asks for a password; give it in FENCEPOST_SERVERS_PASSWORD or by --password-file".to_owned()
+        }
         (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS")) => {
             format!("does not take the user and password that it was given ({words})")
         }
         (_, Some("NOPERM")) => {
-            format!("does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights")
+            format!(
+                "does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights"
+            )
         }
         (ErrorKind::Server(ServerErrorKind::ReadOnly), _) => {
             "is a replica, and takes no writes; name its primary".to_owned()
         }
-        (ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot | ServerErrorKind::Ask), _) => in_cluster(),
+        (
+            ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot | ServerErrorKind::Ask),
+            _,
+        ) => in_cluster(),
         (ErrorKind::Server(_) | ErrorKind::Extension, _) => format!("refuses to write: {words}"),
-        _ => format!("does not speak as a Redis server does ({words}); is it another service, or TLS (rediss://)?"),
+        _ => format!(
+            "does not speak as a Redis server does ({words}); is it another service, or TLS (rediss://)?"
+        ),
     }
 }
 

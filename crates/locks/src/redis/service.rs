@@ -1,8 +1,8 @@
 //! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses
 //! this.
 
-pub(crate) use super::ask::{PORT, ask};
 use super::access;
+pub(crate) use super::ask::{PORT, ask};
 use super::existing::ExistingRedis;
 use super::refusals::RedisRefusals;
 use crate::error::OptionError;

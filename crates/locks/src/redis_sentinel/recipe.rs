@@ -8,8 +8,8 @@ use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
-use crate::redis::node::RedisDialer;
 use crate::redis::lock::{RedisSession, capabilities, check_recipe};
+use crate::redis::node::RedisDialer;
 use async_trait::async_trait;
 
 pub(super) static LOCK: LockDefinition = LockDefinition {

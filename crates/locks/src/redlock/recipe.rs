@@ -77,7 +77,8 @@ impl Recipe for Redlock {
         }
         let options = Arc::new(hello.options()?);
         let dialer = RedisDialer::of(hello).await?;
-        let nodes: Arc<[_]> = hello.servers.iter().map(|server| Arc::new(RedisNode::open(server, &dialer))).collect();
+        let nodes: Arc<[_]> =
+            hello.servers.iter().map(|server| Arc::new(RedisNode::open(server, &dialer))).collect();
         // Those that are down now may come up, and meanwhile a majority is enough.
         let deadline = Instant::now() + FIRST_CONNECT;
         for node in nodes.iter() {

@@ -29,7 +29,9 @@ impl ZkServers {
     /// The hello names no servers, or they never take the access of this client.
     pub(super) async fn of(hello: &Hello) -> Result<Arc<ZkServers>, ClientError> {
         let [first, ..] = hello.servers.as_slice() else {
-            return Err(ClientError::BadHello("ZooKeeper needs servers, and the hello names none".to_owned()));
+            return Err(ClientError::BadHello(
+                "ZooKeeper needs servers, and the hello names none".to_owned(),
+            ));
         };
         let dialer = Dialer::checked(hello).await?;
         let mut addresses = Vec::new();
@@ -41,10 +43,12 @@ impl ZkServers {
         }
         let access = &dialer.access;
         let login = access.user.clone().zip(access.password.as_ref());
-        let login = login.map(|(user, password)| SaslOptions::digest_md5(user, password.reveal().to_owned()).into());
+        let login =
+            login.map(|(user, password)| SaslOptions::digest_md5(user, password.reveal().to_owned()).into());
         let servers = ZkServers { list: addresses.join(","), login };
         if hello.access.is_some()
-            && let Ok(Err(Error::AuthFailed)) = timeout(FIRST_CONNECT, servers.connect(Client::connector())).await
+            && let Ok(Err(Error::AuthFailed)) =
+                timeout(FIRST_CONNECT, servers.connect(Client::connector())).await
         {
             let why = wrong_password(first, access, "SASL DIGEST-MD5");
             return Err(ClientError::Environment(why.to_string()));

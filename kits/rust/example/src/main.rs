@@ -102,9 +102,10 @@ trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 /// What the handshake needs, from the files of the access.
-fn tls(files: &TlsFiles) -> Result<Arc<ClientConfig>, Box<dyn std::error::Error>> {
+fn tls(files: &TlsFiles) -> Result<Arc<ClientConfig>, Error> {
     let mut trusted = RootCertStore::empty();
-    for authority in CertificateDer::pem_file_iter(files.ca.as_deref().ok_or("the access names no authority")?)? {
+    let ca = files.ca.as_deref().ok_or_else(|| Error::Certain("unreachable: there is no authority".to_owned()))?;
+    for authority in CertificateDer::pem_file_iter(ca)? {
         trusted.add(authority?)?;
     }
     let config = ClientConfig::builder().with_root_certificates(trusted);
