@@ -1,10 +1,12 @@
 //! What faults act on: the nodes with their servers, and the clients.
 
+use crate::by_hook::ExistingServers;
 use crate::clock_tool::{ClockCall, ClockLook};
 use crate::fault_error::FaultError;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Service, ServiceEnd};
 use fencepost_cluster::{ClusterError, Node};
+use fencepost_history::NodeKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -57,6 +59,7 @@ pub struct FaultContext {
     leadership: Option<Arc<dyn Leadership>>,
     readiness: Option<Arc<dyn Readiness>>,
     error_replies: Option<Arc<dyn ErrorReplies>>,
+    existing: Option<Arc<dyn ExistingServers>>,
 }
 
 /// A node's service and the port at which it answers.
@@ -64,6 +67,10 @@ pub struct FaultContext {
 pub struct RunningService {
     pub service: Service,
     pub port: u16,
+}
+
+fn is_server(node: &Arc<dyn Node>) -> bool {
+    node.kind() == NodeKind::Server
 }
 
 /// Name of the supervisor's service inside a node; see [`crate::supervisor`].
@@ -84,13 +91,32 @@ impl FaultContext {
         readiness: Option<Arc<dyn Readiness>>,
     ) -> FaultContext {
         let nodes = nodes.iter().map(|node| (node.name().to_owned(), node.clone())).collect();
-        FaultContext { nodes, services, clients, leadership, readiness, error_replies: None }
+        FaultContext { nodes, services, clients, leadership, readiness, error_replies: None, existing: None }
     }
 
     /// The same, with servers that can be made to refuse writes.
     #[must_use]
     pub fn with_error_replies(self, error_replies: Option<Arc<dyn ErrorReplies>>) -> FaultContext {
         FaultContext { error_replies, ..self }
+    }
+
+    /// The same, with servers that exist without the run: each is a node that stands for it.
+    #[must_use]
+    pub fn with_existing(self, existing: Option<Arc<dyn ExistingServers>>) -> FaultContext {
+        FaultContext { existing, ..self }
+    }
+
+    /// Of these, the servers that exist without the run, and the other nodes.
+    pub(crate) fn split_existing(&self, targets: &[String]) -> (Vec<String>, Vec<String>) {
+        let exists =
+            |target: &String| self.existing.is_some() && self.nodes.get(target).is_some_and(is_server);
+        targets.iter().cloned().partition(exists)
+    }
+
+    /// The servers that exist without the run, this one among them.
+    pub(crate) fn existing(&self, server: &str) -> Result<&dyn ExistingServers, FaultError> {
+        let no = || FaultError::Other(format!("{server} is a server of the run's own"));
+        self.existing.as_deref().ok_or_else(no)
     }
 
     /// Who makes servers refuse writes.

@@ -98,7 +98,8 @@ fn draw_next(
         1 => aimed(WhichAim::AtPoint).or_else(|| aimed(other)).or_else(|| aimed(first)),
         _ => aimed(WhichAim::AtPoint),
     };
-    fault.or_else(|| draw_fault(nemesis, topology, settings, None, random))
+    let fault = fault.or_else(|| draw_fault(nemesis, topology, settings, None, random));
+    fault.filter(|fault| leaves_two(nemesis, faults, fault, topology))
 }
 
 /// Whether two clients at least go on after these faults of a nemesis: those that are killed are not started
@@ -139,7 +140,9 @@ pub fn draw_fault(
 
 /// Whether a nemesis can be aimed, in this run, at clients between two steps of their recipe.
 pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
-    nemesis.description().aims.iter().any(|aim| aim.is_at_point() && aim.possible(topology).is_some())
+    let description = nemesis.description();
+    let topology = topology.within_reach(&description);
+    description.aims.iter().any(|aim| aim.is_at_point() && aim.possible(&topology).is_some())
 }
 
 /// Draws one fault at one of the aims of its nemesis.
@@ -150,7 +153,8 @@ fn draw_aimed(
     which: WhichAim,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
-    let aim = draw_aim(nemesis.description().aims, which, topology, random)?;
+    let description = nemesis.description();
+    let aim = draw_aim(description.aims, which, &topology.within_reach(&description), random)?;
     let drawn = nemesis.draw_aimed(&aim, topology, settings, random)?;
     Some(planned(nemesis, drawn, Some(aim.then), aim.until))
 }
@@ -168,7 +172,9 @@ fn planned(
 
 /// What a nemesis can be aimed at in this run.
 pub fn aims(nemesis: &dyn Nemesis, topology: &Topology) -> Vec<PossibleAim> {
-    nemesis.description().aims.iter().filter_map(|aim| aim.possible(topology)).collect()
+    let description = nemesis.description();
+    let topology = topology.within_reach(&description);
+    description.aims.iter().filter_map(|aim| aim.possible(&topology)).collect()
 }
 
 #[cfg(test)]
@@ -176,7 +182,7 @@ mod tests {
     use super::*;
     use crate::registry::{find, registry};
     use crate::testing::{settings, topology};
-    use crate::topology::RecipePoint;
+    use crate::topology::{RecipePoint, ServerFaults};
     use proptest::prelude::*;
 
     proptest! {
@@ -291,6 +297,28 @@ mod tests {
         let five = aims(find("power-loss").unwrap(), &topology(5, 3));
         assert_eq!(five[0].on, ["granting:3"]);
         assert!(aims(find("partition").unwrap(), &topology(5, 3)).iter().all(|aim| !aim.peers.is_empty()));
+    }
+
+    /// Every drawn fault must be one that a plan with the same servers may have.
+    #[test]
+    fn servers_that_exist_without_the_run_are_spared() {
+        let settings = settings(60);
+        for (server_faults, spared) in [(ServerFaults::Packets, true), (ServerFaults::ByHook, false)] {
+            let topology = Topology { server_faults, ..topology(3, 5) };
+            for nemesis in registry() {
+                let description = nemesis.description();
+                let plan = draw(&[*nemesis], &topology, &settings, Seed(7));
+                let refused = description.check_servers(&topology);
+                assert_eq!(plan.faults.is_empty(), refused.is_err(), "{}: {refused:?}", description.name);
+                for name in plan.faults.iter().flat_map(|fault| &fault.on) {
+                    assert_eq!(description.check_target(name, &topology), Ok(()), "{}", description.name);
+                }
+            }
+            let pause = find("pause").unwrap().description();
+            assert_eq!(pause.check_target("n1", &topology).is_err(), spared);
+            let jump = find("clock-jump").unwrap().description().check_target("granting", &topology);
+            assert!(jump.unwrap_err().sentence.contains("there remain partition, delay"));
+        }
     }
 
     #[test]

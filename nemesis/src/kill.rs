@@ -4,12 +4,13 @@
 //! process, not a loss of power.
 
 use crate::aim::{Aim, DrawnAim, Moment};
+use crate::by_hook::{self, ByHook, HookAction};
 use crate::context::FaultContext;
-use crate::distributions::around_ttl;
+use crate::distributions::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
 use crate::roles::Role;
-use crate::topology::Topology;
+use crate::topology::{ServerFaults, Topology};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
 use fencepost_history::{FaultDescription, Refusal, Stream};
@@ -30,6 +31,7 @@ impl TypedNemesis for Kill {
             takes_down: true,
             ends_targets: true,
             ends_clients: true,
+            by_hook: true,
             options: &["restart-after"],
             aims: AIMS,
             ..NemesisDescription::new("kill", about)
@@ -42,7 +44,13 @@ impl TypedNemesis for Kill {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<NoParameters>> {
-        let on = topology.draw_servers(random)?;
+        let on = match topology.draw_servers(random) {
+            // Where servers cannot be touched, clients are what is left.
+            None if topology.server_faults != ServerFaults::All => {
+                Some(subset(&topology.clients, 1, random)).filter(|on| !on.is_empty())?
+            }
+            servers => servers?,
+        };
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 
@@ -107,11 +115,17 @@ pub(crate) struct Killed {
     down: Vec<String>,
     /// The clients among them: what they knew ended with them.
     for_good: Vec<String>,
+    by_hook: ByHook,
 }
 
 impl Killed {
     pub fn new(on: &[String]) -> Killed {
-        Killed { on: on.to_vec(), down: Vec::new(), for_good: Vec::new() }
+        Killed {
+            on: on.to_vec(),
+            down: Vec::new(),
+            for_good: Vec::new(),
+            by_hook: ByHook::new(HookAction::Kill),
+        }
     }
 
     /// What healing does.
@@ -129,11 +143,10 @@ impl Killed {
 
 #[async_trait]
 impl Fault for Killed {
-    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
-        let (targets, was) = (and(&self.on), was(&self.on));
+    fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
         FaultDescription {
             takes_down: true,
-            sentence: format!("{targets} {was} killed (SIGKILL)"),
+            sentence: by_hook::sentence(observed, &self.on, "killed", "killed (SIGKILL)"),
             healing: self.healing(),
             label: format!("{} killed", self.on.join(" ")),
             summary: "servers or clients were killed".to_owned(),
@@ -142,8 +155,9 @@ impl Fault for Killed {
     }
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
-        let mut observed = Map::new();
-        for target in &self.on {
+        let (existing, own) = context.split_existing(&self.on);
+        let (mut observed, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
+        for target in &own {
             let pid = context.pid(target)?;
             self.down.push(target.clone());
             if context.server_address(target).is_none() {
@@ -159,7 +173,7 @@ impl Fault for Killed {
             observed.insert(target.clone(), seen);
         }
         let by_this = |seen: &Value| seen["gone"] == true && seen["ended_before"].is_null();
-        let effective = observed.values().any(by_this);
+        let effective = effective_by_hook || observed.values().any(by_this);
         Ok(Observation { observed, effective })
     }
 
@@ -175,7 +189,8 @@ impl Fault for Killed {
             Ok::<_, FaultError>((target.clone(), json!({"pid": context.pid(target)?})))
         }))
         .await?;
-        Ok(Value::Object(pids.into_iter().collect()))
+        let by_hook = self.by_hook.heal(context).await?;
+        Ok(Value::Object(pids.into_iter().chain(by_hook).collect()))
     }
 }
 
@@ -187,9 +202,9 @@ mod tests {
     #[test]
     fn only_servers_are_said_to_be_started_again() {
         let healing = |on: &[&str], for_good: &[&str]| {
-            let [on, for_good] =
+            let [on, for_good]: [Vec<String>; 2] =
                 [on, for_good].map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-            Killed { on, down: Vec::new(), for_good }.describe(&Map::new()).healing
+            Killed { for_good, ..Killed::new(&on) }.describe(&Map::new()).healing
         };
         assert_eq!(healing(&["n1"], &[]), "n1 was started again");
         assert_eq!(healing(&["n1", "n2"], &[]), "n1 and n2 were started again");

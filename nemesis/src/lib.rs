@@ -2,6 +2,7 @@
 //! [`registry`] names them all.
 
 mod aim;
+mod by_hook;
 mod clock_drift;
 mod clock_fault;
 mod clock_freeze;
@@ -60,6 +61,7 @@ mod trigger;
 mod trigger_check;
 
 pub use aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim, WhichAim};
+pub use by_hook::{ExistingServers, HookAction};
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
 pub use clock_tool::{ClockLook, ClockTool};
 pub use context::{Clients, ErrorReplies, FaultContext, Leadership, Readiness, RunningService};
@@ -80,5 +82,5 @@ pub use resolution::Resolution;
 pub use roles::{LEADER, Role, RoleTarget};
 pub use supervisor::supervise;
 pub use swarm::{SWARM, swarm};
-pub use topology::{RecipePoint, Topology};
+pub use topology::{RecipePoint, ServerFaults, Topology};
 pub use trigger::Trigger;

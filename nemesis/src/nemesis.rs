@@ -3,7 +3,8 @@
 use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
 use crate::options::NemesisOptions;
-use crate::topology::Topology;
+use crate::registry::registry;
+use crate::topology::{ServerFaults, Topology};
 use fencepost_cluster::Capability;
 use fencepost_history::{Refusal, Stream, read_fields};
 use serde::Serialize;
@@ -48,6 +49,9 @@ pub struct NemesisDescription {
     pub delays_nothing: bool,
     /// Whether its servers must be such that can be made to refuse writes.
     pub refuses_writes: bool,
+    /// Whether a command of the user can inject and heal its faults of servers, where these exist without
+    /// the run.
+    pub by_hook: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
     /// What three of four of its drawn faults are aimed at, and when. A run takes them in turns, so the first
@@ -74,6 +78,7 @@ impl NemesisDescription {
             on_packets: false,
             refuses_writes: false,
             delays_nothing: false,
+            by_hook: false,
             parts_groups: false,
             aims: &[],
         }
@@ -84,6 +89,13 @@ impl NemesisDescription {
     /// # Errors
     /// Why not.
     pub fn check_servers(&self, topology: &Topology) -> Result<(), Refusal> {
+        if self.servers_only && !self.reaches_servers(topology.server_faults) {
+            return Err(Refusal::new(format!(
+                "{} is a fault of servers that the run starts itself, and those of --servers exist without it; {}",
+                self.name,
+                what_remains(topology.server_faults)
+            )));
+        }
         match self.refuses_writes && topology.error_replies.is_empty() {
             true => Err(Refusal::new(format!(
                 "{} is for servers of Redis: it is not known how to make other servers refuse writes",
@@ -108,6 +120,14 @@ impl NemesisDescription {
                 self.name
             )));
         }
+        let are_servers = topology.candidates(name).iter().any(|node| topology.servers.contains(node));
+        if are_servers && !self.reaches_servers(topology.server_faults) {
+            return Err(Refusal::new(format!(
+                "{} cannot be injected into {name}: the servers of --servers exist without the run; {}",
+                self.name,
+                what_remains(topology.server_faults)
+            )));
+        }
         if self.ends_targets && topology.storage.as_deref() == Some(name) {
             return Err(Refusal::new(format!(
                 "{} would end the storage, which keeps its data in memory: what is lost then says nothing of the lock",
@@ -115,6 +135,15 @@ impl NemesisDescription {
             )));
         }
         Ok(())
+    }
+
+    /// Whether it can touch servers to which this can be done.
+    pub(crate) fn reaches_servers(&self, possible: ServerFaults) -> bool {
+        match possible {
+            ServerFaults::All => true,
+            ServerFaults::ByHook => self.by_hook || self.on_packets,
+            ServerFaults::Packets => self.on_packets,
+        }
     }
 
     /// What it needs and these capabilities lack, in words; none where it can run.
@@ -126,6 +155,21 @@ impl NemesisDescription {
         let met = one_of.is_empty() || one_of.iter().any(|need| offered.contains(need));
         (!met).then(|| format!("one of {one_of:?}"))
     }
+}
+
+/// The faults that there are where servers exist without the run, in words.
+fn what_remains(possible: ServerFaults) -> String {
+    let named = |wanted: fn(&NemesisDescription) -> bool| {
+        let descriptions = registry().iter().map(|nemesis| nemesis.description());
+        descriptions.filter(wanted).map(|description| description.name).collect::<Vec<_>>().join(", ")
+    };
+    let packets = named(|nemesis| nemesis.on_packets);
+    let of_clients = named(|nemesis| !nemesis.on_packets && !nemesis.servers_only);
+    let by_hook = match possible {
+        ServerFaults::ByHook => format!(", {} of servers by --server-hook", named(|nemesis| nemesis.by_hook)),
+        _ => String::new(),
+    };
+    format!("there remain {packets} of packets, {of_clients} of clients{by_hook}")
 }
 
 /// What the command line says about nemeses.
@@ -209,7 +253,8 @@ impl<N: TypedNemesis> Nemesis for N {
     }
 
     fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw> {
-        TypedNemesis::draw(self, topology, settings, random).map(untyped)
+        let topology = topology.within_reach(&TypedNemesis::description(self));
+        TypedNemesis::draw(self, &topology, settings, random).map(untyped)
     }
 
     fn draw_aimed(
@@ -219,6 +264,7 @@ impl<N: TypedNemesis> Nemesis for N {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw> {
+        let topology = &*topology.within_reach(&TypedNemesis::description(self));
         let drawn = TypedNemesis::draw(self, topology, settings, random)?;
         let length = aim.length.unwrap_or(drawn.length);
         let drawn = Draw { on: aim.on.clone(), length, ..drawn };

@@ -5,6 +5,7 @@
 //! limps, as under a garbage collector that cannot keep up or on a machine that is overbooked.
 
 use crate::aim::{Aim, DrawnAim, Moment};
+use crate::by_hook::{self, ByHook, HookAction};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation};
@@ -13,7 +14,7 @@ use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::{ClusterError, Node};
-use fencepost_history::prose::{and, was};
+use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, Refusal, Stream};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
@@ -33,7 +34,7 @@ impl TypedNemesis for Pause {
 
     fn description(&self) -> NemesisDescription {
         let about = "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them";
-        NemesisDescription { aims: AIMS, ..NemesisDescription::new("pause", about) }
+        NemesisDescription { aims: AIMS, by_hook: true, ..NemesisDescription::new("pause", about) }
     }
 
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
@@ -134,7 +135,13 @@ pub(crate) fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<
         (Some(stop_ms), Some(run_ms)) => Some(Strobe { stop_ms, run_ms }),
         _ => return Err(Refusal::at(key, "a strobe takes both `stop_ms` and `run_ms`")),
     };
-    Ok(Box::new(Stopped { on: on.to_vec(), strobe, pids: Vec::new(), strobing: None }))
+    Ok(Box::new(Stopped {
+        on: on.to_vec(),
+        strobe,
+        pids: Vec::new(),
+        strobing: None,
+        by_hook: ByHook::new(HookAction::Stop),
+    }))
 }
 
 struct Stopped {
@@ -142,6 +149,7 @@ struct Stopped {
     strobe: Option<Strobe>,
     pids: Vec<(String, i32)>,
     strobing: Option<Strobing>,
+    by_hook: ByHook,
 }
 
 /// A strobe at work. Dropping it ends it; the process may then be left stopped.
@@ -218,8 +226,8 @@ async fn stop(node: &dyn Node, pid: i32) -> Result<(), ClusterError> {
 
 #[async_trait]
 impl Fault for Stopped {
-    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
-        let (targets, was) = (and(&self.on), was(&self.on));
+    fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
+        let targets = and(&self.on);
         let again = self.strobe.map_or(String::new(), |Strobe { stop_ms, run_ms }| {
             format!(" again and again, for {stop_ms} ms with {run_ms} ms in between")
         });
@@ -227,7 +235,7 @@ impl Fault for Stopped {
             // Between two stops of a strobe its targets run.
             takes_down: self.strobe.is_none(),
             keeps_memory: true,
-            sentence: format!("{targets} {was} stopped (SIGSTOP){again}"),
+            sentence: by_hook::sentence(observed, &self.on, "stopped", &format!("stopped (SIGSTOP){again}")),
             healing: format!("{targets} ran again"),
             label: format!("{} stopped", self.on.join(" ")),
             summary: "processes or servers were stopped for a while".to_owned(),
@@ -236,7 +244,9 @@ impl Fault for Stopped {
     }
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
-        for target in &self.on {
+        let (existing, own) = context.split_existing(&self.on);
+        let (observed_by_hook, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
+        for target in &own {
             self.pids.push((target.clone(), context.pid(target)?));
         }
         let states = try_join_all(self.pids.iter().map(|(target, pid)| async move {
@@ -245,10 +255,11 @@ impl Fault for Stopped {
             Ok::<_, FaultError>((target.clone(), state))
         }))
         .await?;
-        let effective = states.iter().any(|(_, state)| *state == Some('T'));
+        let effective = effective_by_hook || states.iter().any(|(_, state)| *state == Some('T'));
         let observed = states
             .into_iter()
             .map(|(target, state)| (target, json!({"state": state})))
+            .chain(observed_by_hook)
             .collect::<Map<_, _>>();
         if let Some(strobe) = self.strobe {
             let nodes = self
@@ -280,7 +291,8 @@ impl Fault for Stopped {
             Ok((target.clone(), json!({"state": state})))
         }))
         .await?;
-        let mut healed: Map<String, Value> = states.into_iter().collect();
+        let by_hook = self.by_hook.heal(context).await?;
+        let mut healed: Map<String, Value> = states.into_iter().chain(by_hook).collect();
         for (target, state) in &mut healed {
             if let Some(Value::Object(stops)) = strobed.remove(target) {
                 state.as_object_mut().into_iter().for_each(|state| state.extend(stops.clone()));

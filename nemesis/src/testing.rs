@@ -5,7 +5,7 @@ pub(crate) mod ended;
 use crate::motion::Clock;
 use crate::nemesis::Settings;
 use crate::options::NemesisOptions;
-use crate::topology::Topology;
+use crate::topology::{ServerFaults, Topology};
 use std::time::Duration;
 
 /// Servers n1, …, clients c1, … and a storage.
@@ -19,6 +19,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
         error_replies: &["readonly", "oom"],
         points: Vec::new(),
         ttl: Duration::from_secs(2),
+        server_faults: ServerFaults::All,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The nodes of a run that a fault can be injected into, by name.
 
 use crate::distributions::subset;
+use crate::nemesis::NemesisDescription;
 use crate::roles::{LEADER, Role, RoleTarget};
 use fencepost_history::prose::{nearest, unknown};
 use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The nodes that there are to put under a fault.
@@ -22,6 +24,20 @@ pub struct Topology {
     pub points: Vec<RecipePoint>,
     /// How long a lock stays taken whose holder is gone: its TTL, with what the service adds to that.
     pub ttl: Duration,
+    /// What can be done to its servers.
+    pub server_faults: ServerFaults,
+}
+
+/// What can be done to the servers of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerFaults {
+    /// Everything: the run started them.
+    #[default]
+    All,
+    /// They exist without the run, and a command of the user stops and ends them.
+    ByHook,
+    /// They exist without the run. The packets between them and its clients are all that it can touch.
+    Packets,
 }
 
 /// A point between two steps of a recipe: a notice `at` of the history names it.
@@ -33,6 +49,14 @@ pub struct RecipePoint {
 }
 
 impl Topology {
+    /// The same, without servers where these exist without the run and this nemesis cannot touch them.
+    pub(crate) fn within_reach(&self, nemesis: &NemesisDescription) -> Cow<'_, Topology> {
+        match nemesis.reaches_servers(self.server_faults) {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(Topology { servers: Vec::new(), has_leader: false, ..self.clone() }),
+        }
+    }
+
     /// Refuses a target that does not exist here: neither a node nor a role that a node can play.
     ///
     /// # Errors

@@ -9,7 +9,9 @@ use fencepost_cluster::doctor::{Answer, Check, usable};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder};
 use fencepost_history::{NodeKind, ObservedTarget, Seed};
-use fencepost_nemesis::{Clients, FaultContext, Nemesis, Observation, RunningService, Settings, Topology};
+use fencepost_nemesis::{
+    Clients, FaultContext, Nemesis, Observation, RunningService, ServerFaults, Settings, Topology,
+};
 use futures_util::future::{join_all, try_join_all};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -172,6 +174,7 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
         error_replies: &[],
         points: Vec::new(),
         ttl: TTL,
+        server_faults: ServerFaults::All,
     };
     let settings = Settings { time_limit: Duration::from_secs(60), interval: TTL, ..Settings::default() };
     let drawn = (0..SEEDS)

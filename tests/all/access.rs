@@ -143,7 +143,7 @@ fn no_secret_comes_out(driver: &str) {
 }
 
 /// All command lines of this machine until it is done.
-fn command_lines_until(done: &AtomicBool) -> BTreeSet<Vec<u8>> {
+pub fn command_lines_until(done: &AtomicBool) -> BTreeSet<Vec<u8>> {
     let mut lines = BTreeSet::new();
     while !done.load(Ordering::Relaxed) {
         let processes = fs::read_dir("/proc").expect("processes").flatten();
@@ -153,7 +153,7 @@ fn command_lines_until(done: &AtomicBool) -> BTreeSet<Vec<u8>> {
     lines
 }
 
-fn files_in(folder: &Path) -> Vec<PathBuf> {
+pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { files_in(&path) } else { vec![path] }).collect()
 }
@@ -164,6 +164,6 @@ fn password_in(log: &[u8]) -> Option<String> {
     Some(password)
 }
 
-fn contains(content: &[u8], text: &str) -> bool {
+pub fn contains(content: &[u8], text: &str) -> bool {
     content.windows(text.len()).any(|part| part == text.as_bytes())
 }

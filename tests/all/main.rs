@@ -13,6 +13,7 @@ mod clusters;
 mod common;
 mod compare;
 mod disks;
+mod existing_servers;
 mod findings;
 mod hunt;
 mod interrupted_runs;

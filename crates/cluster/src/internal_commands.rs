@@ -3,7 +3,7 @@
 use crate::agent::{self, Tool};
 use crate::confinement::Confinement;
 use crate::netlink::Netlink;
-use crate::{drivers, probe};
+use crate::{door, drivers, probe};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -30,6 +30,7 @@ pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
         "agent" => Some(run_agent(tools(), &args)),
         "sandbox" => Some(drivers::local::run_sandbox()),
         "setup" => Some(drivers::local::run_setup()),
+        "door" => Some(door::run_door(&args)),
         "probe" => Some(probe::run_probe()),
         _ => None,
     }

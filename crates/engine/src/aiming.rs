@@ -156,7 +156,7 @@ mod tests {
     use async_trait::async_trait;
     use fencepost_cluster::ClusterError;
     use fencepost_history::{Completion, Seed, Writer, f};
-    use fencepost_nemesis::{Clients, Leadership, Trigger};
+    use fencepost_nemesis::{Clients, Leadership, ServerFaults, Trigger};
     use serde_json::{Value, json};
     use std::collections::HashMap;
     use std::sync::Arc;
@@ -215,6 +215,7 @@ mod tests {
             error_replies: &[],
             points: Vec::new(),
             ttl,
+            server_faults: ServerFaults::All,
         };
         let leadership = led.then(|| Arc::new(SecondLeads) as Arc<dyn Leadership>);
         let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), leadership, None);
@@ -321,6 +322,7 @@ mod tests {
                 error_replies: &[],
                 points,
                 ttl,
+                server_faults: ServerFaults::All,
             };
             let random = Seed(1).stream("roles-0");
             let mut aiming =

@@ -48,6 +48,8 @@ pub struct ClientConnection {
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloAnswer,
     requests: RequestClient<Answer>,
+    /// What the client finds before the name of each key.
+    key_prefix: String,
 }
 
 /// Receives what a client sends unrequested: notices of its library, and the reason when the client has
@@ -119,7 +121,14 @@ impl ClientConnection {
             unanswered: AtomicU64::new(0),
             processes,
             open,
+            key_prefix: String::new(),
         })
+    }
+
+    /// The same, with this before the name of each key that is sent.
+    #[must_use]
+    pub fn with_key_prefix(self, key_prefix: &str) -> ClientConnection {
+        ClientConnection { key_prefix: key_prefix.to_owned(), ..self }
     }
 
     /// The client's name: `c1`.
@@ -155,7 +164,7 @@ impl ClientConnection {
         self.processes.lock().insert(command.process);
         let numbered = |id| {
             self.open.lock().insert(id, command.f.clone());
-            Command { id, ..command }
+            Command { id, key: Cow::Owned(format!("{}{}", self.key_prefix, command.key)), ..command }
         };
         let answer = self.requests.request(numbered, Instant::now() + patience).await;
         match &answer {

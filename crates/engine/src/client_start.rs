@@ -1,13 +1,14 @@
 //! Starts the client programs: says hello to each, and holds what it answers against what its lock claims.
 
-use crate::client_connection::{ClientConnection, ClientEvents, HelloError};
+use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
+use crate::existing::Existing;
 use crate::node_log::with_last_line;
 use crate::topology::STORAGE_PORT;
 use crate::validation::RunSpec;
 use anyhow::{Context, Result, anyhow};
 use fencepost_cluster::{Attached, Node};
 use fencepost_history::Refusal;
-use fencepost_locks::protocol::{Hello, Server, VERSION};
+use fencepost_locks::protocol::{Hello, Notice, Server, VERSION};
 use fencepost_locks::{Access, ClientProgram, PauseAt};
 use fencepost_storage::{Guard, Need};
 use futures_util::future::try_join_all;
@@ -26,6 +27,8 @@ const VERSION_TIME: Duration = Duration::from_secs(20);
 pub(crate) struct KnownNodes<'a> {
     pub(crate) servers: &'a [Arc<dyn Node>],
     pub(crate) storages: &'a [Arc<dyn Node>],
+    /// The servers, where these exist without the run.
+    pub(crate) existing: Option<&'a Existing>,
     /// What the servers ask of a client.
     pub(crate) access: Option<Access>,
     /// The folder with the logs of all nodes.
@@ -73,10 +76,12 @@ async fn connect(
     let name = node.name();
     let attached = attach(spec, node).await?;
     let hello = hello(spec, node, known)?;
+    let key_prefix = known.existing.map_or("", Existing::prefix);
+    let events = Arc::new(WithoutPrefix { events, key_prefix: key_prefix.to_owned() });
     let opened =
         ClientConnection::open(&hello, attached.stdin, attached.stdout, start_time(spec), events).await;
     let connection = match opened {
-        Ok(connection) => connection,
+        Ok(connection) => connection.with_key_prefix(key_prefix),
         Err(error) => {
             let more = match (&error, spec.lock.recipe.program()) {
                 (HelloError::NoAnswer { .. }, Some(_)) => "; start-time in lock.toml allows more time",
@@ -97,6 +102,23 @@ async fn connect(
     check_announced(spec, &connection.hello.can)
         .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", spec.lock.name))?;
     Ok(Arc::new(connection))
+}
+
+/// Passes on what a client sends, with keys as the history has them.
+struct WithoutPrefix {
+    events: Arc<dyn ClientEvents>,
+    key_prefix: String,
+}
+
+impl ClientEvents for WithoutPrefix {
+    fn notice(&self, notice: Notice) {
+        let key = notice.key.strip_prefix(&*self.key_prefix).map_or(notice.key.clone(), str::to_owned);
+        self.events.notice(Notice { key, ..notice });
+    }
+
+    fn gone(&self, client: &str, end: ClientEnd) {
+        self.events.gone(client, end);
+    }
 }
 
 /// Starts the client program of a node.
@@ -146,7 +168,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
     let server = |(index, server): (usize, &Arc<dyn Node>)| Server {
         name: server.name().to_owned(),
         address: format!("{}:{}", server.address(), service.port_of(index)),
-        tls_name: None,
+        tls_name: known.existing.and_then(|existing| existing.tls_name(server.name())),
     };
     let servers = known.servers.iter().enumerate().filter(|(index, _)| service.is_for_clients(*index));
     let program = spec.lock.recipe.program();

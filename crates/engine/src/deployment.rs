@@ -2,6 +2,7 @@
 
 use crate::client_connection::{ClientConnection, ClientEvents};
 use crate::client_start::{self, KnownNodes};
+use crate::existing::Existing;
 use crate::node_log::with_last_lines;
 use crate::storage_log;
 use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
@@ -12,7 +13,9 @@ use fencepost_cluster::protocol::{Limits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
 use fencepost_history::{LockFacts, NodeKind};
 use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceRefusals, log_says_why};
-use fencepost_nemesis::{Clients, ErrorReplies, FaultContext, Leadership, Readiness, RunningService};
+use fencepost_nemesis::{
+    Clients, ErrorReplies, ExistingServers, FaultContext, Leadership, Readiness, RunningService,
+};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -28,6 +31,8 @@ pub struct Deployment {
     pub versions: Vec<String>,
     /// What is known of the lock, now that its clients have said what they can.
     pub lock: LockFacts,
+    /// What clients find before the name of each key.
+    pub key_prefix: String,
 }
 
 impl Deployment {
@@ -41,10 +46,12 @@ impl Deployment {
 /// The nodes that a spec needs.
 pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
     let environment = spec.lock.recipe.program().and_then(|program| program.environment.clone());
+    let existing = spec.options.existing.are_used();
     let node = |name: String, kind, image| {
         let may_mount = kind == NodeKind::Server && breaks_disks(spec);
         let environment = match kind {
             NodeKind::Client => environment.clone(),
+            NodeKind::Server if existing => None,
             // Its refusals are those of the options, which were checked.
             NodeKind::Server => spec.lock.service.environment(&spec.options.lock_options).ok().flatten(),
             NodeKind::Storage => None,
@@ -53,6 +60,8 @@ pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
     };
     let mut nodes = Vec::new();
     if let Some(image) = spec.lock.service.image(&spec.options.lock_options) {
+        // What stands for a server that exists already runs Fencepost's own program alone.
+        let image = if existing { "client" } else { image };
         nodes.extend(
             server_names(&spec.options, spec.lock)
                 .into_iter()
@@ -80,38 +89,47 @@ pub async fn start(
     cluster: &Cluster,
     logs: &Path,
     events: Arc<dyn ClientEvents>,
+    existing: Option<&Arc<Existing>>,
 ) -> Result<Deployment> {
     let StartedServices { services, access } = start_services(spec, cluster, logs).await?;
     let [servers, storages, clients] =
         [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
-    let versions = versions(spec, &servers).await?;
+    let versions = match existing {
+        Some(_) => Vec::new(),
+        None => versions(spec, &servers).await?,
+    };
     limit(spec, &clients).await?;
+    if let Some(existing) = existing {
+        existing.put_files(&clients).await?;
+    }
     let client_version = client_start::version(spec, &clients).await?;
-    let known = KnownNodes { servers: &servers, storages: &storages, access, logs };
+    let existing_servers = existing.map(|existing| &**existing);
+    let access = access.or_else(|| existing_servers.and_then(Existing::access));
+    let known =
+        KnownNodes { servers: &servers, storages: &storages, existing: existing_servers, access, logs };
     let connections = client_start::connect_all(spec, &clients, &known, events).await?;
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
     let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);
     let pids = connections.iter().map(pid).collect();
-    let readiness = ReadinessOfServers { service: spec.lock.service, servers: servers.clone() };
-    let leadership = spec.lock.service.leadership().map(|service| {
+    let readiness: Arc<dyn Readiness> = match existing {
+        Some(existing) => existing.clone(),
+        None => Arc::new(ReadinessOfServers { service: spec.lock.service, servers: servers.clone() }),
+    };
+    let own = existing.is_none().then_some(spec.lock.service);
+    let leadership = own.and_then(|service| service.leadership()).map(|service| {
         Arc::new(LeaderOfServers { service, servers: servers.clone() }) as Arc<dyn Leadership>
     });
-    let error_replies = spec
-        .lock
-        .service
-        .refusals()
+    let error_replies = own
+        .and_then(|service| service.refusals())
         .map(|service| Arc::new(RefusalsOfServers { service, servers }) as Arc<dyn ErrorReplies>);
-    let context = FaultContext::new(
-        &cluster.nodes,
-        services,
-        Arc::new(ClientPids(pids)),
-        leadership,
-        Some(Arc::new(readiness)),
-    )
-    .with_error_replies(error_replies);
+    let context =
+        FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership, Some(readiness))
+            .with_error_replies(error_replies)
+            .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>));
     context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology())).await?;
-    Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock })
+    let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
+    Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock, key_prefix })
 }
 
 /// Memory of a client in MiB, where the options do not say it: room for programs of a virtual machine.
@@ -150,7 +168,9 @@ pub(crate) async fn start_services(
         hand_out(spec, access, &servers, &clients).await?;
     }
     let mut services = HashMap::new();
-    for (index, node) in servers.iter().enumerate() {
+    // Nothing is started for servers that exist already: the doors to them are open.
+    let started = if spec.options.existing.are_used() { Vec::new() } else { servers.clone() };
+    for (index, node) in started.iter().enumerate() {
         let mut service = spec.lock.service.start_command(index, &servers, &spec.options.lock_options);
         if let Some(faked) = spec.faked {
             fencepost_nemesis::prepare_clock(node.as_ref(), &mut service, faked).await?;
@@ -173,13 +193,19 @@ pub(crate) async fn start_services(
         Ok::<_, anyhow::Error>(())
     }))
     .await?;
-    if !servers.is_empty() {
+    if !started.is_empty() {
         spec.lock.service.await_ready(&servers).await.map_err(|error| with_log(&error.0, &servers, logs))?;
         if let Some(access) = &access {
             spec.lock.service.secure(&servers, access).await?;
         }
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
+    if started.is_empty() {
+        let door =
+            Service { name: "door".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
+        let running = RunningService { service: door, port: spec.lock.service.port() };
+        services.extend(servers.iter().map(|node| (node.name().to_owned(), running.clone())));
+    }
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         try_join_all(storages.iter().chain(&clients).map(start_fencing_program)).await?;
     }

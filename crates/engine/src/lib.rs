@@ -15,6 +15,8 @@ pub mod clock_watch;
 mod command_line;
 mod conformance;
 mod deployment;
+mod existing;
+mod existing_options;
 mod injection;
 mod lists;
 mod lock_state;
@@ -49,6 +51,7 @@ mod validation;
 pub use conformance::{
     ConformanceObserver, RuleOutcome, RuleResult, RuleSubject, check_conformance, conformance_spec,
 };
+pub use existing_options::ExistingOptions;
 pub use lists::check_once;
 pub use names::{BadUsage, find_lock, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};

@@ -26,6 +26,7 @@ pub(crate) struct OptionFacts {
 }
 
 const IN_FAULTS: InScenario = Refused("write each fault as a [[fault]]");
+const ON_OWN_SERVERS: InScenario = Refused("scenarios start their servers themselves");
 const IN_CALL: InScenario = Refused("use --driver on the command line");
 
 /// In the order in which a scenario says them.
@@ -45,6 +46,14 @@ pub(crate) const OPTION_FACTS: &[OptionFacts] = &[
     of("driver", IN_CALL, true),
     of("nemesis", IN_FAULTS, true),
     of("nemesis-file", IN_FAULTS, false),
+    of("servers", ON_OWN_SERVERS, false),
+    of("i-own-these-servers", ON_OWN_SERVERS, true),
+    of("servers-user", ON_OWN_SERVERS, false),
+    of("password-file", ON_OWN_SERVERS, false),
+    of("servers-ca", ON_OWN_SERVERS, false),
+    of("servers-certificate", ON_OWN_SERVERS, false),
+    of("servers-key", ON_OWN_SERVERS, false),
+    of("server-hook", ON_OWN_SERVERS, false),
 ];
 
 const fn of(name: &'static str, in_scenario: InScenario, has_own_place: bool) -> OptionFacts {

@@ -2,6 +2,7 @@
 //! `fencepost.toml`, the settings in `run.toml`, and the options of a scenario's run: names and values are
 //! the same everywhere.
 
+use crate::existing_options::ExistingOptions;
 use clap::{Args, Command, FromArgMatches};
 use fencepost_history::run::{RunFile, RunSettings, now};
 use fencepost_history::{Seed, TimeSpan};
@@ -104,6 +105,9 @@ pub struct RunOptions {
     /// Mean time between the end of a fault and the next one of its kind.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub nemesis_interval: TimeSpan,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub existing: ExistingOptions,
     #[command(flatten)]
     #[serde(flatten)]
     pub nemesis_options: NemesisOptions,

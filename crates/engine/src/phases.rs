@@ -82,6 +82,8 @@ pub(crate) async fn all(
     let log = ServerLog { logs: run.folder.logs(), unreadable, recorder: recorder.clone() };
     let mut watch = {
         let storages = storage_names(&spec.options, spec.lock, spec.workload);
+        // A server that exists without the run has no process here that could be watched.
+        let servers = if spec.options.existing.are_used() { Vec::new() } else { servers };
         ServerWatch::new(servers, storages, deployment.context.clone(), log.clone(), stop.clone())
     };
     let ready = prepare(&spec.plan)?;
@@ -165,7 +167,7 @@ async fn closing(run: &Run<'_>, deployment: &Deployment, context: &Arc<ProcessCo
         () = only_if_failed(run.stop) => {}
     }
     if has_one_storage(spec) {
-        storage_log::record(deployment.context.as_ref(), recorder).await;
+        storage_log::record(deployment.context.as_ref(), recorder, &deployment.key_prefix).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::client_monitor::ClientMonitor;
 use crate::deployment;
+use crate::existing::Existing;
 use crate::node_watch::NodeWatch;
 use crate::observer::RunObserver;
 use crate::phases::{self, Run, RunOutcome};
@@ -13,7 +14,7 @@ use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
 use fencepost_cluster::{Cleaned, Cluster, ClusterSpec, Driver, Environment, NodeSpec};
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
-use fencepost_history::{CUT_OFF, Kind, Writer};
+use fencepost_history::{CUT_OFF, Kind, NodeKind, Writer};
 use fencepost_nemesis::PlannedFault;
 use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
@@ -87,18 +88,32 @@ pub async fn run(
     let spec = &fitted(spec, driver.as_ref()).await?;
     folder.write("plan.toml", spec.plan.to_toml().as_bytes())?;
     observer.planned(&spec.plan);
+    let name = run_name(spec);
+    let existing = Existing::of(spec, &name)?;
+    if let Some(existing) = &existing {
+        file.servers = interruptible(stop, existing.look()).await?;
+        folder.write_run(&file)?;
+    }
     let (cleaned, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
     report_cleaned(&cleaned, observer.as_ref());
-    let cluster_spec =
-        ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: folder.logs() };
+    let cluster_spec = ClusterSpec { run: name, nodes: deployment::nodes(spec), logs: folder.logs() };
     let cluster = interruptible(stop, async { Ok(driver.start(&cluster_spec).await?) }).await?;
     // From here on the cluster is taken down whatever happens.
     let run = Run { spec, folder, stop, script, observer: observer.clone() };
-    let outcome = on_cluster(&run, file, &cluster).await;
+    let outcome = on_cluster(&run, file, &cluster, existing.as_ref()).await;
     let stopped = cluster.stop().await;
+    // After the last client: nothing writes any more.
+    let left = match &existing {
+        Some(existing) => existing.remove_keys().await,
+        None => Vec::new(),
+    };
+    if outcome.is_err() {
+        left.iter().for_each(|sentence| observer.leftover_removed(sentence));
+    }
     report_cleaned(&clean_up.finish().await, observer.as_ref());
     let mut outcome = outcome?;
     compress(folder).await;
+    outcome.cleanup_errors.extend(left);
     outcome.cleanup_errors.extend(stopped.err().map(|error| error.to_string()));
     Ok(outcome)
 }
@@ -160,20 +175,38 @@ fn stopped_by(stop: &Stop) -> anyhow::Error {
     }
 }
 
-async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Result<RunOutcome> {
+async fn on_cluster(
+    run: &Run<'_>,
+    mut file: RunFile,
+    cluster: &Cluster,
+    existing: Option<&Arc<Existing>>,
+) -> Result<RunOutcome> {
     let Run { spec, stop, .. } = *run;
     let monitor =
         Arc::new(ClientMonitor::new(stop.clone(), clients_that_may_be_killed(spec), run.folder.logs()));
     let logs = run.folder.logs();
     let _watch = NodeWatch::begin(&cluster.nodes, &logs, stop);
-    let starting = deployment::start(spec, cluster, &logs, monitor.clone());
+    let doors = async {
+        match existing {
+            Some(existing) => {
+                let servers = deployment::nodes_of(cluster, NodeKind::Server);
+                Ok(Some(existing.open_doors(&servers, stop).await?))
+            }
+            None => Ok(None),
+        }
+    };
+    // Open until the run is over.
+    let _doors = interruptible(stop, doors).await?;
+    let starting = deployment::start(spec, cluster, &logs, monitor.clone(), existing);
     let deployment = interruptible(stop, starting).await?;
     for client in &deployment.clients {
         if let Some(node) = cluster.node(client.name()) {
             monitor.watch(client.name(), node.clone(), client.hello.pid);
         }
     }
-    file.servers.clone_from(&deployment.versions);
+    if existing.is_none() {
+        file.servers.clone_from(&deployment.versions);
+    }
     file.lock = Some(deployment.lock.clone());
     run.folder.write_run(&file)?;
     run.observer.started(&file);

@@ -13,14 +13,21 @@ pub(crate) const PATH: &str = "{data}/accesses.jsonl";
 const ACCESSES_MAX: usize = 500;
 
 /// Records the log. Without it, checkers know less, and conclude less: that is no failure of the run.
-pub(crate) async fn record(context: &FaultContext, recorder: &Recorder) {
-    let accesses = match read(context).await {
+///
+/// Keys are recorded without `key_prefix`, as everywhere in a history.
+pub(crate) async fn record(context: &FaultContext, recorder: &Recorder, key_prefix: &str) {
+    let mut accesses = match read(context).await {
         Ok(accesses) => accesses,
         Err(error) => {
             log::warn!("the storage's log cannot be read, so late writes may go unseen: {error}");
             return;
         }
     };
+    for access in &mut accesses {
+        if let Some(key) = access.key.strip_prefix(key_prefix).filter(|_| !key_prefix.is_empty()) {
+            access.key = key.into();
+        }
+    }
     for part in accesses.chunks(ACCESSES_MAX) {
         recorder.nemesis(Kind::Info, STORAGE_LOG, json!(part), None);
     }

@@ -20,10 +20,14 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
         servers: server_names(options, lock),
         clients: client_names(options),
         storage: has_storage(options, lock, workload).then(|| STORAGE_NODE.to_owned()),
-        has_leader: lock.service.leadership().is_some(),
-        error_replies: lock.service.refusals().map_or(&[], |refusals| refusals.replies()),
+        has_leader: lock.service.leadership().is_some() && !options.existing.are_used(),
+        error_replies: match options.existing.are_used() {
+            true => &[],
+            false => lock.service.refusals().map_or(&[], |refusals| refusals.replies()),
+        },
         points: recipe_points(options, lock),
         ttl: options.ttl.0 + lock.capabilities(&options.lock_options).lock_delay,
+        server_faults: options.existing.server_faults(),
     }
 }
 
@@ -42,7 +46,10 @@ pub(crate) fn server_names(options: &RunOptions, lock: &LockDefinition) -> Vec<S
     if lock.service.image(&options.lock_options).is_none() {
         return Vec::new();
     }
-    let count = options.lock_options.nodes.unwrap_or_else(|| lock.service.default_nodes());
+    let count = match options.existing.servers.len() {
+        0 => options.lock_options.nodes.unwrap_or_else(|| lock.service.default_nodes()),
+        existing => existing,
+    };
     (1..=count).map(|number| format!("n{number}")).collect()
 }
 

@@ -78,6 +78,7 @@ impl RunSpec {
     /// # Errors
     /// One sentence: what cannot work, and what would.
     pub fn with_plan(options: RunOptions, plan: Plan) -> Result<RunSpec, BadUsage> {
+        options.existing.check_unused()?;
         let mut spec = RunSpec::without_plan(options)?;
         plan.check(&spec.topology()).map_err(|reason| BadUsage::new(format!("invalid plan: {reason}")))?;
         spec.nemeses = plan.nemeses();
@@ -96,6 +97,7 @@ impl RunSpec {
         options.check_lists()?;
         options.check_guard(lock, workload)?;
         options.check_readers(lock, workload)?;
+        options.existing.check(lock, &options.lock_options)?;
         lock.check(&options.lock_options, options.ttl.0)?;
         options.own_options(lock)?;
         check_claims(lock)?;
@@ -301,6 +303,10 @@ impl RunOptions {
                     self.guard, self.lock
                 ),
             );
+        }
+        if guard.needs() == Need::Sequencer && self.existing.are_used() {
+            let why = "the storage cannot ask servers that exist already for sequencers; leave --guard or --servers out";
+            return bad("guard", format!("--guard {}: {why}", self.guard));
         }
         if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps() {
             return bad(

@@ -2,6 +2,7 @@
 //! of the defaults.
 
 use crate::error::OptionError;
+use crate::existing::ExistingService;
 use crate::options::{Options, Persistence};
 use crate::run_access::{AccessFile, RunAccess};
 use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
@@ -98,6 +99,10 @@ impl LockService for ConfiguredService {
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
         self.service.version(node).await
+    }
+
+    fn existing(&self) -> Option<&dyn ExistingService> {
+        self.service.existing()
     }
 
     fn refusals(&self) -> Option<&dyn ServiceRefusals> {

@@ -134,7 +134,7 @@ pub(crate) fn tls_name(server: &Server) -> &str {
 }
 
 /// `n1 (198.18.0.2:6379)`
-fn place(server: &Server) -> String {
+pub(crate) fn place(server: &Server) -> String {
     match &*server.name {
         "" => server.address.clone(),
         name => format!("{name} ({})", server.address),

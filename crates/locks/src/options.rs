@@ -169,7 +169,7 @@ impl Options {
 
     /// The names of the options that differ from their defaults, but for `nodes`, which every lock
     /// understands.
-    pub(crate) fn changed(&self) -> Vec<String> {
+    pub fn changed(&self) -> Vec<String> {
         let changed = changed_fields(self).into_iter().map(|(name, _)| name);
         changed.filter(|name| name != "nodes").collect()
     }

@@ -2,6 +2,7 @@
 //! them leads.
 
 use crate::error::OptionError;
+use crate::existing::ExistingService;
 use crate::options::Options;
 use crate::run_access::{AccessFile, RunAccess};
 use async_trait::async_trait;
@@ -128,6 +129,11 @@ pub trait LockService: Send + Sync {
     /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
     /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        None
+    }
+    /// What there is to do on servers of this service that exist without the run. None where a run has to start
+    /// its servers itself.
+    fn existing(&self) -> Option<&dyn ExistingService> {
         None
     }
     /// How to make a server refuse writes, by an order to the server itself. None where that is not known.

@@ -13,7 +13,9 @@
 mod lines;
 mod reconnecting;
 mod requests;
+mod stdio;
 
 pub use lines::{LineError, LineReader, LineWriter, beginning};
 pub use reconnecting::{Connected, Reconnecting};
 pub use requests::{NoAnswer, Received, RequestClient};
+pub use stdio::{stdin, stdout};

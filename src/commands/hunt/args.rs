@@ -134,6 +134,7 @@ impl HuntArgs {
         let ttl = options.ttl.0;
         set(&mut options.acquire_timeout, TimeSpan::default(), TimeSpan(ttl * ACQUIRE_TTLS));
         set(&mut options.time_limit, TimeSpan::default(), TimeSpan(ttl * LIMIT_TTLS));
+        options.existing.check_unused()?;
         options.nemesis = Vec::new();
         options.brief = true;
         let against = self.reference()?;

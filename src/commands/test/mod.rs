@@ -5,7 +5,7 @@ mod live;
 
 use crate::commands::context::repeat;
 use crate::config::comes_from_file;
-use crate::exit::FAILED;
+use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use crate::store::Results;
@@ -46,6 +46,10 @@ pub struct TestArgs {
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = validated(&args.options)?;
+    if let Some(announcement) = spec.announcement()? {
+        say!("{announcement}");
+        return Ok(BAD_USAGE);
+    }
     let reference = Reference::of(args.against.as_deref(), args.against_runs, &spec)?;
     let command = repeat().test(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());

@@ -1,6 +1,7 @@
 //! Runs the program as a user would, on real clusters.
 
 pub mod browser;
+pub mod by_hand;
 pub mod leftovers;
 #[path = "../../needs.rs"]
 pub mod needs;

@@ -236,6 +236,7 @@ impl Matrix {
             Some(_) => format!("{nemesis} {number}"),
             None => format!("{lock} {guard} {nemesis} {number}"),
         };
+        self.options.existing.check_unused()?;
         let seed = self.seed.stream(&name).random::<u64>();
         let options = RunOptions {
             lock: lock.to_owned(),

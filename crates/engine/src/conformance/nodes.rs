@@ -41,6 +41,7 @@ pub trait ConformanceObserver: Send {
 /// # Errors
 /// One sentence: what cannot work, and what would.
 pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
+    options.existing.check_unused()?;
     RunSpec::new(RunOptions {
         workload: "lock".to_owned(),
         clients: CLIENTS,
@@ -142,7 +143,7 @@ impl TestServers for NodeTestServers {
         let node = &self.clients[place];
         let attached = client_start::attach(&self.spec, node).await?;
         let (servers, access) = (&self.servers, self.access.clone());
-        let known = KnownNodes { servers, storages: &[], access, logs: &self.logs };
+        let known = KnownNodes { servers, storages: &[], existing: None, access, logs: &self.logs };
         let hello = client_start::hello(&self.spec, node, &known)?;
         Ok((hello, Streams { stdin: attached.stdin, stdout: attached.stdout }))
     }

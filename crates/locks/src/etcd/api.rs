@@ -99,10 +99,30 @@ pub(super) struct PutResponse {}
 pub(super) struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) range_end: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct DeleteRangeResponse {}
+pub(super) struct DeleteRangeResponse {
+    #[prost(int64, tag = "2")]
+    pub(super) deleted: i64,
+}
+
+/// Asks a member how it is.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StatusResponse {
+    #[prost(string, tag = "2")]
+    pub(super) version: String,
+    /// 0: it knows none.
+    #[prost(uint64, tag = "4")]
+    pub(super) leader: u64,
+    #[prost(bool, tag = "10")]
+    pub(super) is_learner: bool,
+}
 
 /// A step of a transaction.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -327,7 +347,9 @@ impl RequestOp {
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
-        RequestOp { request: Some(Request::Delete(DeleteRangeRequest { key: key.into() })) }
+        RequestOp {
+            request: Some(Request::Delete(DeleteRangeRequest { key: key.into(), range_end: Vec::new() })),
+        }
     }
 }
 

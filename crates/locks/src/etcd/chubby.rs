@@ -3,8 +3,8 @@
 //! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006),
 //! section 2.4: exclusive and shared mode, sequencers, and the lock-delay.
 //!
-//! A holder has two keys, made and deleted in one transaction: `fencepost/KEY/MODE/hold/LEASE`, which goes
-//! with its session, and `fencepost/KEY/MODE/delay/LEASE`, whose lease is kept alive together with the
+//! A holder has two keys, made and deleted in one transaction: `KEY/MODE/hold/LEASE`, which goes
+//! with its session, and `KEY/MODE/delay/LEASE`, whose lease is kept alive together with the
 //! session's and lasts longer by the lock-delay. A holder that is lost without a release leaves the second
 //! one behind, and with it the lock stays taken. A sequencer is the lock's name, its mode, and the create
 //! revision of the first key, the generation.
@@ -75,13 +75,13 @@ fn lock_delay(options: &Options) -> Duration {
 
 /// Where the keys of those stand who have the lock in this mode.
 fn prefix(key: &str, mode: Mode) -> String {
-    format!("fencepost/{key}/{}/", name(mode))
+    format!("{key}/{}/", name(mode))
 }
 
 /// Where no key may stand for the lock to be had in this mode.
 fn excluded(key: &str, mode: Mode) -> String {
     match mode {
-        Mode::Exclusive => format!("fencepost/{key}/"),
+        Mode::Exclusive => format!("{key}/"),
         Mode::Shared => prefix(key, Mode::Exclusive),
     }
 }
@@ -250,14 +250,13 @@ mod tests {
     /// In both modes a put means that the key was made now: its generation is the revision of the answer.
     #[test]
     fn keys_are_made_once_whatever_the_mode() {
-        for (mode, name, others) in [
-            (Mode::Exclusive, "exclusive", "fencepost/a/"),
-            (Mode::Shared, "shared", "fencepost/a/exclusive/"),
-        ] {
-            let hold = format!("fencepost/a/{name}/hold/7f");
+        for (mode, name, others) in
+            [(Mode::Exclusive, "exclusive", "a/"), (Mode::Shared, "shared", "a/exclusive/")]
+        {
+            let hold = format!("a/{name}/hold/7f");
             let txn = make_keys("a", mode, 0x7f, [0x7f, 0x80].into_iter());
             assert_eq!(txn.compare, [Compare::none_under(others), Compare::created(hold.as_str(), 0)]);
-            let delay = format!("fencepost/a/{name}/delay/7f");
+            let delay = format!("a/{name}/delay/7f");
             assert_eq!(txn.success, [RequestOp::put(hold.as_str(), 0x7f), RequestOp::put(delay, 0x80)]);
             assert_eq!(txn.failure, [RequestOp::range(RangeRequest::key(hold))]);
         }

@@ -3,8 +3,9 @@
 use super::api::{
     AuthenticateRequest, AuthenticateResponse, DeleteRangeRequest, DeleteRangeResponse, EventType,
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, LockRequest, LockResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
-    UnlockRequest, UnlockResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+    LeaseRevokeResponse, LockRequest, LockResponse, RangeRequest, RangeResponse, StatusRequest,
+    StatusResponse, TxnRequest, TxnResponse, UnlockRequest, UnlockResponse, WatchCreateRequest, WatchRequest,
+    WatchResponse, prefix_end,
 };
 use crate::access::{Access, Secret};
 use crate::dialer::Dialer;
@@ -110,7 +111,17 @@ impl Client {
     }
 
     pub(super) async fn delete(&self, key: &str) -> Result<DeleteRangeResponse, Status> {
-        self.unary("/etcdserverpb.KV/DeleteRange", DeleteRangeRequest { key: key.into() }).await
+        let request = DeleteRangeRequest { key: key.into(), range_end: Vec::new() };
+        self.unary("/etcdserverpb.KV/DeleteRange", request).await
+    }
+
+    pub(super) async fn delete_prefix(&self, prefix: &str) -> Result<DeleteRangeResponse, Status> {
+        let request = DeleteRangeRequest { key: prefix.into(), range_end: prefix_end(prefix) };
+        self.unary("/etcdserverpb.KV/DeleteRange", request).await
+    }
+
+    pub(super) async fn status(&self, request: StatusRequest) -> Result<StatusResponse, Status> {
+        self.unary("/etcdserverpb.Maintenance/Status", request).await
     }
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {

@@ -82,7 +82,7 @@ impl Attempt for LockApiAttempt {
 #[async_trait]
 impl Lock for ApiLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        let ask = LockApiAttempt(format!("fencepost/{key}"));
+        let ask = LockApiAttempt(key.to_owned());
         let (path, revision) =
             match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &ask).await {
                 Ok(held) => held,

@@ -5,6 +5,7 @@ mod api;
 mod chubby;
 mod client;
 mod decisions;
+mod existing;
 mod leader;
 mod lock_api;
 mod members;

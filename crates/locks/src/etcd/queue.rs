@@ -100,5 +100,5 @@ pub(super) async fn await_deletion(members: &Members, watch: WatchCreateRequest,
 
 /// Where the keys of a lock stand. The slash at its end keeps lock `a` apart from lock `ab`.
 pub(super) fn prefix(key: &str) -> String {
-    format!("fencepost/{key}/")
+    format!("{key}/")
 }

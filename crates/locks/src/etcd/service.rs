@@ -1,7 +1,9 @@
 //! The members of an etcd cluster: how they are started, and how they say that they serve.
 
+use super::existing::ExistingEtcd;
 use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT};
 use crate::error::{OptionError, bad_option};
+use crate::existing::ExistingService;
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::run_access::{FOLDER, RunAccess, USER};
@@ -162,6 +164,10 @@ impl LockService for EtcdCluster {
         parse_version(&output.stdout).ok_or_else(|| {
             ClusterError::new(format!("etcd on {} did not print its version: {}", node.name(), output.stderr))
         })
+    }
+
+    fn existing(&self) -> Option<&dyn ExistingService> {
+        Some(&ExistingEtcd)
     }
 
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 mod ask;
 mod decisions;
+mod existing;
 pub(crate) mod lock;
 pub(crate) mod node;
 mod refusals;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// Deletes the key only while it holds this client's value, in one step. From the Redis documentation,
 /// "Distributed locks with Redis", section "Correct implementation with a single instance".
-const COMPARE_AND_DELETE: &str =
+pub(super) const COMPARE_AND_DELETE: &str =
     r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
 
 /// Prolongs the key only while it holds this client's value, in one step.

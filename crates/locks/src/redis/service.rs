@@ -3,8 +3,10 @@
 
 use super::access;
 pub(crate) use super::ask::{PORT, ask};
+use super::existing::ExistingRedis;
 use super::refusals::RedisRefusals;
 use crate::error::OptionError;
+use crate::existing::ExistingService;
 use crate::options::{Options, Persistence};
 use crate::readiness::{Awaited, START_TIME};
 use crate::run_access::{AccessFile, RunAccess};
@@ -74,6 +76,10 @@ impl LockService for RedisServers {
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
         version(node).await
+    }
+
+    fn existing(&self) -> Option<&dyn ExistingService> {
+        Some(&ExistingRedis)
     }
 
     fn refusals(&self) -> Option<&dyn ServiceRefusals> {

@@ -25,7 +25,7 @@ pub(super) async fn fetch(
         TokenFrom::IncrOne => &[0],
         TokenFrom::IncrEach => granted,
     };
-    let counter = format!("fencepost:token:{key}");
+    let counter = format!("{key}:token");
     let asked = places.iter().map(|place| async {
         let node = &nodes[*place];
         (&*node.name, node.connection().increment(&counter, deadline).await)

@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// Standard input.
-pub(crate) fn stdin() -> Box<dyn AsyncRead + Send + Unpin> {
+pub fn stdin() -> Box<dyn AsyncRead + Send + Unpin> {
     let Ok(fd) = std::io::stdin().as_fd().try_clone_to_owned() else { return Box::new(tokio::io::stdin()) };
     match kind(&fd) {
         Kind::Pipe => match pipe::Receiver::from_owned_fd(fd) {
@@ -27,7 +27,7 @@ pub(crate) fn stdin() -> Box<dyn AsyncRead + Send + Unpin> {
 }
 
 /// Standard output.
-pub(crate) fn stdout() -> Box<dyn AsyncWrite + Send + Unpin> {
+pub fn stdout() -> Box<dyn AsyncWrite + Send + Unpin> {
     let Ok(fd) = std::io::stdout().as_fd().try_clone_to_owned() else { return Box::new(tokio::io::stdout()) };
     match kind(&fd) {
         Kind::Pipe => match pipe::Sender::from_owned_fd(fd) {

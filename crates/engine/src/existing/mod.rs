@@ -1,0 +1,251 @@
+//! Servers that exist already, as a run uses them: through doors, under a prefix of its own, and with nothing
+//! left on them.
+
+mod announcement;
+mod hook;
+
+use crate::existing_options::{PASSWORD, Place};
+use crate::stop::Stop;
+use crate::validation::RunSpec;
+use announcement::PREFIX;
+use anyhow::{Context, Result, anyhow, bail};
+use async_trait::async_trait;
+use fencepost_cluster::{ClusterError, Door, Node};
+use fencepost_locks::protocol::Server;
+use fencepost_locks::{Access, ExistingService, LockService, Secret, TlsFiles};
+use fencepost_nemesis::{ExistingServers, HookAction, Readiness};
+use futures_util::future::{join_all, try_join_all};
+use hook::Hook;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How long a server may take to answer that is asked whether it still does.
+const ANSWER: Duration = Duration::from_millis(700);
+const POLL: Duration = Duration::from_millis(50);
+
+/// After this, what was still under way to a server has arrived there.
+const SETTLED: Duration = Duration::from_millis(200);
+
+/// The folder of the files of TLS, in the nodes of clients.
+const FOLDER: &str = "/run/access";
+
+/// The longest password file, in bytes.
+const PASSWORD_MAX: usize = 4096;
+
+/// The servers of a run that it did not start.
+pub(crate) struct Existing {
+    service: &'static dyn LockService,
+    servers: Vec<(Place, Server)>,
+    access: Access,
+    hook: Option<Hook>,
+    prefix: String,
+}
+
+impl Existing {
+    /// The servers that these options name; none where the run starts its own. `run` is the name of the run.
+    ///
+    /// # Errors
+    /// The password or a file cannot be read.
+    pub(crate) fn of(spec: &RunSpec, run: &str) -> Result<Option<Arc<Existing>>> {
+        let options = &spec.options.existing;
+        if !options.are_used() {
+            return Ok(None);
+        }
+        let service = spec.lock.service;
+        let places = options.places(service.port())?;
+        let file = |path: &Option<PathBuf>| path.as_deref().map(readable).transpose();
+        let tls = TlsFiles {
+            ca: file(&options.servers_ca)?,
+            certificate: file(&options.servers_certificate)?,
+            key: file(&options.servers_key)?,
+        };
+        let access = Access {
+            user: options.user(&places),
+            password: password(options.password_file.as_deref())?,
+            tls: places.iter().any(|place| place.tls).then_some(tls),
+        };
+        let servers = places.into_iter().enumerate().map(|(at, place)| {
+            let tls_name = place.tls.then(|| place.host.trim_matches(['[', ']']).to_owned());
+            let server = Server { name: format!("n{}", at + 1), address: place.to_string(), tls_name };
+            (place, server)
+        });
+        let hook = options.hook_words()?.map(|words| Hook { words });
+        // Another machine may have a run of this name.
+        let prefix = format!("{PREFIX}{run}-{:08x}/", rand::random::<u32>());
+        Ok(Some(Arc::new(Existing { service, servers: servers.collect(), access, hook, prefix })))
+    }
+
+    /// What the keys of the run begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    fn service(&self) -> Result<&'static dyn ExistingService> {
+        self.service.existing().ok_or_else(|| anyhow!("{} always starts its servers", self.service.name()))
+    }
+
+    /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their versions.
+    ///
+    /// # Errors
+    /// One sentence: which server is not, and why.
+    pub(crate) async fn look(&self) -> Result<Vec<String>> {
+        let service = self.service()?;
+        let about = |server: &Server, rest: String| anyhow!("{} ({}) {rest}", server.name, server.address);
+        let asked = self.servers.iter().map(|(_, server)| async move {
+            let version = service.version(server, &self.access).await.map_err(|rest| about(server, rest))?;
+            Ok::<_, anyhow::Error>(format!("{version} on {} ({})", server.name, server.address))
+        });
+        let versions = try_join_all(asked).await?;
+        for (_, server) in
+            self.servers.iter().take(if service.shares_keys() { 1 } else { self.servers.len() })
+        {
+            let key = format!("{}tried", self.prefix);
+            service.try_write(server, &self.access, &key).await.map_err(|rest| about(server, rest))?;
+        }
+        Ok(versions)
+    }
+
+    /// Opens a door in each of these nodes, which stand for the servers in turn. The run ends with a door that
+    /// closes by itself.
+    pub(crate) async fn open_doors(&self, nodes: &[Arc<dyn Node>], stop: &Arc<Stop>) -> Result<JoinSet<()>> {
+        let mut doors = JoinSet::new();
+        for (node, (place, _)) in nodes.iter().zip(&self.servers) {
+            let door = Door::open(node, self.service.port(), &place.to_string()).await?;
+            let (name, stop) = (node.name().to_owned(), stop.clone());
+            doors.spawn(async move {
+                door.closed().await;
+                stop.fail(format!(
+                    "the way to the server {name} is gone: the program in its node ended; its log says why"
+                ));
+            });
+        }
+        Ok(doors)
+    }
+
+    /// What clients are to know of the servers, besides their addresses; none where there is nothing.
+    pub(crate) fn access(&self) -> Option<Access> {
+        let inside = |file: &Option<String>, name: &str| file.as_ref().map(|_| format!("{FOLDER}/{name}"));
+        let tls = self.access.tls.as_ref().map(|files| TlsFiles {
+            ca: inside(&files.ca, "ca.pem"),
+            certificate: inside(&files.certificate, "client.pem"),
+            key: inside(&files.key, "client.key"),
+        });
+        Some(Access { tls, ..self.access.clone() }).filter(|access| *access != Access::default())
+    }
+
+    /// The name that the certificate of this server must have.
+    pub(crate) fn tls_name(&self, server: &str) -> Option<String> {
+        self.find(server).ok()?.1.tls_name.clone()
+    }
+
+    /// Puts the files of TLS into the nodes of clients.
+    pub(crate) async fn put_files(&self, clients: &[Arc<dyn Node>]) -> Result<()> {
+        let (Some(outside), Some(inside)) = (&self.access.tls, self.access().and_then(|access| access.tls))
+        else {
+            return Ok(());
+        };
+        let files = [
+            (&outside.ca, &inside.ca),
+            (&outside.certificate, &inside.certificate),
+            (&outside.key, &inside.key),
+        ];
+        for (from, to) in files {
+            let (Some(from), Some(to)) = (from, to) else { continue };
+            let content = tokio::fs::read(from).await.with_context(|| format!("cannot read {from}"))?;
+            try_join_all(clients.iter().map(|node| node.put(to, &content))).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the keys of the run. Gives a sentence for each server on which that failed.
+    pub(crate) async fn remove_keys(&self) -> Vec<String> {
+        let Ok(service) = self.service() else { return Vec::new() };
+        let take = if service.shares_keys() { 1 } else { self.servers.len() };
+        let mut failures = Vec::new();
+        for removed in join_all(self.servers.iter().take(take).map(|(_, server)| async move {
+            // Twice: a request may still have been under way.
+            service.remove(server, &self.access, &self.prefix).await?;
+            sleep(SETTLED).await;
+            service.remove(server, &self.access, &self.prefix).await
+        }))
+        .await
+        .into_iter()
+        .zip(&self.servers)
+        {
+            if let (Err(rest), (_, server)) = removed {
+                failures.push(format!(
+                    "the keys of the run, which begin with {}, are still on {} ({}), which {rest}; remove them there",
+                    self.prefix, server.name, server.address
+                ));
+            }
+        }
+        failures
+    }
+
+    fn find(&self, name: &str) -> Result<&(Place, Server), ClusterError> {
+        let found = self.servers.iter().find(|(_, server)| server.name == name);
+        found.ok_or_else(|| ClusterError::new(format!("there is no server {name}")))
+    }
+}
+
+#[async_trait]
+impl ExistingServers for Existing {
+    async fn act(&self, server: &str, action: HookAction) -> Result<(), ClusterError> {
+        let (place, _) = self.find(server)?;
+        match &self.hook {
+            Some(hook) => hook.call(place, action).await,
+            None => Err(ClusterError::new(format!("no --server-hook can {} {server}", action.name()))),
+        }
+    }
+
+    async fn answers(&self, server: &str) -> bool {
+        let (Ok((_, server)), Some(service)) = (self.find(server), self.service.existing()) else {
+            return false;
+        };
+        matches!(timeout(ANSWER, service.version(server, &self.access)).await, Ok(Ok(_)))
+    }
+
+    async fn connect(&self, server: &str) -> std::io::Result<TcpStream> {
+        let place = self.find(server).map_err(|error| std::io::Error::other(error.0))?.0.to_string();
+        timeout(ANSWER, TcpStream::connect(place)).await?
+    }
+}
+
+#[async_trait]
+impl Readiness for Existing {
+    async fn await_serving(&self, server: &str) -> Result<(), ClusterError> {
+        while self.find(server).is_ok() && !self.answers(server).await {
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+/// The path of a file that can be read.
+fn readable(path: &Path) -> Result<String> {
+    std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let path = std::path::absolute(path)?;
+    path.into_os_string().into_string().map_err(|path| anyhow!("the path {} is no text", path.display()))
+}
+
+/// The password, from the file or else from the environment; none where neither has one.
+fn password(file: Option<&Path>) -> Result<Option<Secret>> {
+    let set = std::env::var(PASSWORD).ok().filter(|password| !password.is_empty());
+    let Some(file) = file else { return Ok(set.map(Secret::new)) };
+    if set.is_some() {
+        bail!(
+            "there are two passwords, in {PASSWORD} and in --password-file {}; leave one out",
+            file.display()
+        );
+    }
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the password file {}", file.display()))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() && text.len() <= PASSWORD_MAX => Ok(Some(Secret::new(line))),
+        _ => bail!("the password file {} has no password in its first line", file.display()),
+    }
+}

@@ -1,0 +1,43 @@
+//! Servers that exist without a run: what Fencepost itself does on them, from the machine that it runs on.
+
+use crate::access::Access;
+use crate::dialer::{Dialer, place};
+use crate::protocol::Server;
+use async_trait::async_trait;
+
+/// A service whose servers may exist without the run. Everything that is written is under a prefix of the run's
+/// own, and nothing else is read.
+#[async_trait]
+pub trait ExistingService: Send + Sync {
+    /// Name and version of a server, as it says them itself (`redis-server 7.0.15`).
+    ///
+    /// # Errors
+    /// The rest of a sentence that begins with the server: it does not answer, is no server of this service, does
+    /// not take the password, or is one on which no lock can be.
+    async fn version(&self, server: &Server, access: &Access) -> Result<String, String>;
+    /// Sets a key and deletes it, as the recipe does.
+    ///
+    /// # Errors
+    /// As above: it is read-only, or the user lacks a right.
+    async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String>;
+    /// Removes all keys that begin with this prefix. Gives how many they were.
+    ///
+    /// # Errors
+    /// As above.
+    async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String>;
+    /// Whether the servers share their keys, so that what is removed on one is removed on all.
+    fn shares_keys(&self) -> bool;
+}
+
+/// Why a server that failed `otherwise` cannot be reached: a mistake in how it is reached explains more.
+pub(crate) async fn explained(dialer: &Dialer, server: &Server, otherwise: String) -> String {
+    match dialer.check(std::slice::from_ref(server)).await {
+        Err(error) => rest(server, &error.to_string()),
+        Ok(()) => otherwise,
+    }
+}
+
+/// A sentence about a server without the server that it begins with.
+pub(crate) fn rest(server: &Server, sentence: &str) -> String {
+    sentence.strip_prefix(&place(server)).unwrap_or(sentence).trim_start().to_owned()
+}

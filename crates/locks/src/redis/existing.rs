@@ -1,0 +1,224 @@
+//! Redis servers that exist without the run.
+
+use super::node::COMPARE_AND_DELETE;
+use crate::access::Access;
+use crate::dialer::Dialer;
+use crate::existing::{ExistingService, explained, rest};
+use crate::protocol::Server;
+use async_trait::async_trait;
+use fencepost_history::printable;
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
+};
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many keys a server looks at for one answer of SCAN.
+const SCANNED: u32 = 1000;
+
+/// Servers of Redis, each with keys of its own.
+pub(crate) struct ExistingRedis;
+
+/// Database 0; the password is sent by a command of its own.
+static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo::default);
+
+/// A connection of Fencepost itself.
+struct Link {
+    talk: MultiplexedConnection,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Link {
+    /// Connects, and logs in.
+    async fn open(server: &Server, access: &Access) -> Result<Link, String> {
+        let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
+        match timeout(PATIENCE, Link::connect(&dialer, server)).await {
+            Ok(Ok(link)) => Ok(link),
+            Ok(Err(why)) => Err(explained(&dialer, server, why).await),
+            Err(_) => Err(explained(&dialer, server, late()).await),
+        }
+    }
+
+    async fn connect(dialer: &Dialer, server: &Server) -> Result<Link, String> {
+        let stream = dialer.dial(server).await.map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => rest(server, &error.to_string()),
+            _ => format!("does not answer: {error}"),
+        })?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connected = MultiplexedConnection::new_with_config(&PLAIN, stream, config).await;
+        let (talk, driver) = connected.map_err(|error| said(&error))?;
+        let mut link = Link { talk, driver: tokio::spawn(driver) };
+        if let Some(password) = &dialer.access.password {
+            let mut login = redis::cmd("AUTH");
+            if let Some(user) = &dialer.access.user {
+                login.arg(user);
+            }
+            let logged_in: Result<(), RedisError> = link.ask(login.arg(password.reveal())).await;
+            logged_in.map_err(|error| said(&error))?;
+        }
+        // The first question decides whether it is a Redis that takes this user.
+        let pong: Result<String, RedisError> = link.ask(&redis::cmd("PING")).await;
+        pong.map_err(|error| said(&error))?;
+        Ok(link)
+    }
+
+    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+        let late = || RedisError::from((ErrorKind::Io, "no answer", late()));
+        timeout(PATIENCE, command.query_async(&mut self.talk)).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+fn late() -> String {
+    let patience_s = PATIENCE.as_secs();
+    format!(
+        "does not answer within {patience_s} s; is it a Redis server, and does it speak TLS where its URL says so?"
+    )
+}
+
+/// What an error means, as the rest of a sentence that begins with the server.
+fn said(error: &RedisError) -> String {
+    let words = error.to_string();
+    // One line, whatever a server of another kind has sent.
+    let words = words.lines().next().unwrap_or_default().trim();
+    let words = printable(words);
+    match (error.kind(), error.code()) {
+        _ if words.contains("without any password configured") => {
+            "asks for no password, and one was given; leave it out".to_owned()
+        }
+        (_, Some("NOAUTH")) => {
+            "asks for a password; give it in FENCEPOST_SERVERS_PASSWORD or by --password-file".to_owned()
+        }
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS")) => {
+            format!("does not take the user and password that it was given ({words})")
+        }
+        (_, Some("NOPERM")) => {
+            format!(
+                "does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights"
+            )
+        }
+        (ErrorKind::Server(ServerErrorKind::ReadOnly), _) => {
+            "is a replica, and takes no writes; name its primary".to_owned()
+        }
+        (
+            ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot | ServerErrorKind::Ask),
+            _,
+        ) => in_cluster(),
+        (ErrorKind::Server(_) | ErrorKind::Extension, _) => format!("refuses to write: {words}"),
+        _ => format!(
+            "does not speak as a Redis server does ({words}); is it another service, or TLS (rediss://)?"
+        ),
+    }
+}
+
+fn in_cluster() -> String {
+    "belongs to a Redis Cluster, in which keys move between servers; no lock here is made for that".to_owned()
+}
+
+#[async_trait]
+impl ExistingService for ExistingRedis {
+    async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
+        let mut link = Link::open(server, access).await?;
+        match link.ask::<String>(redis::cmd("INFO").arg("server")).await {
+            Ok(info) => version(&info),
+            // A user may lack the right to ask.
+            Err(_) => Ok("redis-server of a version that it does not say".to_owned()),
+        }
+    }
+
+    async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String> {
+        let mut link = Link::open(server, access).await?;
+        let set = redis::cmd("SET").arg(key).arg("1").arg("NX").arg("PX").arg(10_000).to_owned();
+        let set: Result<Option<String>, RedisError> = link.ask(&set).await;
+        set.map_err(|error| said(&error))?;
+        let scanned: Result<Vec<String>, RedisError> = link.scan(key).await;
+        let deleted: Result<i64, RedisError> =
+            link.ask(redis::cmd("EVAL").arg(COMPARE_AND_DELETE).arg(1).arg(key).arg("1")).await;
+        // Whatever the script did.
+        let gone: Result<i64, RedisError> = link.ask(redis::cmd("DEL").arg(key)).await;
+        scanned.and(deleted).and(gone).map(|_| ()).map_err(|error| said(&error))
+    }
+
+    async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String> {
+        let mut link = Link::open(server, access).await?;
+        let keys = link.scan(prefix).await.map_err(|error| said(&error))?;
+        let mut removed = 0;
+        for key in keys {
+            let gone: Result<u64, RedisError> = link.ask(redis::cmd("DEL").arg(&key)).await;
+            removed += gone.map_err(|error| said(&error))?;
+        }
+        Ok(removed)
+    }
+
+    fn shares_keys(&self) -> bool {
+        false
+    }
+}
+
+impl Link {
+    /// The keys that begin with this prefix, which has no character that a pattern gives a meaning to. The server
+    /// answers with no other key.
+    async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, RedisError> {
+        let (mut cursor, mut found) = (0_u64, Vec::new());
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(SCANNED);
+            let (next, keys): (u64, Vec<String>) = self.ask(&scan).await?;
+            found.extend(keys.into_iter().filter(|key| key.starts_with(prefix)));
+            if next == 0 {
+                return Ok(found);
+            }
+            cursor = next;
+        }
+    }
+}
+
+/// From the section `server` of INFO.
+fn version(info: &str) -> Result<String, String> {
+    let field = |name: &str| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    match field("redis_mode") {
+        Some("cluster") => return Err(in_cluster()),
+        Some("sentinel") => return Err("is a Sentinel, and keeps no keys; name its primary".to_owned()),
+        _ => {}
+    }
+    Ok(match (field("valkey_version"), field("redis_version")) {
+        (Some(valkey), _) => format!("valkey-server {valkey}"),
+        (None, Some(redis)) => format!("redis-server {redis}"),
+        (None, None) => "redis-server of a version that it does not say".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_what_it_is() {
+        let redis = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n";
+        assert_eq!(version(redis).as_deref(), Ok("redis-server 7.0.15"));
+        let valkey = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n";
+        assert_eq!(version(valkey).as_deref(), Ok("valkey-server 8.1.1"));
+        assert!(version("redis_mode:cluster\r\n").unwrap_err().contains("Redis Cluster"));
+        assert!(version("redis_mode:sentinel\r\n").unwrap_err().contains("name its primary"));
+    }
+
+    #[test]
+    fn an_answer_is_explained() {
+        let server = |kind| said(&RedisError::from((ErrorKind::Server(kind), "words")));
+        assert!(server(ServerErrorKind::ReadOnly).contains("is a replica"));
+        assert!(server(ServerErrorKind::Moved).contains("Redis Cluster"));
+        assert!(server(ServerErrorKind::NoPerm).contains("does not let this user"));
+        assert!(said(&RedisError::from((ErrorKind::Parse, "words"))).contains("another service"));
+    }
+}

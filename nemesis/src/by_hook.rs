@@ -1,0 +1,163 @@
+//! Faults of servers that exist without the run: a command of the user injects and heals them. What it did is
+//! observed from outside: whether the server answers, and whether it closes a connection.
+
+use crate::context::FaultContext;
+use crate::fault::FaultError;
+use async_trait::async_trait;
+use fencepost_cluster::ClusterError;
+use fencepost_history::prose::{and, was};
+use futures_util::future::{join_all, try_join_all};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// What a hook is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookAction {
+    Stop,
+    Continue,
+    Kill,
+    Restart,
+}
+
+impl HookAction {
+    /// As the hook gets it.
+    pub fn name(self) -> &'static str {
+        match self {
+            HookAction::Stop => "stop",
+            HookAction::Continue => "continue",
+            HookAction::Kill => "kill",
+            HookAction::Restart => "restart",
+        }
+    }
+
+    /// What undoes it.
+    fn undo(self) -> HookAction {
+        match self {
+            HookAction::Stop | HookAction::Continue => HookAction::Continue,
+            HookAction::Kill | HookAction::Restart => HookAction::Restart,
+        }
+    }
+}
+
+/// Servers that exist without the run. The engine implements it.
+#[async_trait]
+pub trait ExistingServers: Send + Sync {
+    /// Has this done to a server.
+    ///
+    /// # Errors
+    /// There is no hook, or it failed.
+    async fn act(&self, server: &str, action: HookAction) -> Result<(), ClusterError>;
+    /// Whether the server answers now.
+    async fn answers(&self, server: &str) -> bool;
+    /// A connection to the server, on which nothing is said.
+    async fn connect(&self, server: &str) -> std::io::Result<TcpStream>;
+}
+
+/// How long the effect of a hook may take.
+const EFFECT: Duration = Duration::from_secs(3);
+/// How long a server may take to answer again.
+const BACK: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+
+/// The servers among the targets of a fault that exist without the run, and what is done to them.
+pub(crate) struct ByHook {
+    action: HookAction,
+    /// Those for which the hook was called.
+    touched: Vec<String>,
+}
+
+impl ByHook {
+    pub(crate) fn new(action: HookAction) -> ByHook {
+        ByHook { action, touched: Vec::new() }
+    }
+
+    /// Has the fault injected into these servers. Gives what was observed of each, and whether one of them
+    /// answered before and stopped doing so.
+    pub(crate) async fn inject(
+        &mut self,
+        servers: &[String],
+        context: &FaultContext,
+    ) -> Result<(Map<String, Value>, bool), FaultError> {
+        self.touched.extend(servers.iter().cloned());
+        let injected = servers.iter().map(|server| inject(self.action, server, context));
+        // To the end, each: a hook that is cut off may have done half of its work.
+        let injected = join_all(injected).await.into_iter().collect::<Result<Vec<_>, FaultError>>()?;
+        let effective = injected.iter().any(|(_, effective)| *effective);
+        let observed = injected.into_iter().map(|(observed, _)| observed);
+        Ok((servers.iter().cloned().zip(observed).collect(), effective))
+    }
+
+    /// Has the fault undone wherever the hook was called, whatever it did there.
+    pub(crate) async fn heal(&self, context: &FaultContext) -> Result<Map<String, Value>, FaultError> {
+        let healed = self.touched.iter().map(|server| heal(self.action.undo(), server, context));
+        try_join_all(healed).await?;
+        Ok(self.touched.iter().map(|server| (server.clone(), json!({"answers": true}))).collect())
+    }
+}
+
+async fn inject(
+    action: HookAction,
+    server: &str,
+    context: &FaultContext,
+) -> Result<(Value, bool), FaultError> {
+    let existing = context.existing(server)?;
+    let answered_before = existing.answers(server).await;
+    let mut open = existing.connect(server).await.ok();
+    existing.act(server, action).await?;
+    let deadline = Instant::now() + EFFECT;
+    // A server that is killed may be back before it is asked; its connections are not.
+    let (mut answers, mut closed) = (true, false);
+    while Instant::now() < deadline && answers && !closed {
+        closed = action == HookAction::Kill && is_closed(open.as_mut()).await;
+        answers = existing.answers(server).await;
+    }
+    let seen =
+        json!({"by": "hook", "answered_before": answered_before, "answers": answers, "closed": closed});
+    Ok((seen, answered_before && (!answers || closed)))
+}
+
+/// Whether the server has closed a connection on which nothing was said.
+async fn is_closed(open: Option<&mut TcpStream>) -> bool {
+    let Some(open) = open else { return false };
+    let mut bytes = [0; 512];
+    matches!(tokio::time::timeout(POLL, open.read(&mut bytes)).await, Ok(Ok(0) | Err(_)))
+}
+
+async fn heal(undo: HookAction, server: &str, context: &FaultContext) -> Result<(), FaultError> {
+    let existing = context.existing(server)?;
+    existing.act(server, undo).await?;
+    let deadline = Instant::now() + BACK;
+    while !existing.answers(server).await {
+        if Instant::now() > deadline {
+            let (undone, back_s) = (undo.name(), BACK.as_secs());
+            return Err(FaultError::Other(format!(
+                "{server} does not answer within {back_s} s after the server hook was called with {undone}"
+            )));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// What was done to these targets: some by signals, and some, as observed, by a hook.
+pub(crate) fn sentence(
+    observed: &Map<String, Value>,
+    targets: &[String],
+    by_hook: &str,
+    by_signal: &str,
+) -> String {
+    let (hooked, own): (Vec<String>, Vec<String>) =
+        targets.iter().cloned().partition(|target| is_by_hook(observed, target));
+    let clause = |targets: &[String], done: &str| {
+        (!targets.is_empty()).then(|| format!("{} {} {done}", and(targets), was(targets)))
+    };
+    let clauses = [clause(&own, by_signal), clause(&hooked, &format!("{by_hook} by the server hook"))];
+    clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn is_by_hook(observed: &Map<String, Value>, target: &str) -> bool {
+    observed.get(target).is_some_and(|seen| seen["by"] == "hook")
+}
