@@ -6,7 +6,7 @@ use fencepost_checker::{Algorithm, Budget, CheckOptions, ModelName, check_lines}
 use fencepost_engine::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use fencepost_history::run::RunFolder;
 use fencepost_locks::protocol::{Command, Hello, Notice};
-use fencepost_nemesis::{Plan, PlannedFault, RecipePoint, Topology};
+use fencepost_nemesis::{Plan, PlannedFault, RecipePoint, ServerFaults, Topology};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -56,6 +56,7 @@ fn plan(text: &str) {
     let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
     let topology = Topology {
         servers: names("n", 5),
+        server_faults: ServerFaults::All,
         clients: names("c", 5),
         storage: Some("storage".to_owned()),
         has_leader: true,
