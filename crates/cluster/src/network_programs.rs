@@ -1,4 +1,4 @@
-//! `iptables` and `tc` for nodes of an image of the user's own, which seldom has them: Debian's, with the
+//! `iptables`, `tc` and `ip` for nodes of an image of the user's own, which seldom has them: Debian's, with the
 //! libraries that they need, in a folder that works in any root file system.
 
 use crate::ClusterError;
@@ -13,7 +13,8 @@ const LIBRARIES: &str = "lib";
 const EXTENSIONS: &str = "xtables";
 
 /// Each by what commands call it, and its file in Debian.
-const PROGRAMS: [(&str, &str); 2] = [("iptables", "usr/sbin/xtables-nft-multi"), ("tc", "usr/sbin/tc")];
+const PROGRAMS: [(&str, &str); 3] =
+    [("iptables", "usr/sbin/xtables-nft-multi"), ("tc", "usr/sbin/tc"), ("ip", "usr/bin/ip")];
 
 /// The variable by which `iptables` finds its extensions.
 pub(crate) fn variable() -> String {

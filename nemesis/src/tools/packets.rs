@@ -100,8 +100,18 @@ impl Network {
             (false, Some(preferred)) => preferred,
             (false, None) => *self.preferred.insert(Network::offers()?),
         };
-        let before = self.faults.insert(id.to_owned(), Fault { to: to.to_vec(), impairment, by });
-        let applied = self.apply();
+        let fault = |by| Fault { to: to.to_vec(), impairment, by };
+        let before = self.faults.insert(id.to_owned(), fault(by));
+        let mut applied = self.apply().map(|()| by);
+        if let (Err(refused), Mechanism::Netem) = (&applied, by) {
+            // Kernels differ in what their netem takes: since 2025 some refuse copies beside any other netem.
+            self.faults.insert(id.to_owned(), fault(Mechanism::Emulator));
+            applied = self.apply().map(|()| Mechanism::Emulator).map_err(|error| {
+                PacketsError::new(format!(
+                    "netem refuses that ({refused}), and so does the emulator: {error}"
+                ))
+            });
+        }
         if applied.is_err() {
             match before {
                 Some(before) => self.faults.insert(id.to_owned(), before),
@@ -110,7 +120,7 @@ impl Network {
             // The first error says more than what follows from it.
             let _ = self.apply();
         }
-        applied.map(|()| by)
+        applied
     }
 
     /// Ends the fault of that id; that there is none is no error. What it held back goes on at once, if the
@@ -162,5 +172,73 @@ fn engine(mechanism: Mechanism) -> Box<dyn Engine> {
     match mechanism {
         Mechanism::Netem => Box::new(netem::Netem::default()),
         Mechanism::Emulator => Box::new(emulator::Emulator::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mechanism that may take no copies where there is more than one destination.
+    #[derive(Default)]
+    struct Fake {
+        refuses_copies_beside_others: bool,
+        table: Table,
+    }
+
+    impl Engine for Fake {
+        fn apply(&mut self, table: &Table) -> Result<(), PacketsError> {
+            let copies = table.values().any(|impairment| impairment.duplicate > 0.0);
+            if self.refuses_copies_beside_others && copies && table.len() > 1 {
+                return Err(PacketsError::new("cannot mix duplicating netems".to_owned()));
+            }
+            self.table.clone_from(table);
+            Ok(())
+        }
+
+        fn counts(&self) -> Result<BTreeMap<Ipv4Addr, Counts>, PacketsError> {
+            Ok(self.table.keys().map(|address| (*address, Counts::default())).collect())
+        }
+
+        fn is_gone(&self) -> Result<bool, PacketsError> {
+            Ok(self.table.is_empty())
+        }
+    }
+
+    fn network(emulator_refuses_too: bool) -> Network {
+        let mut network = Network::by(Mechanism::Netem);
+        let fake = |refuses| Box::new(Fake { refuses_copies_beside_others: refuses, ..Fake::default() });
+        network.engines.insert(Mechanism::Netem, fake(true));
+        network.engines.insert(Mechanism::Emulator, fake(emulator_refuses_too));
+        network
+    }
+
+    const TO: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
+
+    fn copies() -> Impairment {
+        Impairment { duplicate: 0.5, ..Impairment::default() }
+    }
+
+    #[test]
+    fn what_netem_refuses_the_emulator_does() {
+        let mut network = network(false);
+        let delay = Impairment { delay_ms: 5.0, ..Impairment::default() };
+        assert_eq!(network.set("delay", &TO, delay).unwrap(), Mechanism::Netem);
+        assert_eq!(network.set("copies", &TO, copies()).unwrap(), Mechanism::Emulator);
+        network.clear("delay").unwrap();
+        assert!(!network.is_gone().unwrap());
+        network.clear("copies").unwrap();
+        assert!(network.is_gone().unwrap());
+    }
+
+    #[test]
+    fn what_both_refuse_leaves_everything_as_before() {
+        let mut network = network(true);
+        let refused = network.set("copies", &TO, copies()).unwrap_err().to_string();
+        assert!(
+            refused.contains("netem refuses that") && refused.contains("so does the emulator"),
+            "{refused}"
+        );
+        assert!(network.is_gone().unwrap() && network.look().unwrap().faults.is_empty());
     }
 }
