@@ -130,8 +130,8 @@ impl RunAccess {
         write(node, files).await
     }
 
-    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives the
-    /// path.
+    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives
+    /// the path.
     ///
     /// # Errors
     /// The node takes no files.
