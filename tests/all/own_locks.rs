@@ -93,7 +93,7 @@ examples_with_access!(python, go, javascript, rust, java, php);
 
 #[test]
 fn adapters_reach_servers_with_tls_and_a_password() {
-    for adapter in ["redis-py", "etcd3gw", "kazoo", "pals"] {
+    for adapter in ["redis-py", "kazoo", "pals"] {
         check_with(&format!("{}/adapters/{adapter}", root()), &["--tls", "--auth"]).keeps_the_protocol();
     }
 }

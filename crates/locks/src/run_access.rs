@@ -10,6 +10,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 /// The folder of these files in each node. It is in memory, of the node alone, and no fault of disks reaches
 /// it.
@@ -98,7 +99,14 @@ impl RunAccess {
                 AccessFile::new("client.key", &made.client.key),
             ]
         });
-        write(node, certificates.collect()).await
+        write(node, certificates.collect()).await?;
+        if self.is_tls() {
+            // PostgreSQL's library takes no key that others can read. What else is missing in an image without
+            // this command, its client says itself.
+            let _ =
+                node.exec(&["chmod", "600", &format!("{FOLDER}/client.key")], Duration::from_secs(5)).await;
+        }
+        Ok(())
     }
 
     /// Writes what a server needs into its node: `own` are the files of its kind of server.
@@ -122,8 +130,8 @@ impl RunAccess {
         write(node, files).await
     }
 
-    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives the
-    /// path.
+    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives
+    /// the path.
     ///
     /// # Errors
     /// The node takes no files.

@@ -14,7 +14,10 @@ elif spoiled == "plain":
     del access["tls"]
 else:  # the client's own certificate is no authority of the server's
     access["tls"]["ca"] = access["tls"]["certificate"]
-# The first process of a node is Fencepost.
-client = subprocess.Popen(["/proc/1/exe", "client"], stdin=subprocess.PIPE, text=True)
+# Where each node has Fencepost; with a loader of its own, where it is no static program.
+program = ["/fencepost/fencepost", "client"]
+if os.path.exists("/fencepost/ld.so"):
+    program = ["/fencepost/ld.so", "--argv0", "fencepost", "--library-path", "/fencepost/lib", *program]
+client = subprocess.Popen(program, stdin=subprocess.PIPE, text=True)
 print(json.dumps(hello), file=client.stdin, flush=True)
 os._exit(client.wait())

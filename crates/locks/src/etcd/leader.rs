@@ -80,13 +80,33 @@ async fn status(node: &Arc<dyn Node>) -> Result<Status, ClusterError> {
 
 /// One request to a member, from inside its node; with a body of null it gets the page.
 pub(super) async fn http(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<Value, ClusterError> {
-    let args = |address| json!({"address": address, "path": path, "body": body, "timeout_ms": PATIENCE_MS});
-    let loopback = node.tool(HttpTool::NAME, args(format!("127.0.0.1:{LOOPBACK_PORT}"))).await;
-    match loopback {
+    match http_at(node, loopback(), path, body.clone(), PATIENCE_MS).await {
         Ok(answer) => Ok(answer),
         // It has no such port, or does not answer at all.
-        Err(_) => node.tool(HttpTool::NAME, args(format!("{}:{CLIENT_PORT}", node.address()))).await,
+        Err(_) => http_at(node, client_address(node), path, body, PATIENCE_MS).await,
     }
+}
+
+/// The same, at this address and with this patience.
+pub(super) async fn http_at(
+    node: &Arc<dyn Node>,
+    address: String,
+    path: &str,
+    body: Value,
+    patience_ms: u64,
+) -> Result<Value, ClusterError> {
+    let args = json!({"address": address, "path": path, "body": body, "timeout_ms": patience_ms});
+    node.tool(HttpTool::NAME, args).await
+}
+
+/// Where a member answers Fencepost's own questions if its client port speaks TLS.
+pub(super) fn loopback() -> String {
+    format!("127.0.0.1:{LOOPBACK_PORT}")
+}
+
+/// Where it answers clients.
+pub(super) fn client_address(node: &Arc<dyn Node>) -> String {
+    format!("{}:{CLIENT_PORT}", node.address())
 }
 
 async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, ClusterError> {

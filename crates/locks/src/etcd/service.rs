@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PEER_PORT: u16 = 2380;
+/// How long an order may take: hashing a password is made to take long.
+const ORDER_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = 100;
 const ELECTION_MS: u64 = 1000;
 /// A server grants no lease shorter than one and a half election time-outs, rounded up to seconds
@@ -149,7 +151,9 @@ impl LockService for EtcdCluster {
             ("enable", json!({})),
         ];
         for (order, body) in orders {
-            let answer = leader::http(node, &format!("/v3/auth/{order}"), body).await?;
+            let address = if access.is_tls() { leader::loopback() } else { leader::client_address(node) };
+            let path = format!("/v3/auth/{order}");
+            let answer = leader::http_at(node, address, &path, body, ORDER_MS).await?;
             if answer["status"] != 200 {
                 return Err(
                     format!("etcd on {} refused /v3/auth/{order}: {}", node.name(), answer["body"]).into()
