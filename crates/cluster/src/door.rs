@@ -175,10 +175,8 @@ async fn leave(mut channel: Channel, address: Arc<str>) {
     if channel.read_u8().await.is_err() {
         return;
     }
-    let server = match tokio::time::timeout(CONNECT, TcpStream::connect(&*address)).await {
-        Ok(Ok(server)) => server,
-        _ => return,
-    };
+    let connected = tokio::time::timeout(CONNECT, TcpStream::connect(&*address)).await;
+    let Ok(Ok(server)) = connected else { return };
     if channel.write_u8(HELLO).await.is_ok() && channel.flush().await.is_ok() {
         carry(server, channel).await;
     } else {
