@@ -67,8 +67,8 @@ pub trait LockService: Send + Sync {
     fn port(&self) -> u16;
     /// The process that server `index` of these nodes runs.
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
-    /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS. Only
-    /// services whose options are [`TLS_AND_AUTH`] are asked.
+    /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS.
+    /// Only services whose options are [`TLS_AND_AUTH`] are asked.
     fn access_files(&self, _access: &RunAccess) -> Vec<AccessFile> {
         Vec::new()
     }
@@ -113,8 +113,8 @@ pub trait LockService: Send + Sync {
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
         None
     }
-    /// What there is to do on servers of this service that exist without the run. None where a run has to start
-    /// its servers itself.
+    /// What there is to do on servers of this service that exist without the run. None where a run has to
+    /// start its servers itself.
     fn existing(&self) -> Option<&dyn ExistingService> {
         None
     }

@@ -88,8 +88,8 @@ impl Existing {
         self.service.existing().ok_or_else(|| anyhow!("{} always starts its servers", self.service.name()))
     }
 
-    /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their versions, and
-    /// the prefix, by which a user finds what a killed run left.
+    /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their
+    /// versions, and the prefix, by which a user finds what a killed run left.
     ///
     /// # Errors
     /// One sentence: which server is not, and why.
@@ -111,8 +111,8 @@ impl Existing {
         Ok(said)
     }
 
-    /// Opens a door in each of these nodes, which stand for the servers in turn. The run ends with a door that
-    /// closes by itself.
+    /// Opens a door in each of these nodes, which stand for the servers in turn. The run ends with a door
+    /// that closes by itself.
     pub(crate) async fn open_doors(&self, nodes: &[Arc<dyn Node>], stop: &Arc<Stop>) -> Result<JoinSet<()>> {
         let mut doors = JoinSet::new();
         for (node, (place, _)) in nodes.iter().zip(&self.servers) {
