@@ -12,18 +12,8 @@ import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.security.GeneralSecurityException;
-import java.security.KeyFactory;
-import java.security.KeyStore;
-import java.security.cert.Certificate;
-import java.security.cert.CertificateFactory;
-import java.security.spec.PKCS8EncodedKeySpec;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Base64;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -36,10 +26,6 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicLong;
-import javax.net.ssl.KeyManager;
-import javax.net.ssl.KeyManagerFactory;
-import javax.net.ssl.SSLContext;
-import javax.net.ssl.TrustManagerFactory;
 
 /**
  * Fencepost's kit for Java: makes a client of Fencepost from a lock. One file without dependencies, for Java 11 or later.
@@ -138,8 +124,7 @@ public final class Fencepost {
         public final String address;
         public final String host;
         public final int port;
-        /** The name that its certificate must have. */
-        public final String tlsName;
+        public final String tlsName; // the name that its certificate must have
 
         private Server(Map<?, ?> server) {
             name = (String) server.get("name");
@@ -151,15 +136,11 @@ public final class Fencepost {
         }
     }
 
-    /** What the servers ask of a client. What they do not ask for is null. */
+    /** What the servers ask of a client, or null; `tls`: whether they speak it. Files are in PEM, a key is PKCS #8. */
     public static final class Access {
-        public final String user;
-        public final String password;
-        /** Whether the servers speak TLS. The files of it are in PEM; a key is PKCS #8. */
+        public final String user, password;
         public final boolean tls;
-        public final String ca;
-        public final String certificate;
-        public final String key;
+        public final String ca, certificate, key;
 
         private Access(Map<?, ?> access) {
             user = (String) access.get("user");
@@ -169,46 +150,6 @@ public final class Fencepost {
             ca = (String) files.get("ca");
             certificate = (String) files.get("certificate");
             key = (String) files.get("key");
-        }
-
-        /** A context with these files, for sockets of TLS; it holds certificates against the authority. */
-        public SSLContext sslContext() throws IOException, GeneralSecurityException {
-            KeyStore trusted = null;
-            if (ca != null) {
-                trusted = emptyStore();
-                for (Certificate authority : certificates(ca)) {
-                    trusted.setCertificateEntry("ca" + trusted.size(), authority);
-                }
-            }
-            var trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-            trust.init(trusted);
-            KeyManager[] own = null;
-            if (certificate != null) {
-                var store = emptyStore();
-                Certificate[] chain = certificates(certificate).toArray(new Certificate[0]);
-                String text = Files.readString(Path.of(key)).replaceAll("-----[A-Z ]+-----|\\s", "");
-                var encoded = new PKCS8EncodedKeySpec(Base64.getDecoder().decode(text));
-                var algorithm = chain[0].getPublicKey().getAlgorithm();
-                store.setKeyEntry("own", KeyFactory.getInstance(algorithm).generatePrivate(encoded), new char[0], chain);
-                var keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
-                keys.init(store, new char[0]);
-                own = keys.getKeyManagers();
-            }
-            var context = SSLContext.getInstance("TLS");
-            context.init(own, trust.getTrustManagers(), null);
-            return context;
-        }
-
-        private static KeyStore emptyStore() throws IOException, GeneralSecurityException {
-            var store = KeyStore.getInstance("PKCS12");
-            store.load(null, null);
-            return store;
-        }
-
-        private static Collection<? extends Certificate> certificates(String file) throws IOException, GeneralSecurityException {
-            try (var in = Files.newInputStream(Path.of(file))) {
-                return CertificateFactory.getInstance("X.509").generateCertificates(in);
-            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! Servers that speak TLS and ask for a password: every service holds as it does without, and no secret comes out.
+//! Servers that speak TLS and ask for a password: every service holds as it does without, and no secret comes
+//! out.
 
 use crate::common::turn::Weight;
 use crate::common::{Ran, Running, fencepost, root, test, under};
@@ -109,8 +110,8 @@ fn a_mistake_in_the_access_is_one_sentence(driver: &str) {
     }
 }
 
-/// A client tells its password backwards in its log. Forwards it stands nowhere: in no file of the run, no output,
-/// and no command line on this machine.
+/// A client tells its password backwards in its log. Forwards it stands nowhere: in no file of the run, no
+/// output, and no command line on this machine.
 fn no_secret_comes_out(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
     let (lock, folder) =
@@ -128,7 +129,7 @@ fn no_secret_comes_out(driver: &str) {
     let ran = Ran::new(output, results);
     let files = files_in(&ran.folder());
     let contents: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).expect("a readable file")).collect();
-    let password = contents.iter().find_map(|content| password_in(content)).expect("the client told it");
+    let password = contents.iter().find_map(|content| password_in(content)).expect("the client logged it");
     assert_eq!(password.len(), 32, "{password}");
     for (file, content) in files.iter().zip(&contents) {
         assert!(!contains(content, &password), "{} has the password", file.display());
@@ -159,8 +160,8 @@ pub fn files_in(folder: &Path) -> Vec<PathBuf> {
 
 fn password_in(log: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(log);
-    let told = text.split("drowssap: ").nth(1)?.split_whitespace().next()?.chars().rev().collect();
-    Some(told)
+    let password = text.split("drowssap: ").nth(1)?.split_whitespace().next()?.chars().rev().collect();
+    Some(password)
 }
 
 pub fn contains(content: &[u8], text: &str) -> bool {

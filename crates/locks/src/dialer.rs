@@ -80,8 +80,8 @@ impl Dialer {
         self.tls.as_deref().cloned()
     }
 
-    /// Connects, and does the handshake of TLS where that is wanted. Where the server can never be reached so, the
-    /// error is a sentence that says why, of the kind [`ErrorKind::PermissionDenied`].
+    /// Connects, and does the handshake of TLS where that is wanted. Where the server can never be reached
+    /// so, the error is a sentence that says why, of the kind [`ErrorKind::PermissionDenied`].
     pub(crate) async fn dial(&self, server: &Server) -> std::io::Result<Stream> {
         let stream = TcpStream::connect(&server.address).await?;
         stream.set_nodelay(true)?;
@@ -94,8 +94,8 @@ impl Dialer {
         }
     }
 
-    /// Finds out whether servers speak as this client does: an access says how a client is to reach them. A server
-    /// that cannot be reached says nothing of that.
+    /// Finds out whether servers speak as this client does: an access says how a client is to reach them. A
+    /// server that cannot be reached says nothing of that.
     ///
     /// # Errors
     /// The sentence about the first server that can never be reached so.

@@ -1,6 +1,6 @@
-//! What a run makes so that its servers speak TLS (`--tls`) and ask for a password (`--auth`): certificates, a
-//! user, a password. They are made anew for each run, and not from its seed: nothing that is judged depends on
-//! them, and a password that can be computed is none.
+//! What a run makes so that its servers speak TLS (`--tls`) and ask for a password (`--auth`): certificates,
+//! a user, a password. They are made anew for each run, and not from its seed: nothing that is judged depends
+//! on them, and a password that can be computed is none.
 
 use crate::access::{Access, Secret, TlsFiles};
 use crate::options::Options;
@@ -11,7 +11,8 @@ use rcgen::{
 };
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The folder of these files in each node. It is in memory, of the node alone, and no fault of disks reaches it.
+/// The folder of these files in each node. It is in memory, of the node alone, and no fault of disks reaches
+/// it.
 pub(crate) const FOLDER: &str = "/run/access";
 /// The user of the run.
 pub(crate) const USER: &str = "fencepost";
@@ -63,7 +64,7 @@ impl RunAccess {
         Ok(Some(RunAccess { password, certificates }))
     }
 
-    /// What a client is told in its hello.
+    /// The access in the hello of a client.
     pub fn of_client(&self) -> Access {
         let file = |name: &str| Some(format!("{FOLDER}/{name}"));
         Access {

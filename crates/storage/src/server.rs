@@ -40,8 +40,8 @@ pub struct StorageSetup {
 
 /// The program `fencepost storage`: serves until it is killed.
 ///
-/// `connect` gives a way to check the sequencers of the lock, on the servers that the setup names; it is called
-/// only for a guard that needs sequencers.
+/// `connect` gives a way to check the sequencers of the lock, on the servers that the setup names; it is
+/// called only for a guard that needs sequencers.
 ///
 /// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an
 /// address on which it cannot listen.

@@ -21,7 +21,7 @@ final class Example implements Fencepost.Lock {
 
     private Example(Fencepost.Env env) throws IOException, GeneralSecurityException {
         this.env = env;
-        tls = env.access.tls ? env.access.sslContext() : null;
+        tls = env.access.tls ? Tls.context(env.access) : null;
     }
 
     /** A command, as it is sent. */

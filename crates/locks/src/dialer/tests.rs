@@ -81,8 +81,8 @@ fn file(folder: &Path, name: &str, content: &str) -> Option<String> {
     Some(path.to_str().unwrap().to_owned())
 }
 
-/// What a client says of the server that trusts this authority, and has a certificate of its own or none; without
-/// the address, which differs from run to run.
+/// What a client says of the server that trusts this authority, and has a certificate of its own or none;
+/// without the address, which differs from run to run.
 async fn says(server: &Server, trusted: &Authority, own: Option<&(String, String)>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = own.map_or((None, None), |(certificate, key)| {

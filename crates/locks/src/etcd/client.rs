@@ -96,8 +96,8 @@ impl Client {
         }
     }
 
-    /// Forgets the token where a member no longer knows it, as after its restart. Gives whether that was so: the
-    /// request was then not executed.
+    /// Forgets the token where a member no longer knows it, as after its restart. Gives whether that was so:
+    /// the request was then not executed.
     fn forgets_token(&self, status: &Status) -> bool {
         let is_unknown = status.message() == "etcdserver: invalid auth token";
         if let Some(login) = self.login.as_ref().filter(|_| is_unknown) {

@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// Port of the members for clients, and for the gateway.
 pub(super) const CLIENT_PORT: u16 = 2379;
 
-/// Where a member answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own node only.
+/// Where a member answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own
+/// node only.
 pub(super) const LOOPBACK_PORT: u16 = 2381;
 
 /// A member that is stopped or cut off takes connections and never answers.

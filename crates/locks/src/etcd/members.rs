@@ -74,7 +74,8 @@ impl Members {
         Ok(Members { current, servers: servers.to_vec(), dialer, login, clients })
     }
 
-    /// Logs in, where members want that. That none answers says nothing: operations will say so until one does.
+    /// Logs in, where members want that. That none answers says nothing: operations will say so until one
+    /// does.
     ///
     /// # Errors
     /// A member does not take the password.

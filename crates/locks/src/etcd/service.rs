@@ -131,8 +131,8 @@ impl LockService for EtcdCluster {
         Ok(())
     }
 
-    /// Makes the user, and the user `root` that etcd wants beside it, and lets members ask for a password. All
-    /// members take these orders by way of the first.
+    /// Makes the user, and the user `root` that etcd wants beside it, and lets members ask for a password.
+    /// All members take these orders by way of the first.
     async fn secure(&self, nodes: &[Arc<dyn Node>], access: &RunAccess) -> Result<(), ClusterError> {
         let (Some(password), Some(node)) = (access.password(), nodes.first()) else { return Ok(()) };
         let orders = [

@@ -76,8 +76,8 @@ impl PostgresServer {
         }
     }
 
-    /// Where to connect to: a certificate is held against the host, and a host that stands for another address has
-    /// that beside it.
+    /// Where to connect to: a certificate is held against the host, and a host that stands for another
+    /// address has that beside it.
     async fn address(&self) -> Result<Config, IoError> {
         let bad = |what: &str| IoError::other(format!("bad-address: {what}"));
         let (host, port) =

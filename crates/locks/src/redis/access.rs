@@ -1,6 +1,6 @@
 //! How Redis servers and Sentinels are set up to speak TLS and to ask for a password. Users are in a file of
-//! their own, because a server that rewrites its configuration would write them twice. Fencepost's own questions
-//! go over a socket in the server's node, which no other node can reach.
+//! their own, because a server that rewrites its configuration would write them twice. Fencepost's own
+//! questions go over a socket in the server's node, which no other node can reach.
 
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
 use std::fmt::Write;
@@ -10,8 +10,8 @@ pub(crate) const CONFIGURATION: &str = "/run/access/redis.conf";
 /// The same for a Sentinel.
 pub(crate) const SENTINEL_CONFIGURATION: &str = "/run/access/sentinel.conf";
 
-/// A function of the shell, `cli`: redis-cli as a client of the run. `$1`: `-h ADDRESS` and the port, or nothing
-/// for the server of this node.
+/// A function of the shell, `cli`: redis-cli as a client of the run. `$1`: `-h ADDRESS` and the port, or
+/// nothing for the server of this node.
 pub(crate) const CLI: &str = r#"
 cli() {
   if [ -z "$1" ] && [ -S /run/access/redis.sock ]; then shift; set -- -s /run/access/redis.sock "$@"
@@ -29,7 +29,8 @@ cli() {
 }
 "#;
 
-/// The files of a server's node. Sentinels have another configuration than data nodes, and each node gets both.
+/// The files of a server's node. Sentinels have another configuration than data nodes, and each node gets
+/// both.
 pub(crate) fn files(access: &RunAccess, group: Option<&str>) -> Vec<AccessFile> {
     let mut common = format!("unixsocket {FOLDER}/redis.sock\n");
     if access.is_tls() {

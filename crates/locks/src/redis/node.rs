@@ -87,8 +87,8 @@ impl RedisNode {
         self.link.wait(deadline).await;
     }
 
-    /// The sentence that says why there can never be a connection, where the server does not take the access of
-    /// this client.
+    /// The sentence that says why there can never be a connection, where the server does not take the access
+    /// of this client.
     pub(crate) fn denial(&self) -> Option<String> {
         self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
     }
@@ -221,8 +221,8 @@ pub(crate) struct RedisDialer {
 }
 
 impl RedisDialer {
-    /// One for each client program: what the crate needs to log in stays for as long as that runs, because its
-    /// connections refer to it.
+    /// One for each client program: what the crate needs to log in stays for as long as that runs, because
+    /// its connections refer to it.
     pub(crate) async fn of(hello: &Hello) -> Result<RedisDialer, ClientError> {
         let dialer = Dialer::checked(hello).await?;
         // Database 0.
@@ -236,8 +236,8 @@ impl RedisDialer {
         Ok(RedisDialer { dialer, login: Box::leak(Box::new(login)) })
     }
 
-    /// Connects, logs in, and lets the server answer once (the crate names itself with CLIENT SETINFO): a stopped
-    /// server's kernel accepts connections, too.
+    /// Connects, logs in, and lets the server answer once (the crate names itself with CLIENT SETINFO): a
+    /// stopped server's kernel accepts connections, too.
     pub(crate) async fn dial(
         &self,
         server: &Server,

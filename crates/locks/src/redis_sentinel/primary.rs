@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A Sentinel gets this long to connect and to answer, then the next one is asked; three times as long where it
-/// speaks TLS.
+/// A Sentinel gets this long to connect and to answer, then the next one is asked; three times as long where
+/// it speaks TLS.
 const SENTINEL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a client knows from the start.

@@ -1,8 +1,8 @@
 //! Where the servers are, and how sessions reach them.
 //!
-//! The client library speaks TLS by a second provider of cryptography only, so it speaks plainly here: to a port
-//! of this very program, which passes everything on by TLS. A connection to a server that cannot be reached is
-//! closed at once, and the library goes on to the next server.
+//! The client library speaks TLS by a second provider of cryptography only, so it speaks plainly here: to a
+//! port of this very program, which passes everything on by TLS. A connection to a server that cannot be
+//! reached is closed at once, and the library goes on to the next server.
 
 use crate::dialer::{Dialer, wrong_password};
 use crate::error::ClientError;

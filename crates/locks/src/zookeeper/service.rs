@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT_PORT: u16 = 2181;
-/// Where a server answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own node only.
+/// Where a server answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own
+/// node only.
 const LOOPBACK_PORT: u16 = 2182;
 /// Every half tick, followers name to the leader the clients that they heard from, and the leader ends
 /// sessions at whole ticks.
@@ -185,8 +186,7 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Se
     }
     let number = (index + 1).to_string();
     let config_file = format!("{folder}/zoo.cfg");
-    let users = format!("-Djava.security.auth.login.config={FOLDER}/jaas.conf");
-    let java = [
+    let mut argv: Vec<String> = [
         "sh",
         "-c",
         SCRIPT,
@@ -201,19 +201,16 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Se
         "-XX:TieredStopAtLevel=1",
         // The collector's threads and the perf file are nothing that a server under test needs.
         "-XX:-UsePerfData",
-        // Without users, it is a property that nothing reads.
-        if options.auth { &users } else { "-Djava.awt.headless=true" },
         "-cp",
         CLASS_PATH,
-        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-        &config_file,
-    ];
-    Service {
-        name: SERVICE.to_owned(),
-        argv: java.map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        refuses_root: false,
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if options.auth {
+        argv.push(format!("-Djava.security.auth.login.config={FOLDER}/jaas.conf"));
     }
+    argv.extend(["org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned(), config_file]);
+    Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
 /// Returns when every server leads or follows.

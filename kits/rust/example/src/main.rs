@@ -1,4 +1,5 @@
-//! A lock on one Redis: a key with a TTL, deleted only by the process that set it. Without a library but one for TLS.
+//! A lock on one Redis: a key with a TTL, deleted only by the process that set it. Without a library but one
+//! for TLS.
 
 use fencepost_client::{Env, Error, Grant, Lock, Removal, TlsFiles};
 use rustls::pki_types::pem::PemObject;
@@ -46,8 +47,8 @@ impl Lock for RedisLock {
 }
 
 impl RedisLock {
-    /// Sends one command on a connection of its own, after a login if there is a password, and returns the first
-    /// line of the reply.
+    /// Sends one command on a connection of its own, after a login if there is a password, and returns the
+    /// first line of the reply.
     fn redis(&self, timeout: Duration, words: &[&str]) -> Result<String, Error> {
         let stream = match TcpStream::connect_timeout(&self.server, timeout) {
             Ok(stream) => stream,
