@@ -2,9 +2,8 @@
 //! observed from outside: whether the server answers, and whether it closes a connection.
 
 use crate::context::FaultContext;
+use crate::existing_servers::HookAction;
 use crate::fault::FaultError;
-use async_trait::async_trait;
-use fencepost_cluster::ClusterError;
 use fencepost_history::prose::{and, was};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::{Map, Value, json};
@@ -12,49 +11,6 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-
-/// What a hook is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookAction {
-    Stop,
-    Continue,
-    Kill,
-    Restart,
-}
-
-impl HookAction {
-    /// As the hook gets it.
-    pub fn name(self) -> &'static str {
-        match self {
-            HookAction::Stop => "stop",
-            HookAction::Continue => "continue",
-            HookAction::Kill => "kill",
-            HookAction::Restart => "restart",
-        }
-    }
-
-    /// What undoes it.
-    fn undo(self) -> HookAction {
-        match self {
-            HookAction::Stop | HookAction::Continue => HookAction::Continue,
-            HookAction::Kill | HookAction::Restart => HookAction::Restart,
-        }
-    }
-}
-
-/// Servers that exist without the run. The engine implements it.
-#[async_trait]
-pub trait ExistingServers: Send + Sync {
-    /// Has this done to a server.
-    ///
-    /// # Errors
-    /// There is no hook, or it failed.
-    async fn act(&self, server: &str, action: HookAction) -> Result<(), ClusterError>;
-    /// Whether the server answers now.
-    async fn answers(&self, server: &str) -> bool;
-    /// A connection to the server, on which nothing is said.
-    async fn connect(&self, server: &str) -> std::io::Result<TcpStream>;
-}
 
 /// How long the effect of a hook may take.
 const EFFECT: Duration = Duration::from_secs(3);

@@ -1,7 +1,7 @@
 //! What faults act on: the nodes with their servers, and the clients.
 
-use crate::by_hook::ExistingServers;
 use crate::clock_tool::{ClockCall, ClockLook};
+use crate::existing_servers::ExistingServers;
 use crate::fault_error::FaultError;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Service, ServiceEnd};

@@ -141,7 +141,7 @@ pub fn draw_fault(
 /// Whether a nemesis can be aimed, in this run, at clients between two steps of their recipe.
 pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
     let description = nemesis.description();
-    let topology = topology.within_reach(&description);
+    let topology = description.reachable(topology);
     description.aims.iter().any(|aim| aim.is_at_point() && aim.possible(&topology).is_some())
 }
 
@@ -154,7 +154,7 @@ fn draw_aimed(
     random: &mut Stream,
 ) -> Option<PlannedFault> {
     let description = nemesis.description();
-    let aim = draw_aim(description.aims, which, &topology.within_reach(&description), random)?;
+    let aim = draw_aim(description.aims, which, &description.reachable(topology), random)?;
     let drawn = nemesis.draw_aimed(&aim, topology, settings, random)?;
     Some(planned(nemesis, drawn, Some(aim.then), aim.until))
 }
@@ -173,7 +173,7 @@ fn planned(
 /// What a nemesis can be aimed at in this run.
 pub fn aims(nemesis: &dyn Nemesis, topology: &Topology) -> Vec<PossibleAim> {
     let description = nemesis.description();
-    let topology = topology.within_reach(&description);
+    let topology = description.reachable(topology);
     description.aims.iter().filter_map(|aim| aim.possible(&topology)).collect()
 }
 

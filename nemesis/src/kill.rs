@@ -4,9 +4,10 @@
 //! process, not a loss of power.
 
 use crate::aim::{Aim, DrawnAim, Moment};
-use crate::by_hook::{self, ByHook, HookAction};
+use crate::by_hook::{self, ByHook};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
+use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
 use crate::roles::Role;

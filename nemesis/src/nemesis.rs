@@ -3,13 +3,13 @@
 use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
 use crate::options::NemesisOptions;
-use crate::registry::registry;
 use crate::topology::{ServerFaults, Topology};
 use fencepost_cluster::Capability;
 use fencepost_history::{Refusal, Stream, read_fields};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// What there is to know about a nemesis before any of its faults is injected.
@@ -146,6 +146,14 @@ impl NemesisDescription {
         }
     }
 
+    /// The nodes that it can touch: no servers where these exist without the run, and it cannot touch them.
+    pub(crate) fn reachable<'a>(&self, topology: &'a Topology) -> Cow<'a, Topology> {
+        match self.reaches_servers(topology.server_faults) {
+            true => Cow::Borrowed(topology),
+            false => Cow::Owned(Topology { servers: Vec::new(), has_leader: false, ..topology.clone() }),
+        }
+    }
+
     /// What it needs and these capabilities lack, in words; none where it can run.
     pub fn unmet(&self, offered: &[Capability]) -> Option<String> {
         if let Some(missing) = self.needs.iter().find(|need| !offered.contains(need)) {
@@ -157,19 +165,22 @@ impl NemesisDescription {
     }
 }
 
+/// The faults of packets, those of clients, and those of servers by a hook, where servers exist without the
+/// run; a test of the registry compares it with what there is.
+pub(crate) const REMAINING: [&str; 3] = [
+    "partition, delay, loss, reorder, duplicate, slow, stall, reset",
+    "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, kill",
+    "pause, kill",
+];
+
 /// The faults that there are where servers exist without the run, in words.
 fn what_remains(possible: ServerFaults) -> String {
-    let named = |wanted: fn(&NemesisDescription) -> bool| {
-        let descriptions = registry().iter().map(|nemesis| nemesis.description());
-        descriptions.filter(wanted).map(|description| description.name).collect::<Vec<_>>().join(", ")
-    };
-    let packets = named(|nemesis| nemesis.on_packets);
-    let of_clients = named(|nemesis| !nemesis.on_packets && !nemesis.servers_only);
+    let [packets, clients, by_hook] = REMAINING;
     let by_hook = match possible {
-        ServerFaults::ByHook => format!(", {} of servers by --server-hook", named(|nemesis| nemesis.by_hook)),
+        ServerFaults::ByHook => format!(", {by_hook} of servers by --server-hook"),
         _ => String::new(),
     };
-    format!("there remain {packets} of packets, {of_clients} of clients{by_hook}")
+    format!("there remain {packets} of packets, {clients} of clients{by_hook}")
 }
 
 /// What the command line says about nemeses.
@@ -253,7 +264,7 @@ impl<N: TypedNemesis> Nemesis for N {
     }
 
     fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw> {
-        let topology = topology.within_reach(&TypedNemesis::description(self));
+        let topology = TypedNemesis::description(self).reachable(topology);
         TypedNemesis::draw(self, &topology, settings, random).map(untyped)
     }
 
@@ -264,7 +275,7 @@ impl<N: TypedNemesis> Nemesis for N {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw> {
-        let topology = &*topology.within_reach(&TypedNemesis::description(self));
+        let topology = &*TypedNemesis::description(self).reachable(topology);
         let drawn = TypedNemesis::draw(self, topology, settings, random)?;
         let length = aim.length.unwrap_or(drawn.length);
         let drawn = Draw { on: aim.on.clone(), length, ..drawn };

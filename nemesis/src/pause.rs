@@ -5,9 +5,10 @@
 //! limps, as under a garbage collector that cannot keep up or on a machine that is overbooked.
 
 use crate::aim::{Aim, DrawnAim, Moment};
-use crate::by_hook::{self, ByHook, HookAction};
+use crate::by_hook::{self, ByHook};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
+use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::roles::Role;

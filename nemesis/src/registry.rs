@@ -42,6 +42,18 @@ pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nemesis::{NemesisDescription, REMAINING};
+
+    #[test]
+    fn a_refusal_lists_the_faults_that_remain() {
+        let named = |wanted: fn(&NemesisDescription) -> bool| {
+            let descriptions = registry().iter().map(|nemesis| nemesis.description());
+            descriptions.filter(wanted).map(|description| description.name).collect::<Vec<_>>().join(", ")
+        };
+        let packets = named(|nemesis| nemesis.on_packets);
+        let clients = named(|nemesis| !nemesis.on_packets && !nemesis.servers_only);
+        assert_eq!(REMAINING.map(str::to_owned), [packets, clients, named(|nemesis| nemesis.by_hook)]);
+    }
 
     #[test]
     fn the_docs_name_every_nemesis() {

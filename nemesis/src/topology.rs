@@ -1,12 +1,10 @@
 //! The nodes of a run that a fault can be injected into, by name.
 
 use crate::distributions::subset;
-use crate::nemesis::NemesisDescription;
 use crate::roles::{LEADER, Role, RoleTarget};
 use fencepost_history::prose::{nearest, unknown};
 use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// The nodes that there are to put under a fault.
@@ -49,14 +47,6 @@ pub struct RecipePoint {
 }
 
 impl Topology {
-    /// The same, without servers where these exist without the run and this nemesis cannot touch them.
-    pub(crate) fn within_reach(&self, nemesis: &NemesisDescription) -> Cow<'_, Topology> {
-        match nemesis.reaches_servers(self.server_faults) {
-            true => Cow::Borrowed(self),
-            false => Cow::Owned(Topology { servers: Vec::new(), has_leader: false, ..self.clone() }),
-        }
-    }
-
     /// Refuses a target that does not exist here: neither a node nor a role that a node can play.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Runs on servers that exist already: a verdict, nothing touched but keys of the run's own, nothing left, and no
-//! secret anywhere.
+//! Runs on servers that exist already: a verdict, nothing touched but keys of the run's own, nothing left,
+//! and no secret anywhere.
 
 use crate::access::{command_lines_until, contains, files_in};
 use crate::common::by_hand::{ByHand, Certificates, PASSWORD, etcd_dump};
@@ -199,7 +199,7 @@ fn a_server_that_cannot_be_used_is_one_sentence(driver: &str) {
     let (secured, plain) = (ByHand::redis_with_tls(&tls), ByHand::redis());
     let (etcd, _) = ByHand::etcd_with_tls(&tls);
     let before = plain.redis_dump(None);
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
+    let unused = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
     let (with, other) = (tls.options(), foreign.options());
     let (redis, etcd, plain_port) = (secured.port, etcd.port, plain.port);
     for (args, sentence) in [
@@ -223,7 +223,7 @@ fn a_server_that_cannot_be_used_is_one_sentence(driver: &str) {
         ),
         (format!("redis-single --servers localhost:{redis}"), "speaks TLS, and the client does not"),
         (format!("redis-single --servers localhost:{plain_port}"), "asks for no password"),
-        (format!("redis-single --servers localhost:{nobody}"), "does not answer: Connection refused"),
+        (format!("redis-single --servers localhost:{unused}"), "does not answer: Connection refused"),
         (
             format!("etcd --servers https://unknown@localhost:{etcd} {with}"),
             "does not take the user and password",

@@ -1,12 +1,13 @@
 //! A door: the way from the nodes of a run to a server that exists without it.
 //!
-//! Nodes have no way out of their network. So each such server gets a node that stands for it, in which a small
-//! program, the door, listens at the port of the service. Each connection that it accepts goes over the program's
-//! standard streams to the controller, which connects to the server itself. Whatever happens to packets happens
-//! between clients and the door, as with any other node, and nothing of this machine's network is changed.
+//! Nodes have no way out of their network. So each such server gets a node that stands for it, in which a
+//! small program, the door, listens at the port of the service. Each connection that it accepts goes over the
+//! program's standard streams to the controller, which connects to the server itself. Whatever happens to
+//! packets happens between clients and the door, as with any other node, and nothing of this machine's
+//! network is changed.
 //!
-//! Both ends of a connection see what the other does: a closed direction is closed on the other side, too, and a
-//! connection that is reset, or that the server refuses, is reset.
+//! Both ends of a connection see what the other does: a closed direction is closed on the other side, too,
+//! and a connection that is reset, or that the server refuses, is reset.
 
 use crate::ClusterError;
 use crate::node::{Attached, Node};
@@ -30,8 +31,8 @@ const DOOR: &str = "door";
 /// How long the controller tries to connect to the server. Clients have given up long before.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// Both ends send this byte on each new connection: the door to announce it, the controller once the server has
-/// accepted it.
+/// Both ends send this byte on each new connection: the door to announce it, the controller once the server
+/// has accepted it.
 const HELLO: u8 = 1;
 
 /// A door that is open, as its controller holds it. Dropping it closes it, and all connections through it.
@@ -40,7 +41,8 @@ pub struct Door {
 }
 
 impl Door {
-    /// Opens a door in this node, at this port, to the server at `address` (`host:port`). Returns once it listens.
+    /// Opens a door in this node, at this port, to the server at `address` (`host:port`). Returns once it
+    /// listens.
     ///
     /// # Errors
     /// The program does not start, or cannot listen.
@@ -175,10 +177,8 @@ async fn leave(mut channel: Channel, address: Arc<str>) {
     if channel.read_u8().await.is_err() {
         return;
     }
-    let server = match tokio::time::timeout(CONNECT, TcpStream::connect(&*address)).await {
-        Ok(Ok(server)) => server,
-        _ => return,
-    };
+    let connected = tokio::time::timeout(CONNECT, TcpStream::connect(&*address)).await;
+    let Ok(Ok(server)) = connected else { return };
     if channel.write_u8(HELLO).await.is_ok() && channel.flush().await.is_ok() {
         carry(server, channel).await;
     } else {
@@ -200,7 +200,8 @@ fn reset(connection: &TcpStream) {
     let _ = connection.set_zero_linger();
 }
 
-/// A stream of the multiplexed connection. One that the other end has reset fails, where the library lets it end.
+/// A stream of the multiplexed connection. One that the other end has reset fails, where the library lets it
+/// end.
 struct Channel {
     stream: Compat<Stream>,
     /// Whether this end has closed its direction.

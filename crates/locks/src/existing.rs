@@ -5,15 +5,15 @@ use crate::dialer::{Dialer, place};
 use crate::protocol::Server;
 use async_trait::async_trait;
 
-/// A service whose servers may exist without the run. Everything that is written is under a prefix of the run's
-/// own, and nothing else is read.
+/// A service whose servers may exist without the run. Everything that is written is under a prefix of the
+/// run's own, and nothing else is read.
 #[async_trait]
 pub trait ExistingService: Send + Sync {
     /// Name and version of a server, as it says them itself (`redis-server 7.0.15`).
     ///
     /// # Errors
-    /// The rest of a sentence that begins with the server: it does not answer, is no server of this service, does
-    /// not take the password, or is one on which no lock can be.
+    /// The rest of a sentence that begins with the server: it does not answer, is no server of this service,
+    /// does not take the password, or is one on which no lock can be.
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String>;
     /// Sets a key and deletes it, as the recipe does.
     ///

@@ -131,8 +131,8 @@ pub trait LockService: Send + Sync {
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
         None
     }
-    /// What there is to do on servers of this service that exist without the run. None where a run has to start
-    /// its servers itself.
+    /// What there is to do on servers of this service that exist without the run. None where a run has to
+    /// start its servers itself.
     fn existing(&self) -> Option<&dyn ExistingService> {
         None
     }

@@ -1,4 +1,5 @@
-//! Servers that a test starts itself, on this machine and not in a node: for runs on servers that exist already.
+//! Servers that a test starts itself, on this machine and not in a node: for runs on servers that exist
+//! already.
 
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, image_store};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -59,8 +60,8 @@ impl ByHand {
         ByHand::start(port, "redis-server", &split(&words))
     }
 
-    /// A Redis that speaks TLS, and has the user `limited`, who has the rights that docs/your-own-cluster.md names,
-    /// and the user `reader`, who may not write.
+    /// A Redis that speaks TLS, and has the user `limited`, who has the rights that docs/your-own-cluster.md
+    /// names, and the user `reader`, who may not write.
     pub fn redis_with_tls(tls: &Certificates) -> ByHand {
         let (port, folder) = (free_port(), tls.folder.path().display());
         let users = tls.folder.path().join("users.acl");
@@ -112,8 +113,8 @@ impl ByHand {
         assert!(String::from_utf8_lossy(&set.stdout).contains("OK"), "{set:?}");
     }
 
-    /// One member of etcd that speaks TLS, with a user `limited`, who may use keys under `fencepost/` alone, and the
-    /// key of somebody else. The second number is the port of its gateway, without TLS, for the test.
+    /// One member of etcd that speaks TLS, with a user `limited`, who may use keys under `fencepost/` alone,
+    /// and the key of somebody else. The second number is the port of its gateway, without TLS, for the test.
     pub fn etcd_with_tls(tls: &Certificates) -> (ByHand, u16) {
         let (port, gateway, peer) = (free_port(), free_port(), free_port());
         let folder = tls.folder.path().display();

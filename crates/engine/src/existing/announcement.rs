@@ -5,8 +5,8 @@ use crate::names::BadUsage;
 use crate::validation::RunSpec;
 
 impl RunSpec {
-    /// What this run would do on the servers of `--servers`, in lines; none where it starts its servers itself, or
-    /// where the user has said that the servers are the user's own.
+    /// What this run would do on the servers of `--servers`, in lines; none where it starts its servers
+    /// itself, or where the user has said that the servers are the user's own.
     ///
     /// # Errors
     /// The servers make no sense.

@@ -88,7 +88,8 @@ impl Existing {
         self.service.existing().ok_or_else(|| anyhow!("{} always starts its servers", self.service.name()))
     }
 
-    /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their versions.
+    /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their
+    /// versions, and the prefix, by which a user finds what a killed run left.
     ///
     /// # Errors
     /// One sentence: which server is not, and why.
@@ -99,18 +100,19 @@ impl Existing {
             let version = service.version(server, &self.access).await.map_err(|rest| about(server, rest))?;
             Ok::<_, anyhow::Error>(format!("{version} on {} ({})", server.name, server.address))
         });
-        let versions = try_join_all(asked).await?;
+        let mut said = try_join_all(asked).await?;
+        said.push(format!("keys that begin with {}", self.prefix));
         for (_, server) in
             self.servers.iter().take(if service.shares_keys() { 1 } else { self.servers.len() })
         {
             let key = format!("{}tried", self.prefix);
             service.try_write(server, &self.access, &key).await.map_err(|rest| about(server, rest))?;
         }
-        Ok(versions)
+        Ok(said)
     }
 
-    /// Opens a door in each of these nodes, which stand for the servers in turn. The run ends with a door that
-    /// closes by itself.
+    /// Opens a door in each of these nodes, which stand for the servers in turn. The run ends with a door
+    /// that closes by itself.
     pub(crate) async fn open_doors(&self, nodes: &[Arc<dyn Node>], stop: &Arc<Stop>) -> Result<JoinSet<()>> {
         let mut doors = JoinSet::new();
         for (node, (place, _)) in nodes.iter().zip(&self.servers) {

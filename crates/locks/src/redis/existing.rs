@@ -167,8 +167,8 @@ impl ExistingService for ExistingRedis {
 }
 
 impl Link {
-    /// The keys that begin with this prefix, which has no character that a pattern gives a meaning to. The server
-    /// answers with no other key.
+    /// The keys that begin with this prefix, which has no character that a pattern gives a meaning to. The
+    /// server answers with no other key.
     async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, RedisError> {
         let (mut cursor, mut found) = (0_u64, Vec::new());
         loop {
