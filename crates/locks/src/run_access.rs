@@ -101,8 +101,8 @@ impl RunAccess {
         });
         write(node, certificates.collect()).await?;
         if self.is_tls() {
-            // PostgreSQL's library takes no key that others can read. What else is missing in an image without
-            // this command, its client says itself.
+            // PostgreSQL's library takes no key that others can read. In an image without this command, that
+            // library says so itself.
             let _ =
                 node.exec(&["chmod", "600", &format!("{FOLDER}/client.key")], Duration::from_secs(5)).await;
         }
