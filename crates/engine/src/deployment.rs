@@ -230,8 +230,8 @@ async fn hand_out(
 
 /// The sentence about a server that does not serve, with the last lines of its log in place of the hint at it.
 fn with_log(sentence: &str, servers: &[Arc<dyn Node>], logs: &Path) -> anyhow::Error {
-    let about = servers.iter().map(|node| node.name());
-    let found = about.filter_map(|name| Some((name, sentence.strip_suffix(&log_says_why(name))?))).next();
+    let mut about = servers.iter().map(|node| node.name());
+    let found = about.find_map(|name| Some((name, sentence.strip_suffix(&log_says_why(name))?)));
     match found {
         Some((name, what)) => anyhow!("{}", with_last_lines(what, logs, name)),
         None => anyhow!("{sentence}"),

@@ -366,8 +366,13 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Script>
     }
     let context =
         FaultContext::new(&nodes, services, Arc::new(SimulatedClients), None, Some(Arc::new(AlwaysReady)));
-    let deployment =
-        Deployment { clients, context: Arc::new(context), versions: Vec::new(), lock: LockFacts::default() };
+    let deployment = Deployment {
+        clients,
+        context: Arc::new(context),
+        versions: Vec::new(),
+        lock: LockFacts::default(),
+        key_prefix: String::new(),
+    };
     let stop = Arc::new(Stop::default());
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
     let writer = Writer::create(&folder.history()).expect("a history");

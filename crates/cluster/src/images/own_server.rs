@@ -26,7 +26,7 @@ enum Origin {
 }
 
 /// A program that a kind of server is made of.
-struct Wanted {
+struct ProgramOfKind {
     /// What a service calls it.
     name: &'static str,
     /// What else it may be called.
@@ -35,15 +35,24 @@ struct Wanted {
     is_needed: bool,
 }
 
-const fn wanted(name: &'static str, others: &'static [&'static str], is_needed: bool) -> Wanted {
-    Wanted { name, others, is_needed }
+const fn program_of_kind(
+    name: &'static str,
+    others: &'static [&'static str],
+    is_needed: bool,
+) -> ProgramOfKind {
+    ProgramOfKind { name, others, is_needed }
 }
 
-const REDIS: &[Wanted] =
-    &[wanted("redis-server", &["valkey-server"], true), wanted("redis-cli", &["valkey-cli"], false)];
-const ETCD: &[Wanted] = &[wanted("etcd", &[], true), wanted("etcdctl", &[], false)];
-const POSTGRES: &[Wanted] =
-    &[wanted("postgres", &[], true), wanted("initdb", &[], true), wanted("postgres-psql", &["psql"], false)];
+const REDIS: &[ProgramOfKind] = &[
+    program_of_kind("redis-server", &["valkey-server"], true),
+    program_of_kind("redis-cli", &["valkey-cli"], false),
+];
+const ETCD: &[ProgramOfKind] = &[program_of_kind("etcd", &[], true), program_of_kind("etcdctl", &[], false)];
+const POSTGRES: &[ProgramOfKind] = &[
+    program_of_kind("postgres", &[], true),
+    program_of_kind("initdb", &[], true),
+    program_of_kind("postgres-psql", &["psql"], false),
+];
 
 /// So deep in a folder programs are looked for: those of an unpacked package lie in `usr/lib/NAME/VERSION/bin`.
 const DEEPEST: usize = 5;
@@ -100,7 +109,7 @@ impl OwnServer {
 }
 
 /// The programs that a kind of server is made of; none where it is no program, but classes of Java.
-fn programs(kind: &str) -> &'static [Wanted] {
+fn programs(kind: &str) -> &'static [ProgramOfKind] {
     match kind {
         "redis" => REDIS,
         "etcd" => ETCD,
@@ -110,13 +119,13 @@ fn programs(kind: &str) -> &'static [Wanted] {
 }
 
 fn of_program(kind: &str, path: PathBuf, environment: Environment) -> Result<Environment, String> {
-    let needed: Vec<&Wanted> = programs(kind).iter().filter(|wanted| wanted.is_needed).collect();
-    let [wanted] = needed[..] else {
+    let needed: Vec<&ProgramOfKind> = programs(kind).iter().filter(|program| program.is_needed).collect();
+    let [program] = needed[..] else {
         return Err(format!("a {kind} is more than one file; name the folder in which it is installed"));
     };
     check_program(&path)?;
-    let link =
-        (environment.name != wanted.name).then(|| (wanted.name.to_owned(), PathBuf::from(&environment.name)));
+    let link = (environment.name != program.name)
+        .then(|| (program.name.to_owned(), PathBuf::from(&environment.name)));
     Ok(Environment { files: vec![path], links: link.into_iter().collect(), ..environment })
 }
 
@@ -129,16 +138,16 @@ fn of_folder(kind: &str, folder: PathBuf, environment: Environment) -> Result<En
         };
     }
     let mut links = Vec::new();
-    for wanted in programs(kind) {
-        match place_of(wanted, &folder) {
+    for program in programs(kind) {
+        match place_of(program, &folder) {
             Some(place) => {
                 check_program(&folder.join(&place))?;
-                if place != Path::new(wanted.name) {
-                    links.push((wanted.name.to_owned(), place));
+                if place != Path::new(program.name) {
+                    links.push((program.name.to_owned(), place));
                 }
             }
-            None if wanted.is_needed => {
-                let names: Vec<&str> = [wanted.name].iter().chain(wanted.others).copied().collect();
+            None if program.is_needed => {
+                let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
                 return Err(format!("the folder has no program {}", names.join(" or ")));
             }
             None => {}
@@ -148,8 +157,8 @@ fn of_folder(kind: &str, folder: PathBuf, environment: Environment) -> Result<En
 }
 
 /// Where in the folder the program lies: the one nearest to the top, whatever lies beside it.
-fn place_of(wanted: &Wanted, folder: &Path) -> Option<PathBuf> {
-    let names: Vec<&str> = [wanted.name].iter().chain(wanted.others).copied().collect();
+fn place_of(program: &ProgramOfKind, folder: &Path) -> Option<PathBuf> {
+    let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
     let mut places = vec![PathBuf::new()];
     for _ in 0..DEEPEST {
         let in_places = names.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
