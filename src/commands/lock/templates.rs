@@ -49,6 +49,7 @@ suite = "bookworm"
         empty: include_str!("templates/main.go"),
         kit: &[
             ("fencepost/client.go", include_str!("../../../kits/go/fencepost/client.go")),
+            ("fencepost/access.go", include_str!("../../../kits/go/fencepost/access.go")),
             ("fencepost/fencepost.go", include_str!("../../../kits/go/fencepost/fencepost.go")),
             ("fencepost/process.go", include_str!("../../../kits/go/fencepost/process.go")),
             ("fencepost/storage.go", include_str!("../../../kits/go/fencepost/storage.go")),
