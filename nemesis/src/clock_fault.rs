@@ -67,8 +67,9 @@ const AIMS: &[Aim] = &[
     Aim::at(Role::Waiter, &[Moment::GrantedForLong, Moment::Collecting]),
 ];
 
-/// So often an aimed fault moves a client's clock the way that makes it trust its lease for longer: most often
-/// the holder's. A waiter's is to lose time while it asks for its lock, or to see the holder's lease end early.
+/// So often an aimed fault moves a client's clock the way that makes it trust its lease for longer: most
+/// often the holder's. A waiter's is to lose time while it asks for its lock, or to see the holder's lease
+/// end early.
 const TRUSTS_LONGER: f64 = 0.75;
 const WAITER_TRUSTS_LONGER: f64 = 0.5;
 

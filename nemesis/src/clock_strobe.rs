@@ -36,8 +36,8 @@ pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
     },
 };
 
-/// A client that takes the time of its questions has their answers within milliseconds: a slower strobe hardly
-/// ever steps between the two.
+/// A client that takes the time of its questions has their answers within milliseconds: a slower strobe
+/// hardly ever steps between the two.
 const SHORT_MS: u64 = 40;
 
 fn sentence(moved: &Moved) -> String {

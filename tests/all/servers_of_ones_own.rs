@@ -1,4 +1,5 @@
-//! Servers of a user's own in the place of Debian's: a program, and an image without anything that faults need.
+//! Servers of a user's own in the place of Debian's: a program, and an image without anything that faults
+//! need.
 
 use crate::common::{test_until, under};
 use fencepost_cluster::image_store::{self, RootFileSystem};

@@ -395,7 +395,9 @@ fn servers_that_exist_already_are_not_touched_unless_they_are_the_users_own() {
 fn servers_that_exist_already_are_refused_where_they_cannot_be_used() {
     let own = "--i-own-these-servers --servers";
     let refused = |args: &str| refused(args);
-    assert!(refused(&format!("test --lock redis-sentinel {own} db")).contains("these locks can: redlock"));
+    assert!(
+        refused(&format!("test --lock redis-sentinel {own} db")).contains("these locks can: redis-single")
+    );
     assert!(refused(&format!("test --lock redlock {own} a,b")).contains("--servers names 2 servers"));
     assert!(
         refused(&format!("test --lock redis-single {own} db --nodes 1")).contains("--nodes shapes servers")

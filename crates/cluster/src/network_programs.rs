@@ -1,5 +1,5 @@
-//! `iptables`, `tc` and `ip` for nodes of an image of the user's own, which seldom has them: Debian's, with the
-//! libraries that they need, in a folder that works in any root file system.
+//! `iptables`, `tc` and `ip` for nodes of an image of the user's own, which seldom has them: Debian's, with
+//! the libraries that they need, in a folder that works in any root file system.
 
 use crate::ClusterError;
 use crate::environment::PLACE;

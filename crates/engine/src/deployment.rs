@@ -228,7 +228,8 @@ async fn hand_out(
     Ok(())
 }
 
-/// The sentence about a server that does not serve, with the last lines of its log in place of the hint at it.
+/// The sentence about a server that does not serve, with the last lines of its log in place of the hint at
+/// it.
 fn with_log(sentence: &str, servers: &[Arc<dyn Node>], logs: &Path) -> anyhow::Error {
     let mut about = servers.iter().map(|node| node.name());
     let found = about.find_map(|name| Some((name, sentence.strip_suffix(&log_says_why(name))?)));

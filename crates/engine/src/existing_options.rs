@@ -129,7 +129,8 @@ impl ExistingOptions {
             );
             return bad("servers", &sentence);
         };
-        let shaping = options.changed().into_iter().find(|name| {
+        let nodes = options.nodes.map(|_| "nodes".to_owned());
+        let shaping = nodes.into_iter().chain(options.changed()).find(|name| {
             matches!(&**name, "nodes" | "server" | "tls" | "auth")
                 || lock.service.options().contains(&name.as_str())
         });
@@ -261,10 +262,12 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err(no_server());
     }
-    let given = uri.authority().is_some_and(|authority| {
-        authority.as_str().ends_with(|c: char| c.is_ascii_digit()) && uri.port_u16().is_some()
-    });
-    let port = if given { uri.port_u16().ok_or_else(no_server)? } else { port };
+    // The crate takes a port of any length, and then gives none.
+    let after = uri.authority().and_then(|authority| authority.as_str().rsplit_once(host));
+    let port = match after.map(|(_, after)| after).filter(|after| !after.is_empty()) {
+        Some(_) => uri.port_u16().ok_or_else(no_server)?,
+        None => port,
+    };
     Ok(Place {
         host: host.to_owned(),
         port,

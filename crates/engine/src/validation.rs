@@ -225,7 +225,9 @@ impl RunOptions {
                 format!("--server {chosen}, and {} says another server; leave one out", self.lock),
             ),
             // The suite of a [service] of one's own follows from the server.
-            None if lock.service.servers().is_empty() => find_lock(&format!("{}@{chosen}", self.lock)),
+            None if lock.service.servers().is_empty() && lock.recipe.program().is_some() => {
+                find_lock(&format!("{}@{chosen}", self.lock))
+            }
             _ => Ok(lock),
         }
     }

@@ -15,8 +15,8 @@ pub struct Options {
     /// Servers of the lock service [default: the lock's].
     #[arg(long)]
     pub nodes: Option<usize>,
-    /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`), or a
-    /// program, a folder or an image of your own: ./redis-server, folder:my-etcd, image:valkey/valkey:9.
+    /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`), or
+    /// a program, a folder or an image of your own: ./redis-server, folder:my-etcd, image:valkey/valkey:9.
     #[arg(long, value_name = "SERVER")]
     pub server: Option<ServerChoice>,
     /// The servers speak TLS, and ask each client for a certificate; both are made for the run.

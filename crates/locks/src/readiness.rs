@@ -14,7 +14,8 @@ pub(crate) const START_TIME: Duration = Duration::from_secs(60);
 const POLL_MIN: Duration = Duration::from_millis(5);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
-/// How a sentence about a server ends that does not serve: where the logs are at hand, their last lines come in its place.
+/// How a sentence about a server ends that does not serve: where the logs are at hand, their last lines come
+/// in its place.
 pub fn log_says_why(node: &str) -> String {
     format!("; the log of {node} says why")
 }

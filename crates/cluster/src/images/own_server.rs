@@ -1,5 +1,5 @@
-//! Servers of a user's own, in place of those that Debian has: a program, a folder of programs, or a container
-//! image.
+//! Servers of a user's own, in place of those that Debian has: a program, a folder of programs, or a
+//! container image.
 
 use super::definitions;
 use crate::environment::{Environment, check_file};
@@ -54,7 +54,8 @@ const POSTGRES: &[ProgramOfKind] = &[
     program_of_kind("postgres-psql", &["psql"], false),
 ];
 
-/// So deep in a folder programs are looked for: those of an unpacked package lie in `usr/lib/NAME/VERSION/bin`.
+/// So deep in a folder programs are looked for: those of an unpacked package lie in
+/// `usr/lib/NAME/VERSION/bin`.
 const DEEPEST: usize = 5;
 
 impl OwnServer {

@@ -143,7 +143,8 @@ impl Space {
     /// broken by. First come those that aim at the holder, then those that cut a waiter off from some of the
     /// servers, then faults between two steps of the recipe, then what stops the waiter whose turn is next,
     /// then those on the holder of which the first aim is its servers (its clock: what only a wrong lock
-    /// minds), then the same on a waiter, then these at the servers, and then those that cannot be aimed here.
+    /// minds), then the same on a waiter, then these at the servers, and then those that cannot be aimed
+    /// here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =

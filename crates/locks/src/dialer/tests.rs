@@ -66,8 +66,10 @@ async fn plain_server(answer: &'static str) -> Server {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
                 let mut read = [0; 1024];
-                while stream.read(&mut read).await.is_ok_and(|length| length > 0) {
-                    let _ = stream.write_all(answer.as_bytes()).await;
+                while let Ok(length @ 1..) = stream.read(&mut read).await {
+                    // Several commands may come at once, each of which begins with its count of words.
+                    let commands = read[..length].iter().filter(|byte| **byte == b'*').count().max(1);
+                    let _ = stream.write_all(answer.repeat(commands).as_bytes()).await;
                 }
             });
         }

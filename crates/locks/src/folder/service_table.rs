@@ -53,7 +53,8 @@ pub struct ServiceTable {
     pub node: Vec<NodeTable>,
 }
 
-/// One of several kinds of servers, a table `[[service.node]]`: what stands in `[service]` where there is one.
+/// One of several kinds of servers, a table `[[service.node]]`: what stands in `[service]` where there is
+/// one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NodeTable {

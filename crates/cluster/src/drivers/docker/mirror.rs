@@ -89,8 +89,8 @@ impl Engine {
         Ok(sources)
     }
 
-    /// The image of a user's, by what the engine knows it by whatever it is called later; pulled where it is not
-    /// there.
+    /// The image of a user's, by what the engine knows it by whatever it is called later; pulled where it is
+    /// not there.
     ///
     /// # Errors
     /// It cannot be had, or is for another machine.
