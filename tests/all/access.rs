@@ -16,7 +16,7 @@ under!(
         redlock_holds_under_kill,
         sentinel_holds_in_peace,
         etcd_holds_under_kill,
-        sequencers_are_checked_under_pause,
+        sequencers_are_checked_under_kill,
         zookeeper_holds_under_kill,
         postgres_holds_under_kill,
         a_mistake_in_the_access_is_one_sentence,
@@ -27,7 +27,7 @@ under!(
         redlock_holds_under_kill,
         sentinel_holds_in_peace,
         etcd_holds_under_kill,
-        sequencers_are_checked_under_pause,
+        sequencers_are_checked_under_kill,
         zookeeper_holds_under_kill,
         postgres_holds_under_kill,
         no_secret_comes_out
@@ -64,8 +64,8 @@ fn etcd_holds_under_kill(driver: &str) {
     holds_under_kill(driver, "--lock etcd");
 }
 
-fn sequencers_are_checked_under_pause(driver: &str) {
-    let ran = secured(driver, "--lock chubby --guard sequencer --nemesis pause");
+fn sequencers_are_checked_under_kill(driver: &str) {
+    let ran = secured(driver, "--lock chubby --guard sequencer --nemesis kill --lock-delay 1s");
     assert_eq!(ran.outcome("lost-updates"), Outcome::Valid);
     ran.assert_faults_real();
 }

@@ -183,7 +183,7 @@ mod tests {
         for lock in registry().iter().filter(|lock| lock.service.default_nodes() > 0) {
             assert_eq!(refusal(lock.name), None);
         }
-        let canary = "--tls is not for the lock canary-nolock: it has no servers";
+        let canary = "--auth is not for the lock canary-nolock: it has no servers";
         assert_eq!(refusal("canary-nolock").as_deref(), Some(canary));
     }
 
