@@ -112,7 +112,7 @@ class Python(unittest.TestCase):
         source = """
             def make(env):
                 assert (env.ttl, env.lease, env.options, env.process) == (None, "ttl", {}, 3)
-                assert env.servers == [("n1", "::1", 6379, "[::1]:6379")], env.servers
+                assert env.servers == [("n1", "::1", 6379, "[::1]:6379", "::1")], env.servers
                 return Lock()
             class Lock:
                 def acquire(self, key, ttl, timeout): return (key, ttl, timeout) == ("a", 2.0, 1.0)

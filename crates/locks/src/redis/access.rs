@@ -43,7 +43,10 @@ pub(crate) fn files(access: &RunAccess, group: Option<&str>) -> Vec<AccessFile> 
     let (mut server, mut sentinel) = (common.clone(), common);
     let mut files = Vec::new();
     if let Some(password) = access.password() {
-        let users = format!("user default off\nuser {USER} on >{password} ~* &* +@all\n");
+        // Not off: Redis reads its append-only file as this user, and then refuses the effects of scripts, so
+        // that a release is undone by a restart and the grant after it lost.
+        let users: String =
+            ["default", USER].map(|user| format!("user {user} on >{password} ~* &* +@all\n")).concat();
         files.push(AccessFile::new("users.acl", users));
         let users = format!("aclfile {FOLDER}/users.acl\n");
         let _ = write!(server, "{users}masteruser {USER}\nmasterauth {password}\n");
