@@ -86,7 +86,7 @@ pub trait LockService: Send + Sync {
     /// The process that server `index` of these nodes runs.
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
     /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS.
-    /// Only services whose options are [`TLS_AND_AUTH`] are asked.
+    /// Only services that have the options `tls` and `auth` are asked.
     fn access_files(&self, _access: &RunAccess) -> Vec<AccessFile> {
         Vec::new()
     }
