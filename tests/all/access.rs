@@ -2,7 +2,7 @@
 //! out.
 
 use crate::common::turn::Weight;
-use crate::common::{Ran, Running, fencepost, root, test, under};
+use crate::common::{Ran, Running, fencepost, root, under, weighed};
 use fencepost_checker::Outcome;
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,8 +34,9 @@ under!(
     ],
 );
 
+/// TLS and passwords cost processors what a lock of a second or two can miss.
 fn secured(driver: &str, args: &str) -> Ran {
-    test(&format!("--tls --auth --driver {driver} --time-limit 10s {args}"))
+    weighed(Weight::PRECISE, &format!("--tls --auth --driver {driver} --time-limit 10s {args}"))
 }
 
 fn holds(driver: &str, args: &str) {
@@ -104,7 +105,7 @@ fn a_mistake_in_the_access_is_one_sentence(driver: &str) {
         let args = ["test", "--tls", "--auth", "--driver", driver, "--lock", lock, "--client", &client];
         let more = ["--client-files", &folder, "--client-packages", "python3", "--results", results_path];
         let words: Vec<&str> = args.iter().chain(&more).copied().collect();
-        let ran = Ran::new(crate::common::output(&words, Weight::LIGHT), results);
+        let ran = Ran::new(crate::common::output(&words, Weight::PRECISE), results);
         assert_eq!(ran.code, 255, "{lock} {spoiled}: {}", ran.stderr);
         assert!(ran.stderr.contains(sentence), "{lock} {spoiled}: {}", ran.stderr);
     }

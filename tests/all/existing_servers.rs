@@ -41,7 +41,7 @@ fn command(driver: &str, args: &str, results: &tempfile::TempDir) -> Command {
 }
 
 fn run(command: Command, driver: &str, results: tempfile::TempDir) -> Ran {
-    let weight = Weight::of(&format!("--driver {driver}"));
+    let weight = Weight::of(&format!("--driver {driver}")).or(Weight::PRECISE);
     let running = Running::start_command(Some(Turn::take(weight)), command, weight);
     let ran = Ran::new(running.finish(), results);
     eprintln!("exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);

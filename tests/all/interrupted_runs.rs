@@ -133,7 +133,9 @@ fn a_verdict_that_was_printed_is_kept_whatever_comes() {
     let kept = verdict.of_checker("exclusion").expect("judged").outcome;
     assert!(printed.contains(&kept.to_string()), "{kept}: {printed}");
     assert!(results.path().join("latest/report.html").is_file());
-    assert!(fencepost(&["clean"]).output().expect("the program starts").status.success());
+    // An engine may keep networks that it has miscounted; this run had none.
+    let clean = fencepost(&["clean"]).env("DOCKER_HOST", "unix:///nowhere").output();
+    assert!(clean.expect("the program starts").status.success());
     left.assert_none();
 }
 

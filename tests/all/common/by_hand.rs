@@ -122,7 +122,8 @@ impl ByHand {
             "--data-dir data --listen-client-urls https://127.0.0.1:{port},http://127.0.0.1:{gateway} \
              --advertise-client-urls https://127.0.0.1:{port} --listen-peer-urls http://127.0.0.1:{peer} \
              --initial-advertise-peer-urls http://127.0.0.1:{peer} --initial-cluster default=http://127.0.0.1:{peer} \
-             --cert-file {folder}/server.pem --key-file {folder}/server.key --trusted-ca-file {folder}/ca.pem"
+             --cert-file {folder}/server.pem --key-file {folder}/server.key --trusted-ca-file {folder}/ca.pem \
+             --bcrypt-cost 4"
         );
         let etcd = ByHand::start(port, "etcd", &split(&words));
         let begun = Instant::now();
