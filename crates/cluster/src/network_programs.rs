@@ -3,6 +3,7 @@
 
 use crate::ClusterError;
 use crate::environment::PLACE;
+use crate::program::listed_libraries;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -101,12 +102,10 @@ fn libraries(root: &Path, loader: &Path, program: &Path) -> Result<Vec<PathBuf>,
     let listed = command.output().map_err(|error| {
         ClusterError::new(format!("cannot list the libraries of {}: {error}", program.display()))
     })?;
-    // `libc.so.6 => /…/libc.so.6 (0x…)`, and the loader itself by its usual path.
     let text = String::from_utf8_lossy(&listed.stdout);
-    let found = text.lines().filter_map(|line| line.trim().split_once(" => "));
-    let found = found.filter(|(name, _)| !name.starts_with('/'));
-    let found: Vec<PathBuf> =
-        found.filter_map(|(_, rest)| Some(PathBuf::from(rest.split_whitespace().next()?))).collect();
+    // The loader lists itself by its path.
+    let found = listed_libraries(&text).filter(|(name, _)| !name.starts_with('/'));
+    let found: Vec<PathBuf> = found.map(|(_, place)| place).collect();
     match found.is_empty() {
         true => Err(ClusterError::new(format!("the libraries of {} are not known", program.display()))),
         false => Ok(found),

@@ -153,12 +153,14 @@ fn libraries(executable: &Path) -> Result<HashMap<String, PathBuf>, ClusterError
             missing.trim()
         )));
     }
-    // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`
-    Ok(text
-        .lines()
+    Ok(listed_libraries(&text).collect())
+}
+
+/// Names and places in what a loader lists: `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`.
+pub(crate) fn listed_libraries(text: &str) -> impl Iterator<Item = (String, PathBuf)> {
+    text.lines()
         .filter_map(|line| line.trim().split_once(" => "))
         .filter_map(|(name, rest)| Some((name.to_owned(), PathBuf::from(rest.split_whitespace().next()?))))
-        .collect())
 }
 
 /// Folders of former builds of the same executable.

@@ -73,9 +73,8 @@ impl LockDefinition {
 
     /// Every option that it understands, those of its service first: named as in [`LockDefinition::options`].
     pub fn option_names(&self) -> impl Iterator<Item = &'static str> {
-        let is_own = matches!(self.service.environment(&Options::default()), Ok(Some(_)));
-        let has_versions = !self.service.servers().is_empty() || is_own;
-        let server = has_versions.then_some("server");
+        // A service without servers has no image.
+        let server = self.service.image(&Options::default()).map(|_| "server");
         server.into_iter().chain(self.service.options().iter().chain(self.options).copied())
     }
 

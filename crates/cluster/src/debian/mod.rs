@@ -24,6 +24,7 @@ mod users;
 
 pub(crate) use root::{Contents, make};
 pub use settings::{DownloadSettings, MIRROR};
+pub(crate) use suite::architecture;
 pub use suite::{DEFAULT_SUITE, SUITES, Suite};
 
 /// What tests of downloads with a real mirror put together in another way than [`download`] does.

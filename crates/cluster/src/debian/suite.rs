@@ -107,7 +107,7 @@ impl fmt::Display for Suite {
     }
 }
 
-/// This machine's processor, as Debian calls it.
+/// This machine's processor, as Debian calls it; container engines do, too.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

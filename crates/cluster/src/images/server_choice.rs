@@ -49,14 +49,6 @@ impl ServerChoice {
     fn own(own: OwnServer) -> ServerChoice {
         ServerChoice::Own(Box::leak(Box::new(own)))
     }
-
-    /// The release, where it is one.
-    pub fn release(self) -> Option<&'static Release> {
-        match self {
-            ServerChoice::Release(release) => Some(release),
-            ServerChoice::Own(_) => None,
-        }
-    }
 }
 
 /// Whether this, behind a name, can only be a server of one's own: other names have slashes, too.

@@ -31,12 +31,21 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
+        let root = self.root(image, options).await?;
         let progress = &options.progress;
-        let downloads = mirror::known(self, &options.downloads, image, progress).await;
-        let root = images::root_file_system(image, &downloads, progress).await?;
         progress(&format!("importing the image {} into the Docker engine", image.title()));
         self.import(&root.folder, &repository, &image.hash()).await?;
         Ok(tag)
+    }
+
+    /// The root file system of the image on this machine; made now if it is not there.
+    pub(super) async fn root(
+        &self,
+        image: &Image,
+        options: &DriverOptions,
+    ) -> Result<images::UnpackedRoot, ClusterError> {
+        let downloads = mirror::known(self, &options.downloads, image, &options.progress).await;
+        images::root_file_system(image, &downloads, &options.progress).await
     }
 
     pub(super) async fn has(&self, tag: &str) -> Result<bool, ClusterError> {

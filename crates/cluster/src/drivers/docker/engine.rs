@@ -3,6 +3,7 @@
 use super::places::{Place, Surroundings};
 use super::tunnel::Tunnel;
 use crate::ClusterError;
+use crate::debian::architecture;
 use bollard::errors::Error;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use std::net::Ipv4Addr;
@@ -105,11 +106,7 @@ impl Engine {
         let what = "ask the engine for its version";
         let version = self.docker.version().await.map_err(|error| failed(what, &error))?;
         let theirs = (version.os.unwrap_or_default(), version.arch.unwrap_or_default());
-        let own = match std::env::consts::ARCH {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        };
+        let own = architecture();
         match theirs.0 == "linux" && theirs.1 == own {
             true => Ok(()),
             false => Err(ClusterError::new(format!(

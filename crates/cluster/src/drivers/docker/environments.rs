@@ -8,7 +8,6 @@ use super::archive::{Archive, add_file, archive, packed};
 use super::build::REPOSITORY;
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
-use super::mirror;
 use crate::environment::{
     Commands, Content, Environment, PLACE, WorkFolder, certificates, environments, note_source, source_name,
     variables_in_an_image,
@@ -81,9 +80,7 @@ impl Engine {
         let build = EnvironmentBuild { engine: self, environment, commands, labels: of_making(&lock_name)? };
         let work = WorkFolder::make(content, &name, &build.commands).await?;
         if environment.image.is_some() {
-            let progress = &options.progress;
-            let downloads = mirror::known(self, &options.downloads, &image, progress).await;
-            let root = images::root_file_system(&image, &downloads, progress).await?;
+            let root = self.root(&image, options).await?;
             network_programs::copy(&root.folder, &work.folder())?;
         }
         let base = match &environment.dockerfile {

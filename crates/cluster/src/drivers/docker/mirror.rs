@@ -3,6 +3,7 @@
 
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
+use crate::debian::architecture;
 use crate::images::{self, Image};
 use crate::{ClusterError, DownloadSettings, Progress};
 use bollard::models::ContainerCreateBody;
@@ -98,7 +99,7 @@ impl Engine {
         self.pull(image, "", progress).await?;
         let found = self.docker.inspect_image(image).await;
         let found = found.map_err(|error| failed(&format!("look at the image {image}"), &error))?;
-        let own = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        let own = architecture();
         match found.architecture.filter(|architecture| !architecture.is_empty() && architecture != own) {
             Some(other) => Err(ClusterError::new(format!(
                 "the image {image} is for {other}, and this machine is {own}; pull the one for {own}"
