@@ -208,9 +208,17 @@ async fn several_runs_make_it_once_and_old_contents_go() {
     driver.prepare_environment(&environment).await.unwrap();
     assert_eq!(in_the_cache("once").await.len(), 2);
     stop(cluster, &spec).await;
-    write(&place.path().join("lock/file"), "three\n", 0o644);
-    driver.prepare_environment(&environment).await.unwrap();
-    let after = in_the_cache("once").await;
+    // A program that another test starts in this moment has the lock of a folder for as long as it is not yet
+    // itself: what was kept for it goes with the next content.
+    let mut after = Vec::new();
+    for content in 3..8 {
+        write(&place.path().join("lock/file"), &format!("{content}\n"), 0o644);
+        driver.prepare_environment(&environment).await.unwrap();
+        after = in_the_cache("once").await;
+        if after.len() == 1 {
+            break;
+        }
+    }
     assert_eq!(after.len(), 1, "{after:?}");
     assert_ne!(after, before);
 }
