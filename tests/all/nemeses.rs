@@ -78,8 +78,8 @@ fn every_nemesis_takes_effect(lock: &str, leader: &str, driver: &str) {
         let args =
             format!("--driver {driver} --lock {lock} --nodes 3 --time-limit {at_ms}ms --seed {}", play + 1);
         let ran = planned_weighed(Weight::PRECISE, &plan, &args);
-        // What is tested is the faults. A lock that breaks under them is right to be reported, and so is a fault
-        // that another play has to show.
+        // What is tested is the faults. A lock that breaks under them is right to be reported, and so is a
+        // fault that another play has to show.
         assert!([0, 1, 2].contains(&ran.code), "the run itself failed: {}", ran.code);
         assert_eq!(ran.phases(), ["main", "heal", "liveness", "closing"]);
         let effective: BTreeMap<String, Value> = ran

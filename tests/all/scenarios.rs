@@ -67,7 +67,7 @@ const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-"];
 /// All scenarios are played: each in one of these four.
 #[test]
 fn every_scenario_on_redis_agrees_locally() {
-    assert_all_agree(&scenarios_of(&["redis-"]), "local");
+    assert_all_agree(&scenarios_of(&["redis-", "valkey-"]), "local");
 }
 
 #[test]

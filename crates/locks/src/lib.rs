@@ -35,6 +35,7 @@ pub mod protocol;
 mod readiness;
 mod recipe;
 mod redis;
+mod redis_cluster;
 mod redis_sentinel;
 mod redlock;
 mod registry;

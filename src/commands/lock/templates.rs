@@ -185,6 +185,12 @@ pub(super) const SERVERS: &[Servers] = &[
         "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers (group: fencepost)",
         "ttl",
     ),
+    servers(
+        "redis-cluster",
+        "a Redis Cluster of three primaries and a replica of each, in this order: all of them are in the list of servers",
+        "ttl",
+    ),
+    servers("valkey", "one Valkey server", "ttl"),
     servers("etcd", "an etcd of three servers", "ttl"),
     servers("zookeeper", "a ZooKeeper of three servers", "session"),
     servers("postgres", "one PostgreSQL server (user and database: postgres, no password)", "connection"),

@@ -27,6 +27,8 @@ const FILES: &[(&str, &str)] = scenarios![
     "redis-watchdog",
     "redis-failover",
     "redis-failover-wait",
+    "redis-cluster-failover",
+    "valkey-ifeq",
     "redlock-quiet",
     "redlock-clock-jump",
     "redlock-crash-no-fsync",

@@ -1,5 +1,5 @@
-//! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_sentinel` and
-//! `redlock` use them, too.
+//! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_cluster`,
+//! `redis_sentinel` and `redlock` use them, too.
 
 pub(crate) mod access;
 mod ask;
@@ -14,5 +14,5 @@ mod watchdog;
 
 use crate::definition::LockDefinition;
 
-/// The locks on one Redis server: one line each.
-pub(crate) static LOCKS: &[&LockDefinition] = &[&single::LOCK];
+/// The locks on one server of Redis or Valkey: one line each.
+pub(crate) static LOCKS: &[&LockDefinition] = &[&single::LOCK, &single::VALKEY];

@@ -7,9 +7,13 @@ use crate::protocol::{Hello, Server};
 use fencepost_history::{ErrorCode, OperationError};
 use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
+};
+use std::borrow::Cow;
 use std::io::ErrorKind::PermissionDenied;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -42,6 +46,18 @@ pub(crate) enum Reply<T> {
 pub(crate) struct RedisNode {
     pub(crate) name: String,
     link: Reconnecting<ServerConnection>,
+    compare: Compare,
+    /// What comes before each key.
+    prefix: &'static str,
+}
+
+/// How a server compares a key's value and changes the key in one step.
+pub(crate) enum Compare {
+    /// By a script, which every Redis runs.
+    Script,
+    /// By the commands of Valkey: `SET … IFEQ` since 8.1, `DELIFEQ` since 9.0. The flag: whether the server
+    /// is not known to be without the latter; there the script does it.
+    Commands(AtomicBool),
 }
 
 /// The connection to a server that was up when it was looked for. Commands on it are executed in the order in
@@ -79,7 +95,22 @@ impl RedisNode {
         Dialling: Future<Output = std::io::Result<(ServerConnection, Driver)>> + Send + 'static,
         Driver: Future<Output = ()> + Send + 'static,
     {
-        RedisNode { name: name.to_owned(), link: Reconnecting::open(dial) }
+        let link = Reconnecting::open(dial);
+        RedisNode { name: name.to_owned(), link, compare: Compare::Script, prefix: "" }
+    }
+
+    /// The same with Valkey's commands in the place of scripts.
+    pub(crate) fn with_commands(self) -> RedisNode {
+        RedisNode { compare: Compare::Commands(AtomicBool::new(true)), ..self }
+    }
+
+    /// The same with this before each key.
+    pub(crate) fn with_prefix(self, prefix: &'static str) -> RedisNode {
+        RedisNode { prefix, ..self }
+    }
+
+    fn key<'a>(&self, key: &'a str) -> Cow<'a, str> {
+        if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 
     /// Returns once connected, or at the deadline.
@@ -114,7 +145,7 @@ impl Connection<'_> {
         deadline: Instant,
     ) -> Reply<bool> {
         let mut command = redis::cmd("SET");
-        command.arg(key).arg(value).arg("NX");
+        command.arg(&*self.node.key(key)).arg(value).arg("NX");
         if let Some(ttl) = ttl {
             command.arg("PX").arg(whole_millis(ttl));
         }
@@ -124,10 +155,19 @@ impl Connection<'_> {
 
     /// Deletes the key if it holds `value`: true if it did.
     pub(crate) async fn delete_if_mine(&self, key: &str, value: &str, deadline: Instant) -> Reply<bool> {
+        if let Compare::Commands(has_delifeq) = &self.node.compare
+            && has_delifeq.load(Ordering::Relaxed)
+        {
+            let reply = self.ask(redis::cmd("DELIFEQ").arg(&*self.node.key(key)).arg(value), deadline).await;
+            if !is_unknown_command(&reply) {
+                return reply.map(|deleted: i64| deleted > 0);
+            }
+            has_delifeq.store(false, Ordering::Relaxed);
+        }
         // EVAL and not EVALSHA: one round trip always, also on a server that lost its script cache in a
         // restart.
         let mut command = redis::cmd("EVAL");
-        command.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);
+        command.arg(COMPARE_AND_DELETE).arg(1).arg(&*self.node.key(key)).arg(value);
         self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
     }
 
@@ -139,29 +179,36 @@ impl Connection<'_> {
         ttl: Duration,
         deadline: Instant,
     ) -> Reply<bool> {
+        let (key, ttl_ms) = (self.node.key(key), whole_millis(ttl));
+        if let Compare::Commands(_) = self.node.compare {
+            let mut command = redis::cmd("SET");
+            command.arg(&*key).arg(value).arg("IFEQ").arg(value).arg("PX").arg(ttl_ms);
+            let reply: Reply<Option<String>> = self.ask(&command, deadline).await;
+            return reply.map(|status| status.is_some());
+        }
         let mut command = redis::cmd("EVAL");
-        command.arg(COMPARE_AND_EXPIRE).arg(1).arg(key).arg(value).arg(whole_millis(ttl));
+        command.arg(COMPARE_AND_EXPIRE).arg(1).arg(&*key).arg(value).arg(ttl_ms);
         self.ask(&command, deadline).await.map(|renewed: i64| renewed > 0)
     }
 
     /// `PEXPIRE key ttl`: true if there was such a key.
     pub(crate) async fn expire(&self, key: &str, ttl: Duration, deadline: Instant) -> Reply<bool> {
-        self.ask(redis::cmd("PEXPIRE").arg(key).arg(whole_millis(ttl)), deadline).await
+        self.ask(redis::cmd("PEXPIRE").arg(&*self.node.key(key)).arg(whole_millis(ttl)), deadline).await
     }
 
     /// `GET key`.
     pub(crate) async fn get(&self, key: &str, deadline: Instant) -> Reply<Option<String>> {
-        self.ask(redis::cmd("GET").arg(key), deadline).await
+        self.ask(redis::cmd("GET").arg(&*self.node.key(key)), deadline).await
     }
 
     /// `DEL key`, whatever it holds: true if there was such a key.
     pub(crate) async fn delete(&self, key: &str, deadline: Instant) -> Reply<bool> {
-        self.ask(redis::cmd("DEL").arg(key), deadline).await
+        self.ask(redis::cmd("DEL").arg(&*self.node.key(key)), deadline).await
     }
 
     /// `INCR key`.
     pub(crate) async fn increment(&self, key: &str, deadline: Instant) -> Reply<u64> {
-        self.ask(redis::cmd("INCR").arg(key), deadline).await
+        self.ask(redis::cmd("INCR").arg(&*self.node.key(key)), deadline).await
     }
 
     /// `WAIT replicas`: how many replicas have acknowledged everything that was sent before on this
@@ -179,12 +226,27 @@ impl Connection<'_> {
             return Reply::Unsent(why);
         };
         let ServerConnection { mut talk, server } = (**wire).clone();
-        let reply = reply(timeout_at(deadline, command.query_async(&mut talk)).await.ok(), &server);
-        if let Reply::Unknown(_) = reply {
+        let answered = timeout_at(deadline, command.query_async(&mut talk)).await.ok();
+        let moved = answered.as_ref().is_some_and(is_at_another_server);
+        let reply = reply(answered, &server);
+        if moved || matches!(reply, Reply::Unknown(_)) {
             self.node.link.doubt(wire);
         }
         reply
     }
+}
+
+/// Whether the answer says that another server of a Redis Cluster has the key, or that this one knows of none
+/// that has it.
+fn is_at_another_server<T>(answered: &Result<T, RedisError>) -> bool {
+    use ServerErrorKind::{Ask, ClusterDown, Moved};
+    let kind = answered.as_ref().err().map(RedisError::kind);
+    matches!(kind, Some(ErrorKind::Server(Moved | Ask | ClusterDown)))
+}
+
+/// Whether the server has no such command, as it says in words only.
+fn is_unknown_command<T>(reply: &Reply<T>) -> bool {
+    matches!(reply, Reply::Refused(why) if why.to_string().contains("unknown command"))
 }
 
 /// What an answer says of its command; none: it did not come in time.

@@ -27,6 +27,8 @@ pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, C
 /// Redis servers that know nothing of each other.
 pub(crate) struct RedisServers {
     pub name: &'static str,
+    /// The kinds of servers, as in [`LockService::servers`].
+    pub servers: &'static [&'static str],
     pub default_nodes: usize,
     /// Refuses a number of servers that the lock cannot be on.
     pub check: fn(nodes: usize) -> Result<(), OptionError>,
@@ -39,7 +41,7 @@ impl LockService for RedisServers {
     }
 
     fn servers(&self) -> &'static [&'static str] {
-        SERVERS
+        self.servers
     }
 
     fn default_nodes(&self) -> usize {

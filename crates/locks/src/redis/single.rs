@@ -1,14 +1,15 @@
-//! `redis-single`: one Redis server. The recipe is in lock.rs.
+//! `redis-single` and `valkey`: one server. The recipe is in lock.rs.
 
 use super::lock::{RedisSession, capabilities, check_recipe};
 use super::node::{RedisDialer, RedisNode};
-use super::service::RedisServers;
+use super::service::{RedisServers, SERVERS};
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
 use async_trait::async_trait;
+use fencepost_cluster::images::ServerChoice;
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-single",
@@ -22,6 +23,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 
 static ONE_SERVER: RedisServers = RedisServers {
     name: "redis",
+    servers: SERVERS,
     default_nodes: 1,
     check: |nodes| match nodes {
         1 => Ok(()),
@@ -32,7 +34,46 @@ static ONE_SERVER: RedisServers = RedisServers {
     },
 };
 
+/// Source: the Valkey documentation of `SET` (`IFEQ`) and `DELIFEQ`, which names the release of a lock as its
+/// purpose.
+pub(super) static VALKEY: LockDefinition = LockDefinition {
+    name: "valkey",
+    about: "one Valkey server: SET NX PX with a unique value, renewed by SET IFEQ and released by DELIFEQ",
+    claims: LOCK.claims,
+    service: &ONE_VALKEY,
+    recipe: &SingleValkey,
+    options: LOCK.options,
+    capabilities,
+};
+
+static ONE_VALKEY: RedisServers = RedisServers {
+    name: "valkey",
+    servers: &["valkey"],
+    default_nodes: 1,
+    check: |nodes| match nodes {
+        1 => Ok(()),
+        nodes => bad_option(
+            "nodes",
+            format!(
+                "valkey has one server, not {nodes}; use --lock redlock --server valkey-9.1 for several, or --nodes 1"
+            ),
+        ),
+    },
+};
+
 struct SingleServer;
+
+struct SingleValkey;
+
+async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
+    let [server] = hello.servers.as_slice() else {
+        return Err(ClientError::BadHello(format!(
+            "{lock} needs one server, and the hello names {}",
+            hello.servers.len()
+        )));
+    };
+    Ok(RedisNode::open(server, &RedisDialer::of(hello).await?))
+}
 
 #[async_trait]
 impl Recipe for SingleServer {
@@ -41,13 +82,24 @@ impl Recipe for SingleServer {
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        let [server] = hello.servers.as_slice() else {
-            return Err(ClientError::BadHello(format!(
-                "redis-single needs one server, and the hello names {}",
-                hello.servers.len()
-            )));
-        };
-        let dialer = RedisDialer::of(hello).await?;
-        RedisSession::begin(RedisNode::open(server, &dialer), hello).await
+        RedisSession::begin(one_node(hello, LOCK.name).await?, hello).await
+    }
+}
+
+#[async_trait]
+impl Recipe for SingleValkey {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.server {
+            Some(ServerChoice::Release(release)) if options.watchdog && release.version == "8.0" => bad_option(
+                "watchdog",
+                "valkey renews by SET IFEQ, which Valkey has since 8.1; use --server valkey-8.1, or leave out --watchdog"
+                    .to_owned(),
+            ),
+            _ => check_recipe(options),
+        }
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        RedisSession::begin(one_node(hello, VALKEY.name).await?.with_commands(), hello).await
     }
 }

@@ -10,7 +10,7 @@ use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use crate::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
-use crate::redis::service::RedisServers;
+use crate::redis::service::{RedisServers, SERVERS};
 use async_trait::async_trait;
 use fencepost_history::Seed;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 
 static INDEPENDENT_SERVERS: RedisServers = RedisServers {
     name: "redis-independent",
+    servers: SERVERS,
     default_nodes: 5,
     check: |nodes| match nodes {
         ..3 => bad_option(
