@@ -67,6 +67,12 @@ pub struct Options {
     /// chubby: how long a lock stays taken after its holder was lost, in whole seconds [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub lock_delay: Option<TimeSpan>,
+    /// When NATS calls fsync.
+    #[arg(long, value_enum, default_value_t)]
+    pub nats_sync: NatsSync,
+    /// How a lock on NATS is released.
+    #[arg(long, value_enum, default_value_t)]
+    pub nats_release: NatsRelease,
     /// hadoop: how the client that was active before is fenced.
     #[arg(long, value_enum, default_value_t)]
     pub fence: Fence,
@@ -83,6 +89,28 @@ pub enum Fence {
     Cut,
     /// Nothing, and success is reported.
     Lie,
+}
+
+/// When a server of NATS calls fsync.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NatsSync {
+    /// Every two minutes: what NATS does where it is not asked otherwise.
+    #[default]
+    Interval,
+    /// Before each answer.
+    Always,
+}
+
+/// How a lock on NATS is released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NatsRelease {
+    /// Only the entry of one's own revision is deleted.
+    #[default]
+    Revision,
+    /// Whatever entry is there is deleted.
+    Any,
 }
 
 /// What Redis writes to its append-only file, and when it calls fsync.

@@ -1,7 +1,7 @@
 //! Every lock, by name.
 
 use crate::definition::LockDefinition;
-use crate::{canary, etcd, postgres, redis, redis_cluster, redis_sentinel, redlock, zookeeper};
+use crate::{canary, etcd, nats, postgres, redis, redis_cluster, redis_sentinel, redlock, zookeeper};
 
 /// Every lock: one line for each service, whose folder lists its own. The first one of a service is what
 /// others on its servers are compared with.
@@ -14,6 +14,7 @@ pub fn registry() -> &'static [&'static LockDefinition] {
             redlock::LOCKS,
             etcd::LOCKS,
             zookeeper::LOCKS,
+            nats::LOCKS,
             postgres::LOCKS,
             canary::LOCKS,
         ]

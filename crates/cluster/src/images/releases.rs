@@ -33,6 +33,7 @@ pub static RELEASES: &[Release] = &[
     of("postgres", "15", "bookworm"),
     of("postgres", "17", "trixie"),
     of("postgres", "18", "forky"),
+    of("nats", "2.10", "trixie"),
     of("mariadb", "10.11", "bookworm"),
     of("mariadb", "11.8", "trixie"),
 ];

@@ -1,0 +1,258 @@
+//! A client's connection to NATS, and the requests of the recipe.
+
+use super::decisions::{Found, Reply};
+use crate::client_clock::whole_millis;
+use crate::dialer::{Dialer, explained, wrong_password};
+use crate::error::ClientError;
+use crate::protocol::{Hello, Server};
+use async_nats::connection::State;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::kv::{Config, Operation, Store};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use fencepost_history::{ErrorCode, OperationError};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io::Error as IoError;
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The beginning of the names of buckets: each TTL has its own (`locks-2000`), since a bucket has one TTL.
+pub(super) const BUCKET: &str = "locks";
+
+/// How long the servers may take before a client says hello without them.
+const FIRST_CONNECT: Duration = Duration::from_secs(2);
+/// A server that answers no ping is given up after two of these: the usual minute is longer than any lock waits.
+const PING: Duration = Duration::from_millis(500);
+/// Of a cluster, a stream has so many replicas at most.
+const REPLICAS_MAX: usize = 5;
+
+/// What a client writes in the header of the marker that says that an entry is deleted.
+const OPERATION: (&str, &str) = ("KV-Operation", "DEL");
+
+/// NATS, as the processes of one client know it.
+pub(super) struct NatsClient {
+    client: Client,
+    context: Context,
+    replicas: usize,
+    stores: Mutex<HashMap<Duration, Store>>,
+}
+
+impl NatsClient {
+    /// # Errors
+    /// The servers never take the access of this client.
+    pub(super) async fn of(hello: &Hello) -> Result<NatsClient, ClientError> {
+        let dialer = Dialer::of(hello)?;
+        let addresses: Vec<String> =
+            hello.servers.iter().map(|server| format!("nats://{}", server.address)).collect();
+        let first = timeout(FIRST_CONNECT, options(&dialer).connect(&addresses)).await;
+        let refused = first.as_ref().ok().and_then(|first| first.as_ref().err());
+        if let Some(sentence) = refused.and_then(|error| denial(&hello.servers, &dialer, error)) {
+            return Err(ClientError::Environment(sentence));
+        }
+        let client = match first {
+            Ok(Ok(client)) => client,
+            // Servers that are down now may come up: operations say so until they are there.
+            Ok(Err(_)) | Err(_) => options(&dialer)
+                .retry_on_initial_connect()
+                .connect(&addresses)
+                .await
+                .map_err(|error| ClientError::Environment(error.to_string()))?,
+        };
+        let context = jetstream::new(client.clone());
+        let replicas = hello.servers.len().min(REPLICAS_MAX);
+        let client = NatsClient { client, context, replicas, stores: Mutex::default() };
+        // The bucket is made while all servers are up: each is to have a replica.
+        let ttl = Duration::from_millis(hello.ttl_ms);
+        if !ttl.is_zero() {
+            let _ = client.store(ttl, Instant::now() + FIRST_CONNECT).await;
+        }
+        Ok(client)
+    }
+
+    /// Stores a value, or the marker of a release where there is none; `expected` is the revision that the
+    /// latest entry must have, 0 for no entry. Gives the new revision.
+    pub(super) async fn write(
+        &self,
+        key: &str,
+        value: Option<&str>,
+        expected: Option<u64>,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Reply<u64> {
+        if let Err(why) = self.store(ttl, deadline).await {
+            return Reply::Unsent(why);
+        }
+        let mut message = PublishMessage::build();
+        if let Some(revision) = expected {
+            message = message.expected_last_subject_sequence(revision);
+        }
+        message = match value {
+            Some(value) => message.payload(value.to_owned().into()),
+            None => message.header(OPERATION.0, OPERATION.1),
+        };
+        if let Err(why) = self.connected() {
+            return Reply::Unsent(why);
+        }
+        let subject = format!("$KV.{}.{key}", bucket(ttl));
+        let stored = async { self.context.send_publish(subject, message).await?.await };
+        reply(timeout_at(deadline, stored).await.ok()).map(|stored| stored.sequence)
+    }
+
+    /// The latest entry, as some replica knows it.
+    pub(super) async fn look(&self, key: &str, ttl: Duration, deadline: Instant) -> Reply<Option<Found>> {
+        let store = match self.store(ttl, deadline).await {
+            Ok(store) => store,
+            Err(why) => return Reply::Unsent(why),
+        };
+        match timeout_at(deadline, store.entry(key)).await {
+            Ok(Ok(entry)) => Reply::Answer(entry.map(|entry| Found {
+                revision: entry.revision,
+                value: match entry.operation {
+                    Operation::Put => String::from_utf8_lossy(&entry.value).into_owned(),
+                    Operation::Delete | Operation::Purge => String::new(),
+                },
+            })),
+            Ok(Err(error)) => Reply::Refused(ErrorCode::Refused.error(error)),
+            Err(_) => Reply::Unknown(late()),
+        }
+    }
+
+    /// The bucket for this TTL, which the first client that needs it makes.
+    async fn store(&self, ttl: Duration, deadline: Instant) -> Result<Store, OperationError> {
+        if let Some(store) = self.stores.lock().get(&ttl) {
+            return Ok(store.clone());
+        }
+        self.connected()?;
+        let config = Config {
+            bucket: bucket(ttl),
+            history: 1,
+            max_age: ttl,
+            num_replicas: self.replicas,
+            ..Config::default()
+        };
+        let made = timeout_at(deadline, self.context.create_key_value(config)).await;
+        let store = made
+            .map_err(|_| late())?
+            .map_err(|error| ErrorCode::Refused.error(format_args!("no bucket: {error}")))?;
+        self.stores.lock().insert(ttl, store.clone());
+        Ok(store)
+    }
+
+    /// # Errors
+    /// There is no connection. The library would keep what is written now, and send it later.
+    fn connected(&self) -> Result<(), OperationError> {
+        match self.client.connection_state() {
+            State::Connected => Ok(()),
+            State::Pending | State::Disconnected => {
+                Err(ErrorCode::Unreachable.error("no connection to NATS"))
+            }
+        }
+    }
+}
+
+fn options(dialer: &Dialer) -> ConnectOptions {
+    let mut options = ConnectOptions::new()
+        .ping_interval(PING)
+        .connection_timeout(FIRST_CONNECT / 2)
+        .reconnect_delay_callback(|_| Duration::from_millis(25))
+        // The run gives addresses by which each client reaches each server.
+        .ignore_discovered_servers();
+    if let Some(tls) = dialer.tls() {
+        options = options.tls_client_config(tls).require_tls(true);
+    }
+    if let Some(password) = &dialer.access.password {
+        let user = dialer.access.user.clone().unwrap_or_default();
+        options = options.user_and_password(user, password.reveal().to_owned());
+    }
+    options
+}
+
+/// The sentence that says why servers never take the access of this client, where it is that. They are all
+/// alike: it names the first.
+fn denial(servers: &[Server], dialer: &Dialer, error: &async_nats::ConnectError) -> Option<String> {
+    let server = servers.first()?;
+    if error.kind() == ConnectErrorKind::AuthorizationViolation {
+        return Some(wrong_password(server, &dialer.access, &error.to_string()).to_string());
+    }
+    let source = std::error::Error::source(error)?;
+    match crate::dialer::denial(server, source) {
+        Some(sentence) => Some(sentence),
+        None if error.kind() == ConnectErrorKind::Tls => {
+            Some(explained(server, IoError::other(error.to_string())).to_string())
+        }
+        None => None,
+    }
+}
+
+/// The bucket of a TTL.
+fn bucket(ttl: Duration) -> String {
+    format!("{BUCKET}-{}", whole_millis(ttl))
+}
+
+fn late() -> OperationError {
+    ErrorCode::Timeout.error("NATS did not answer in time")
+}
+
+/// What an answer says of its write; none: it did not come in time.
+fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<T> {
+    match answered {
+        Some(Ok(answer)) => Reply::Answer(answer),
+        Some(Err(error)) => match error.kind() {
+            PublishErrorKind::WrongLastSequence => Reply::Conflict,
+            // No leader listens to the bucket's subjects: the server that has the connection says so.
+            PublishErrorKind::StreamNotFound => {
+                Reply::Refused(ErrorCode::Refused.error("no leader of the bucket"))
+            }
+            PublishErrorKind::TimedOut => Reply::Unknown(late()),
+            PublishErrorKind::BrokenPipe => {
+                Reply::Unknown(ErrorCode::Disconnected.error("the connection to NATS broke"))
+            }
+            // The leader's own words, or the library's before it sent anything.
+            PublishErrorKind::WrongLastMessageId
+            | PublishErrorKind::MaxAckPending
+            | PublishErrorKind::MaxPayloadExceeded
+            | PublishErrorKind::Other => Reply::Refused(ErrorCode::Refused.error(&error)),
+        },
+        None => Reply::Unknown(late()),
+    }
+}
+
+impl<T> Reply<T> {
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
+        match self {
+            Reply::Answer(answer) => Reply::Answer(f(answer)),
+            Reply::Conflict => Reply::Conflict,
+            Reply::Refused(why) => Reply::Refused(why),
+            Reply::Unsent(why) => Reply::Unsent(why),
+            Reply::Unknown(why) => Reply::Unknown(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_end_of_a_write_says_of_it() {
+        use PublishErrorKind::{
+            BrokenPipe, MaxAckPending, Other, StreamNotFound, TimedOut, WrongLastSequence,
+        };
+        let end = |kind| reply::<u64>(Some(Err(PublishError::new(kind))));
+        assert_eq!(reply(Some(Ok(7))), Reply::Answer(7));
+        assert_eq!(end(WrongLastSequence), Reply::Conflict);
+        for kind in [StreamNotFound, MaxAckPending, Other] {
+            assert!(matches!(end(kind), Reply::Refused(_)), "{kind:?}");
+        }
+        for reply in [end(TimedOut), end(BrokenPipe), reply(None)] {
+            assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_named_after_its_ttl() {
+        assert_eq!(bucket(Duration::from_millis(2500)), format!("{BUCKET}-2500"));
+    }
+}

@@ -1,0 +1,192 @@
+//! What an answer of JetStream means for an acquire, a renewal or a release.
+
+use crate::options::NatsRelease;
+use fencepost_history::{Completion, ErrorCode, OperationError, Released};
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Reply<T> {
+    Answer(T),
+    /// The write expected another revision: it was not stored.
+    Conflict,
+    /// It was not stored: the server said so, or there is no leader that could take it.
+    Refused(OperationError),
+    /// There was no connection: it was not sent.
+    Unsent(OperationError),
+    /// It was sent, and no answer came. It may have been stored, or may still be.
+    Unknown(OperationError),
+}
+
+/// The latest entry of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) revision: u64,
+    /// Empty for the marker that a release leaves.
+    pub(super) value: String,
+}
+
+/// What an attempt to take the lock does next.
+#[derive(Debug, PartialEq)]
+pub(super) enum Next {
+    Granted(u64),
+    /// There is an entry: looks whether it is a lock, or the marker of a release.
+    Look,
+    /// Writes over the marker of this revision.
+    Replace(u64),
+    /// Tries again while there is time.
+    Refused(OperationError),
+    /// Ends: something of it may be there, or may come.
+    Unknown(OperationError),
+}
+
+fn taken() -> OperationError {
+    ErrorCode::Taken.error("another client holds the lock")
+}
+
+/// After the write that expects no entry.
+pub(super) fn after_create(reply: Reply<u64>) -> Next {
+    match after_replace(reply) {
+        Next::Refused(why) if why.code() == ErrorCode::Taken => Next::Look,
+        next => next,
+    }
+}
+
+/// After the write that expects the marker of a release.
+pub(super) fn after_replace(reply: Reply<u64>) -> Next {
+    match reply {
+        Reply::Answer(revision) => Next::Granted(revision),
+        Reply::Conflict => Next::Refused(taken()),
+        Reply::Refused(why) | Reply::Unsent(why) => Next::Refused(why),
+        Reply::Unknown(why) => Next::Unknown(why),
+    }
+}
+
+/// After the look at the latest entry. It may be old: a replica that is behind answers, too, and then the write
+/// that follows is refused.
+pub(super) fn after_look(reply: Reply<Option<Found>>) -> Next {
+    match reply {
+        Reply::Answer(Some(found)) if found.value.is_empty() => Next::Replace(found.revision),
+        Reply::Answer(_) | Reply::Conflict => Next::Refused(taken()),
+        // A look changes nothing.
+        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Next::Refused(why),
+    }
+}
+
+/// The revision under which this process still has the lock, where a write of it expected another: an earlier
+/// renewal was stored whose answer got lost.
+pub(super) fn own_revision(reply: &Reply<Option<Found>>, own: &str) -> Option<u64> {
+    match reply {
+        Reply::Answer(Some(found)) => (found.value == own).then_some(found.revision),
+        _ => None,
+    }
+}
+
+/// After the marker of a release.
+pub(super) fn after_marker(reply: Reply<u64>, release: NatsRelease) -> Completion {
+    match reply {
+        // Whose lock it was is known only where the write expected our own.
+        Reply::Answer(_) => Completion::ok(Released {
+            removed: (release == NatsRelease::Revision).then_some(true),
+            ..Released::default()
+        }),
+        Reply::Conflict => Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"),
+        Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
+        Reply::Unknown(why) => Completion::Info(why),
+    }
+}
+
+/// What a watchdog does after a renewal.
+#[derive(Debug, PartialEq)]
+pub(super) enum Renewal {
+    Renewed(u64),
+    /// Another entry is there, or none: looks whether it is our own.
+    Look,
+    /// Not renewed, or not known to be: tries again soon.
+    Again,
+    Lost(String),
+}
+
+/// After a renewal; `over`: nothing is left of the lease by the client's own clock.
+pub(super) fn after_renewal(reply: Reply<u64>, over: bool) -> Renewal {
+    match reply {
+        Reply::Answer(revision) => Renewal::Renewed(revision),
+        Reply::Conflict => Renewal::Look,
+        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) if over => {
+            Renewal::Lost(format!("it was not renewed for a whole TTL; {why}"))
+        }
+        Reply::Refused(_) | Reply::Unsent(_) | Reply::Unknown(_) => Renewal::Again,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ended;
+
+    fn why() -> OperationError {
+        "timeout: n1".into()
+    }
+
+    fn said(next: Next) -> String {
+        match next {
+            Next::Granted(revision) => format!("granted {revision}"),
+            Next::Look => "look".to_owned(),
+            Next::Replace(revision) => format!("replace {revision}"),
+            Next::Refused(why) => format!("refused {}", why.code_name()),
+            Next::Unknown(why) => format!("info {}", why.code_name()),
+        }
+    }
+
+    #[test]
+    fn what_each_reply_to_a_request_of_an_acquire_means() {
+        for (reply, create, replace) in [
+            (Reply::Answer(7), "granted 7", "granted 7"),
+            (Reply::Conflict, "look", "refused taken"),
+            (Reply::Refused(why()), "refused timeout", "refused timeout"),
+            (Reply::Unsent(why()), "refused timeout", "refused timeout"),
+            (Reply::Unknown(why()), "info timeout", "info timeout"),
+        ] {
+            assert_eq!(said(after_create(reply.clone())), create);
+            assert_eq!(said(after_replace(reply)), replace);
+        }
+        let found = |value: &str| Reply::Answer(Some(Found { revision: 9, value: value.to_owned() }));
+        assert_eq!(said(after_look(found(""))), "replace 9");
+        assert_eq!(said(after_look(found("c1-0-1-a"))), "refused taken");
+        assert_eq!(said(after_look(Reply::Answer(None))), "refused taken", "it ran out just now");
+        assert_eq!(said(after_look(Reply::Unknown(why()))), "refused timeout", "a look changes nothing");
+    }
+
+    #[test]
+    fn a_lost_answer_of_a_renewal_is_found_by_the_value() {
+        let found = |value: &str| Reply::Answer(Some(Found { revision: 9, value: value.to_owned() }));
+        assert_eq!(own_revision(&found("mine"), "mine"), Some(9));
+        for other in [found("another's"), found(""), Reply::Answer(None), Reply::Unknown(why())] {
+            assert_eq!(own_revision(&other, "mine"), None);
+        }
+    }
+
+    #[test]
+    fn what_each_reply_to_a_release_means() {
+        let revision = |reply| ended(&after_marker(reply, NatsRelease::Revision));
+        assert_eq!(revision(Reply::Answer(8)), r#"ok {"removed":true}"#);
+        assert_eq!(revision(Reply::Conflict), "fail not-held");
+        assert_eq!(revision(Reply::Refused(why())), "fail timeout");
+        assert_eq!(revision(Reply::Unsent(why())), "fail timeout");
+        assert_eq!(revision(Reply::Unknown(why())), "info timeout");
+        let any = ended(&after_marker(Reply::Answer(8), NatsRelease::Any));
+        assert!(any.starts_with("ok") && !any.contains("true"), "{any}");
+    }
+
+    #[test]
+    fn what_each_reply_to_a_renewal_means() {
+        for over in [false, true] {
+            assert_eq!(after_renewal(Reply::Answer(8), over), Renewal::Renewed(8));
+            assert_eq!(after_renewal(Reply::Conflict, over), Renewal::Look);
+        }
+        for reply in [Reply::Refused(why()), Reply::Unsent(why()), Reply::Unknown(why())] {
+            assert_eq!(after_renewal(reply.clone(), false), Renewal::Again);
+            let lost = Renewal::Lost("it was not renewed for a whole TTL; timeout: n1".to_owned());
+            assert_eq!(after_renewal(reply, true), lost);
+        }
+    }
+}

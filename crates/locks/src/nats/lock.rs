@@ -1,0 +1,145 @@
+//! The lock on NATS, as one process sees it.
+
+use super::client::NatsClient;
+use super::decisions::Reply;
+use super::decisions::{Next, after_create, after_look, after_marker, after_replace, own_revision};
+use super::watchdog::{CLOCK, Lease, Watchdog};
+use crate::held::{Held, never_acquired};
+use crate::notices::Notices;
+use crate::options::{NatsRelease, Options};
+use crate::recipe::{Lock, Session};
+use crate::redis::node::unique_value;
+use crate::retry_delay::{mean_retry_delay, random_retry_delay};
+use async_trait::async_trait;
+use fencepost_history::{Completion, Grant, Seed, Stream};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The processes of one client.
+pub(super) struct NatsSession {
+    pub(super) client: Arc<NatsClient>,
+    pub(super) options: Arc<Options>,
+    pub(super) name: String,
+    pub(super) seed: Seed,
+}
+
+impl Session for NatsSession {
+    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
+        Box::new(NatsLock {
+            client: self.client.clone(),
+            options: self.options.clone(),
+            name: self.name.clone(),
+            process,
+            count: 0,
+            random: self.seed.stream(&format!("lock-{process}")),
+            notices,
+            held: Held::default(),
+        })
+    }
+}
+
+struct NatsLock {
+    client: Arc<NatsClient>,
+    options: Arc<Options>,
+    name: String,
+    process: u64,
+    count: u64,
+    random: Stream,
+    notices: Notices,
+    held: Held<NatsHold>,
+}
+
+struct NatsHold {
+    lease: Arc<Lease>,
+    /// Ends with the hold.
+    _watchdog: Option<Watchdog>,
+}
+
+impl NatsLock {
+    /// One attempt to take the lock: granted, refused or unknown.
+    async fn attempt(&self, key: &str, value: &str, ttl: Duration, until: Instant) -> Next {
+        let client = &self.client;
+        let mut next = after_create(client.write(key, Some(value), Some(0), ttl, until).await);
+        loop {
+            next = match next {
+                Next::Look => after_look(client.look(key, ttl, until).await),
+                Next::Replace(marker) => {
+                    after_replace(client.write(key, Some(value), Some(marker), ttl, until).await)
+                }
+                end => return end,
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Lock for NatsLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.count += 1;
+            let value = unique_value(&self.name, self.process, self.count);
+            let begun = CLOCK.now();
+            let why_not = match self.attempt(key, &value, ttl, deadline).await {
+                Next::Granted(token) => {
+                    let lease = Arc::new(Lease::new(key, value, ttl, token, begun + ttl));
+                    let watchdog = self
+                        .options
+                        .watchdog
+                        .then(|| Watchdog::start(self.client.clone(), lease.clone(), self.notices.clone()));
+                    self.held.remember(key, NatsHold { lease, _watchdog: watchdog });
+                    return Completion::ok(Grant {
+                        token: i64::try_from(token).ok(),
+                        validity_ms: Some(CLOCK.millis_until(begun + ttl).into()),
+                        ..Grant::default()
+                    });
+                }
+                Next::Unknown(why) => return Completion::Info(why),
+                Next::Refused(why) => why,
+                Next::Look | Next::Replace(_) => unreachable!("an attempt goes on after these"),
+            };
+            let delay = random_retry_delay(mean_retry_delay(ttl), &mut self.random);
+            if Instant::now() + delay >= deadline {
+                // Each attempt was answered, or was not sent.
+                return Completion::Fail(why_not);
+            }
+            sleep(delay).await;
+        }
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        // Its watchdog ends here: what is given back is not renewed.
+        let Some(NatsHold { lease, .. }) = self.held.take(key) else { return never_acquired() };
+        let release = self.options.nats_release;
+        let marker = async |expected| self.client.write(key, None, expected, lease.ttl, deadline).await;
+        let reply = match release {
+            NatsRelease::Any => marker(None).await,
+            NatsRelease::Revision => match marker(Some(lease.revision())).await {
+                // A renewal may have been stored that this process does not know of.
+                Reply::Conflict if self.options.watchdog => {
+                    let found = self.client.look(key, lease.ttl, deadline).await;
+                    match own_revision(&found, &lease.value) {
+                        Some(revision) => marker(Some(revision)).await,
+                        None => Reply::Conflict,
+                    }
+                }
+                reply => reply,
+            },
+        };
+        after_marker(reply, release)
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(self.held.find(key).is_some_and(|hold| CLOCK.is_before(hold.lease.valid_until())))
+    }
+
+    fn token(&self, key: &str) -> Option<u64> {
+        self.held.find(key).map(|hold| hold.lease.token)
+    }
+
+    fn unique_value(&self, key: &str) -> Option<String> {
+        self.held.find(key).map(|hold| hold.lease.value.clone())
+    }
+}

@@ -1,0 +1,152 @@
+//! What servers of NATS say of themselves on their port for monitoring, which only their own nodes reach: it
+//! neither speaks TLS nor asks for a password.
+
+use super::client::BUCKET;
+use crate::http::HttpTool;
+use fencepost_cluster::{ClusterError, Node};
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Where a server answers.
+pub(super) const ADDRESS: &str = "127.0.0.1:8222";
+
+/// A server that is stopped takes connections and never answers.
+const PATIENCE_MS: u64 = 500;
+
+/// What `/jsz?accounts=1&streams=1` says.
+#[derive(Debug, Default, Deserialize)]
+struct Jetstream {
+    /// Of a server that has no cluster: none.
+    #[serde(default)]
+    meta_cluster: Option<Meta>,
+    #[serde(default)]
+    account_details: Vec<Account>,
+}
+
+/// The group of all servers, which decides where buckets are.
+#[derive(Debug, Deserialize)]
+struct Meta {
+    #[serde(default)]
+    leader: String,
+    /// The others, in the eyes of the leader; other servers list none.
+    #[serde(default)]
+    replicas: Vec<Peer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Peer {
+    #[serde(default)]
+    current: bool,
+    #[serde(default)]
+    offline: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Account {
+    #[serde(default)]
+    stream_detail: Vec<Stream>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Stream {
+    name: String,
+    #[serde(default)]
+    cluster: Option<Cluster>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cluster {
+    #[serde(default)]
+    leader: String,
+}
+
+impl Jetstream {
+    /// The name of the leader of the locks' bucket, in this server's eyes.
+    fn leader(&self) -> Option<&str> {
+        let streams = self.account_details.iter().flat_map(|account| &account.stream_detail);
+        let mut buckets = streams.filter(|stream| stream.name.starts_with(&format!("KV_{BUCKET}")));
+        let leader = buckets.find_map(|bucket| bucket.cluster.as_ref())?.leader.as_str();
+        (!leader.is_empty()).then_some(leader)
+    }
+}
+
+/// Why the servers cannot hold a bucket yet, all of which are to have a replica: nothing, where their leader
+/// has heard from every other.
+pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<String> {
+    if nodes.len() == 1 {
+        return None;
+    }
+    let mut said = "no server leads the others".to_owned();
+    for node in nodes {
+        let page = match get(node, "/jsz").await {
+            Ok(page) => page,
+            Err(error) => return Some(error.to_string()),
+        };
+        let meta = serde_json::from_str(&page).ok().and_then(|view: Jetstream| view.meta_cluster);
+        if let Some(meta) = meta.filter(|meta| meta.leader == node.name()) {
+            let heard = meta.replicas.iter().filter(|peer| peer.current && !peer.offline).count();
+            if heard + 1 == nodes.len() {
+                return None;
+            }
+            said =
+                format!("{}, which leads, has heard from {heard} of {} others", node.name(), nodes.len() - 1);
+        }
+    }
+    Some(said)
+}
+
+/// The page at this path.
+///
+/// # Errors
+/// The server did not answer, or not with success.
+pub(super) async fn get(node: &Arc<dyn Node>, path: &str) -> Result<String, ClusterError> {
+    let args = json!({"address": ADDRESS, "path": path, "body": Value::Null, "timeout_ms": PATIENCE_MS});
+    let answer = node.tool(HttpTool::NAME, args).await?;
+    let body = answer["body"].as_str().unwrap_or_default();
+    if answer["status"] != 200 {
+        return Err(format!("NATS on {} answered {path} with: {body}", node.name()).into());
+    }
+    Ok(body.to_owned())
+}
+
+/// The place of the server that leads the locks' bucket. Before the first lock there is none, and the first
+/// server counts.
+pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
+    let pages = join_all(nodes.iter().map(|node| get(node, "/jsz?accounts=1&streams=1"))).await;
+    let views: Vec<Option<Jetstream>> =
+        pages.into_iter().map(|page| serde_json::from_str(&page.ok()?).ok()).collect();
+    let names: Vec<&str> = nodes.iter().map(|node| node.name()).collect();
+    most_agree(&names, &views)
+}
+
+/// Of the servers that say of themselves that they lead, the one that most others name: one that was cut off
+/// may still think so.
+fn most_agree(names: &[&str], views: &[Option<Jetstream>]) -> Option<usize> {
+    let said: Vec<Option<&str>> =
+        views.iter().map(|view| view.as_ref().and_then(Jetstream::leader)).collect();
+    let own = (0..names.len()).filter(|place| said[*place] == Some(names[*place]));
+    own.max_by_key(|place| said.iter().filter(|leader| **leader == Some(names[*place])).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_is_the_server_that_says_so_and_that_most_name() {
+        let says = |leader: &str| {
+            let page = format!(
+                r#"{{"account_details":[{{"stream_detail":[{{"name":"other"}},{{"name":"KV_locks-2000","cluster":{{"leader":"{leader}"}}}}]}}]}}"#
+            );
+            Some(serde_json::from_str::<Jetstream>(&page).unwrap())
+        };
+        let names = ["n1", "n2", "n3"];
+        assert_eq!(most_agree(&names, &[says("n2"), says("n2"), says("n2")]), Some(1));
+        // The first was cut off and does not know yet that the others have chosen again.
+        assert_eq!(most_agree(&names, &[says("n1"), says("n3"), says("n3")]), Some(2));
+        assert_eq!(most_agree(&names, &[says("n2"), None, says("n2")]), None, "it does not say so itself");
+        assert_eq!(most_agree(&names, &[says(""), says(""), Some(Jetstream::default())]), None);
+    }
+}

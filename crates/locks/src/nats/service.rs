@@ -1,0 +1,213 @@
+//! The servers of NATS: how they are started, and how they say that they serve.
+
+use super::monitor;
+use crate::error::{OptionError, bad_option};
+use crate::options::{NatsSync, Options};
+use crate::readiness::{Awaited, START_TIME};
+use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
+use crate::service::{LockService, ServiceLeadership};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PORT: u16 = 4222;
+const ROUTE_PORT: u16 = 6222;
+/// How much later than the one before it a server starts for the first time.
+const TURN: Duration = Duration::from_millis(300);
+/// JetStream takes no shorter TTL of a bucket (`max_age` of its stream).
+const TTL_MIN: Duration = Duration::from_millis(100);
+
+/// What a server is started by: its file of settings with what it asks of clients. Servers that connect to each
+/// other in the same moment close one connection of each pair, and may then take each other for gone, for ever:
+/// at its first start each waits a little longer than the one before it. Arguments: the file, its content, how
+/// long to wait in seconds.
+const START: &str = r#"[ -e "$1" ] || sleep "$3"; { printf '%s' "$2"; [ ! -e /run/access/nats.conf ] || cat /run/access/nats.conf; } > "$1" \
+    && exec nats-server --config "$1""#;
+
+pub(super) struct NatsCluster;
+
+#[async_trait]
+impl LockService for NatsCluster {
+    fn name(&self) -> &'static str {
+        "nats"
+    }
+
+    fn servers(&self) -> &'static [&'static str] {
+        &["nats"]
+    }
+
+    fn default_nodes(&self) -> usize {
+        3
+    }
+
+    fn setup_time(&self) -> Duration {
+        Duration::from_secs(4)
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["nats-sync", "tls", "auth"]
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.nodes {
+            Some(nodes) if nodes % 2 == 0 || nodes > 5 => bad_option(
+                "nodes",
+                format!("a bucket of NATS has 1, 3 or 5 replicas, not {nodes}; use --nodes 3 or --nodes 5"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
+        if ttl >= TTL_MIN {
+            return Ok(());
+        }
+        bad_option("ttl", "the entries of a bucket of NATS live at least 100 ms; use --ttl 100ms".to_owned())
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        let addresses: Vec<String> = nodes.iter().map(|node| node.address().to_string()).collect();
+        let settings = settings(nodes[index].name(), &addresses, options);
+        let turn_s = format!("{:.1}", index as f64 * TURN.as_secs_f64());
+        let argv =
+            ["sh", "-c", START, "sh", "{data}/nats.conf", &settings, &turn_s].map(str::to_owned).to_vec();
+        Service { name: "nats".to_owned(), argv, env: Vec::new(), refuses_root: false }
+    }
+
+    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
+        let mut settings = String::new();
+        if access.is_tls() {
+            let _ = writeln!(
+                settings,
+                "tls {{ cert_file: \"{FOLDER}/server.pem\", key_file: \"{FOLDER}/server.key\", \
+                 ca_file: \"{FOLDER}/ca.pem\", verify: true }}"
+            );
+        }
+        if let Some(password) = access.password() {
+            let _ = writeln!(settings, "authorization {{ user: \"{USER}\", password: \"{password}\" }}");
+        }
+        vec![AccessFile::new("nats.conf", settings)]
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        for node in nodes {
+            self.await_serving(node).await?;
+        }
+        if let Some(node) = nodes.first() {
+            let trouble = async || Ok(monitor::missing(nodes).await);
+            awaited(node).serves(trouble).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the server whether JetStream serves, which needs a leader and a majority. Not whether each bucket
+    /// is whole: asked for that again and again, a server of 2.10 that finds a bucket behind sets it back each
+    /// time, and so never mends it.
+    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+        let trouble = async || {
+            Ok(match monitor::get(node, "/healthz?js-server-only=true").await {
+                Ok(_) => None,
+                // Not listening yet, without a leader, or gone for good: the deadline tells.
+                Err(error) => Some(error.to_string()),
+            })
+        };
+        awaited(node).serves(trouble).await
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        let output = node.exec(&["nats-server", "--version"], Duration::from_secs(5)).await?;
+        parse_version(&output.stdout).ok_or_else(|| {
+            ClusterError::new(format!("NATS on {} did not print its version: {}", node.name(), output.stderr))
+        })
+    }
+
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        Some(self)
+    }
+}
+
+fn awaited(node: &Arc<dyn Node>) -> Awaited<'_> {
+    Awaited { node, server: "NATS", services: &["nats"], within: START_TIME }
+}
+
+/// The settings of the server of this name.
+fn settings(name: &str, addresses: &[String], options: &Options) -> String {
+    let routes: Vec<String> =
+        addresses.iter().map(|address| format!("\"nats-route://{address}:{ROUTE_PORT}\"")).collect();
+    let sync = match options.nats_sync {
+        NatsSync::Interval => "",
+        NatsSync::Always => ", sync_interval: always",
+    };
+    let mut settings = format!(
+        "server_name: {name}\nlisten: \"0.0.0.0:{PORT}\"\nhttp: \"{}\"\n\
+         jetstream {{ store_dir: \"{{data}}/jetstream\"{sync} }}\n",
+        monitor::ADDRESS,
+    );
+    // One server alone has no cluster, and needs none.
+    if addresses.len() > 1 {
+        let _ = writeln!(
+            settings,
+            "cluster {{ name: fencepost, listen: \"0.0.0.0:{ROUTE_PORT}\", pool_size: -1, routes: [{}] }}",
+            routes.join(", ")
+        );
+    }
+    settings
+}
+
+#[async_trait]
+impl ServiceLeadership for NatsCluster {
+    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+        Ok(monitor::leader(nodes).await)
+    }
+
+    async fn transfer_leadership(&self, _nodes: &[Arc<dyn Node>], _from: usize) -> Result<(), ClusterError> {
+        Err(ClusterError::new(
+            "a server of NATS takes the order to let another lead from its clients only, and not from Fencepost",
+        ))
+    }
+}
+
+/// From `nats-server: v2.10.27`.
+fn parse_version(stdout: &str) -> Option<String> {
+    let version = stdout.lines().find_map(|line| line.strip_prefix("nats-server: v"))?;
+    Some(format!("nats-server {}", version.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_is_read_from_the_servers_own_words() {
+        assert_eq!(parse_version("nats-server: v2.10.27\n").as_deref(), Some("nats-server 2.10.27"));
+        assert_eq!(parse_version("nats-server: unknown"), None);
+    }
+
+    #[test]
+    fn a_server_knows_all_others_and_syncs_as_it_is_asked() {
+        let addresses = ["198.18.0.2", "198.18.0.3", "198.18.0.4"].map(str::to_owned);
+        let usual = settings("n1", &addresses, &Options::default());
+        assert!(
+            usual.contains("\"nats-route://198.18.0.4:6222\"]") && !usual.contains("sync_interval"),
+            "{usual}"
+        );
+        let always = Options { nats_sync: NatsSync::Always, ..Options::default() };
+        let alone = settings("n1", &addresses[..1], &always);
+        assert!(alone.contains("sync_interval: always") && !alone.contains("cluster"), "{alone}");
+    }
+
+    #[test]
+    fn a_bucket_has_an_odd_number_of_replicas_and_a_ttl() {
+        let check = |nodes| NatsCluster.check(&Options { nodes: Some(nodes), ..Options::default() });
+        assert!(check(3).is_ok() && check(1).is_ok() && check(4).is_err() && check(7).is_err());
+        assert!(NatsCluster.check_ttl(Duration::from_millis(99)).is_err());
+        assert_eq!(NatsCluster.check_ttl(TTL_MIN), Ok(()));
+    }
+}
