@@ -1,7 +1,8 @@
 """moto's emulators of S3 and DynamoDB, with a bucket and a table for locks: `python server.py ADDRESS PORT`.
 
-moto looks at the condition of a request and then carries it out, in a thread for each request and without a lock. Amazon's services do
-both in one step, and so this server carries out one request after the other.
+moto looks at the condition of a request and then carries it out, in a thread for each request and without a lock: of 120
+objects that twelve clients created at once, each by `If-None-Match: *`, four were created twice. Amazon's services do both in
+one step, and so this server carries out one request after the other.
 """
 
 import io
