@@ -1,4 +1,4 @@
-"""GET_LOCK on a Galera cluster, each process at one of its nodes; `--one-node`: all at the first; `--row`: a row with a lease."""
+"""GET_LOCK on a Galera cluster, processes at all nodes; `--one-node`: all at the first; `--row`: a row with a lease."""
 
 import sys
 import uuid
@@ -12,11 +12,22 @@ DEADLOCK = 1213  # what a transaction gets whose writes another node has made ou
 class GetLock:
     def __init__(self, env):
         self.env = env
-        server = env.servers[0 if "--one-node" in sys.argv else env.process % len(env.servers)]
-        self.connection = pymysql.connect(
-            host=server.host, port=server.port, user="root", database="fencepost", autocommit=True, connect_timeout=2
-        )
+        first = env.process % len(env.servers)
+        servers = env.servers[:1] if "--one-node" in sys.argv else env.servers[first:] + env.servers[:first]
+        self.connection = self.connect(servers)
         self.close = self.connection.close
+
+    @staticmethod
+    def connect(servers):
+        """A connection to the first node that serves, as a load balancer gives one."""
+        for server in servers:
+            try:
+                return pymysql.connect(
+                    host=server.host, port=server.port, user="root", database="fencepost", autocommit=True, connect_timeout=1
+                )
+            except pymysql.err.OperationalError as error:  # also a node that is cut off from the others
+                reason = error
+        raise reason
 
     def run(self, timeout, statement, *values):
         """The cursor after the statement. A server that does not answer in time is an error of the connection."""
@@ -38,10 +49,6 @@ class GetLock:
 
 class Row(GetLock):
     """A row with its owner, and the time of day until which it is taken."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.owner = str(uuid.uuid4())
 
     def changed(self, timeout, statement, *values):
         """How many rows the statement has changed; 0 if another node was faster."""
