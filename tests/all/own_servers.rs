@@ -2,15 +2,29 @@
 
 use crate::common::turn::Weight;
 use crate::common::{planned_weighed, root, test, under};
-use fencepost_checker::Outcome;
+use fencepost_checker::{Outcome, Whose};
 use fencepost_history::Kind;
 use std::fs::write;
 
 under!(
-    local: [a_server_of_pypi_holds_in_peace, every_fault_of_servers_takes_effect_on_mariadb, the_leader_is_the_one_that_a_command_names],
+    local: [
+        a_server_of_pypi_holds_in_peace,
+        every_fault_of_servers_takes_effect_on_mariadb,
+        the_leader_is_the_one_that_a_command_names,
+        memcached_holds_until_the_lock_is_evicted_or_deleted_blindly,
+        s3_holds_where_the_write_has_a_condition,
+        get_lock_holds_on_one_node_of_galera_only,
+    ],
     local_by_night: [mariadb_holds_in_peace],
     docker: [mariadb_holds_in_peace],
-    docker_by_night: [a_server_of_pypi_holds_in_peace, every_fault_of_servers_takes_effect_on_mariadb, the_leader_is_the_one_that_a_command_names],
+    docker_by_night: [
+        a_server_of_pypi_holds_in_peace,
+        every_fault_of_servers_takes_effect_on_mariadb,
+        the_leader_is_the_one_that_a_command_names,
+        memcached_holds_until_the_lock_is_evicted_or_deleted_blindly,
+        s3_holds_where_the_write_has_a_condition,
+        get_lock_holds_on_one_node_of_galera_only,
+    ],
 );
 
 /// A fault of each kind on the server: how long it lasts in milliseconds, and its parameters.
@@ -43,6 +57,33 @@ fn holds_in_peace(lock: &str, driver: &str, version: &str) {
     for verdict in ran.verdict().verdicts {
         assert_eq!(verdict.outcome, Outcome::Valid, "{}: {}", verdict.checker, verdict.summary);
     }
+}
+
+fn memcached_holds_until_the_lock_is_evicted_or_deleted_blindly(driver: &str) {
+    holds_in_peace("adapters/memcached", driver, "memcached 1");
+    is_granted_twice_in_peace("adapters/memcached@small-cache", driver, "--hold 200ms --time-limit 4s");
+    // A holder that is later than its lease deletes the lock of the next one.
+    let late = "--workload lock --careful --hold 5s --time-limit 14s";
+    is_granted_twice_in_peace("adapters/memcached@blind-delete", driver, late);
+}
+
+fn s3_holds_where_the_write_has_a_condition(driver: &str) {
+    holds_in_peace("adapters/s3", driver, "moto 5");
+    is_granted_twice_in_peace("adapters/s3@no-condition", driver, "--hold 200ms --time-limit 5s");
+}
+
+fn get_lock_holds_on_one_node_of_galera_only(driver: &str) {
+    holds_in_peace("adapters/galera@one-node", driver, "mariadbd");
+    is_granted_twice_in_peace("adapters/galera", driver, "--hold 200ms --time-limit 4s");
+}
+
+/// Two processes get the lock at once, without any fault: that is the failure of the code in the client.
+fn is_granted_twice_in_peace(lock: &str, driver: &str, args: &str) {
+    let ran = test(&format!("--driver {driver} --lock {lock} {args}"));
+    assert_eq!(ran.code, 1);
+    assert!(ran.findings("exclusion", "granted-twice") > 0, "{}", ran.stdout);
+    let verdict = ran.verdict();
+    assert_eq!(verdict.of_checker("exclusion").unwrap().whose, [Whose::Library]);
 }
 
 fn every_fault_of_servers_takes_effect_on_mariadb(driver: &str) {
