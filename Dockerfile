@@ -9,8 +9,10 @@
 #
 # In place of --privileged this is enough:
 #
-#     --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add SYS_PTRACE --device /dev/fuse
+#     --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add SYS_PTRACE --cap-add NET_RAW --device /dev/fuse
 #     --security-opt seccomp=unconfined --security-opt apparmor=unconfined
+#
+# tools/launcher/fencepost does so, with the folder at hand and files that are the user's.
 #
 # Nodes as containers of this machine's engine (driver docker). Nothing of the engine's files is used, so the engine may be
 # anywhere; the image for each kind of node is built there, once:

@@ -3,6 +3,7 @@
 use crate::commands::analyze::AnalyzeArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::compare::CompareArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::gc::GcArgs;
 use crate::commands::hunt::HuntArgs;
@@ -69,7 +70,7 @@ pub enum Command {
     /// Make the folder of a lock of your own, or check its client.
     Lock(LockArgs),
     /// Show which drivers and faults work on this machine, and how to enable the others.
-    Doctor,
+    Doctor(DoctorArgs),
     /// Make, list and remove the images that the nodes are made of.
     Images(ImagesArgs),
     /// Print the completions of commands and options for a shell.

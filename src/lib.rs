@@ -100,7 +100,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Lock(args) => commands::lock::lock(args),
         Command::Upload(args) => commands::upload::upload(&args),
         Command::Clean => runtime()?.block_on(commands::clean::clean()),
-        Command::Doctor => runtime()?.block_on(doctor::doctor()),
+        Command::Doctor(args) => runtime()?.block_on(doctor::doctor(&args)),
         Command::Images(args) => runtime()?.block_on(images::images(args.command)),
         Command::Completions { shell } => manual::completions(shell, Cli::command()),
         Command::Man { folder } => manual::man(folder.as_deref(), &Cli::command()),

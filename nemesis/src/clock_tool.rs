@@ -122,9 +122,13 @@ impl Shared {
             match state.next_wake() {
                 None => self.changed.wait(&mut state),
                 Some(wait) if wait.is_zero() => {
+                    let begun = Instant::now();
                     // A process that has ended meanwhile gets its clocks when it is there again; what else
                     // keeps the clocks from moving shows when they are looked at.
                     let _ = state.apply();
+                    // On a slow machine a move can take longer than the motion leaves until the next: the
+                    // call that ends the motion and the program itself then have every other moment.
+                    self.changed.wait_for(&mut state, begun.elapsed());
                 }
                 Some(wait) => {
                     self.changed.wait_for(&mut state, wait);
@@ -321,5 +325,37 @@ mod tests {
         let _ = parent.wait();
         assert!(during.iter().all(|ahead| (ahead - HOUR_MS).abs() < 1000), "{during:?}");
         assert!(after.iter().all(|ahead| ahead.abs() < 1000), "{after:?}");
+    }
+
+    #[test]
+    fn a_strobe_that_is_faster_than_its_moves_can_be_ended() {
+        // To move the clocks of so many takes longer than half a period.
+        let script = "for each in $(seq 150); do sleep 60 & done; exec sleep 60";
+        let mut parent = std::process::Command::new("sh").args(["-c", script]).spawn().expect("a shell");
+        let pid = parent.id().cast_signed();
+        let all = || -> Vec<i32> { [pid].into_iter().chain(descendants(pid)).collect() };
+        while all().len() < 151 || !all().into_iter().all(sleeps) {
+            std::thread::sleep(PAUSE);
+        }
+        let tool = ClockTool::default();
+        let motions =
+            Motions { wall: Some(Motion::Strobe { size_ms: HOUR_MS, period_ms: 10 }), monotonic: None };
+        tool.call(json!(ClockCall::Begin { id: 1, pid, motions })).expect("it can be patched");
+        std::thread::sleep(Duration::from_millis(300));
+        let (ended, end) = std::sync::mpsc::channel();
+        let shared = tool.shared.clone();
+        std::thread::spawn(move || {
+            let call = ClockCall::End { id: 1, pid: Some(pid) };
+            let _ = ended.send(shared.lock().carry_out(call).is_ok());
+        });
+        let is_ended = end.recv_timeout(Duration::from_secs(20));
+        let ahead_ms = clock::observe(pid).expect("it lives").wall_ns / 1_000_000;
+        all().into_iter().for_each(|pid| {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        });
+        let _ = parent.wait();
+        assert_eq!(is_ended, Ok(true));
+        assert!(ahead_ms.abs() < 1000, "{ahead_ms}");
     }
 }

@@ -189,7 +189,7 @@ fn a_swarm_says_what_it_is_made_of(driver: &str) {
 fn doctor_tries_every_fault_in_folders_with_random_names() {
     let weight = Weight { docker: true, ..Weight::PRECISE };
     let folders = tempfile::tempdir().expect("a temporary folder");
-    let mut command = fencepost(&["doctor"]);
+    let mut command = fencepost(&["doctor", "--json"]);
     command.env("TMPDIR", folders.path());
     let mut running = Running::start_command(Some(Turn::take(weight)), command, weight);
     let names = || {
@@ -213,10 +213,20 @@ fn doctor_tries_every_fault_in_folders_with_random_names() {
     assert_eq!(names(), Vec::<String>::new(), "left in the folder for temporary files");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{text}");
-    let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["can_test"], true, "{text}");
+    for driver in report["drivers"].as_array().expect("drivers") {
+        assert_eq!(driver["starts_nodes"], "yes", "{text}");
+    }
+    assert_eq!(report["engines"][0]["name"], "Docker", "{text}");
+    let nemeses = report["nemeses"].as_array().expect("nemeses");
     for fault in listed() {
-        let line = nemeses.lines().find(|line| line.split_whitespace().next() == Some(&fault));
-        let line = line.unwrap_or_else(|| panic!("{fault} is not in: {text}"));
-        assert!(line.contains("docker, local: yes, by"), "{line}");
+        let tried = nemeses.iter().find(|nemesis| nemesis["name"] == fault.as_str());
+        let tried = tried.unwrap_or_else(|| panic!("{fault} is not in: {text}"));
+        for driver in ["docker", "local"] {
+            let effect = &tried["drivers"][driver];
+            let is_well = effect["answer"] == "effective" || effect["answer"] == "possible";
+            assert!(is_well && effect["mechanism"].is_string(), "{fault} under {driver}: {effect}");
+        }
     }
 }

@@ -10,6 +10,7 @@ mod common;
 mod formats;
 mod links;
 mod long_files;
+mod machines;
 mod new_locks;
 mod other_commands;
 mod parts;

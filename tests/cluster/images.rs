@@ -54,7 +54,7 @@ async fn the_engine_has_every_image_once_it_is_built() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_says_what_to_do_about_every_trouble() {
-    let checks = doctor::examine_with(options()).await;
+    let checks = doctor::examine_with(options()).await.checks;
     for check in &checks {
         println!("{} {} {:?} {} {:?}", check.area, check.name, check.answer, check.detail, check.remedy);
         assert!(!check.detail.is_empty(), "{check:?}");

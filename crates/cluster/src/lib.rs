@@ -13,6 +13,7 @@ mod cleaned;
 mod clock_mechanism;
 mod cluster_folder;
 mod confinement;
+mod container;
 mod debian;
 pub mod doctor;
 mod door;

@@ -17,16 +17,26 @@ use std::time::Duration;
 ///
 /// Where no node can be started this gives everything: the start that follows then tells the reason.
 pub(super) async fn capabilities_of(driver: &dyn Driver, key: &str) -> Vec<Capability> {
-    let found = match remembered(driver, key) {
-        Some(found) => Ok(found),
-        None => try_afresh(driver, key).await,
-    };
-    match found {
+    match try_unless_known(driver, key).await {
         Ok(found) => found.into_iter().filter(|it| it.reason.is_none()).map(|it| it.capability).collect(),
         Err(error) => {
             log::debug!("cannot find out what nodes can do: {error}");
             Capability::ALL.to_vec()
         }
+    }
+}
+
+/// What was found before, else what is found now.
+///
+/// # Errors
+/// No node starts: the reason.
+pub(super) async fn try_unless_known(
+    driver: &dyn Driver,
+    key: &str,
+) -> Result<Vec<ProbeResult>, ClusterError> {
+    match remembered(driver, key) {
+        Some(found) => Ok(found),
+        None => try_afresh(driver, key).await,
     }
 }
 

@@ -6,6 +6,8 @@ use crate::ClusterError;
 use crate::debian::architecture;
 use bollard::errors::Error;
 use bollard::{API_DEFAULT_VERSION, Docker};
+use serde::Serialize;
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +15,29 @@ use std::time::Duration;
 /// How long the engine may take to say that it is there.
 const PING: Duration = Duration::from_secs(3);
 
+const NONE_ANSWERS: &str = "no Docker engine answers";
+
 /// How long it may take to answer any other request.
 const REQUEST_S: u64 = 120;
+
+/// What an engine that answers says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FoundEngine {
+    /// `Docker` or `Podman`.
+    pub name: &'static str,
+    pub version: String,
+    pub is_rootless: bool,
+    /// Where it answers: a socket, or an address as `DOCKER_HOST` has it.
+    pub address: String,
+}
+
+/// `Docker 28.3.0`, or `Podman 5.4.2, rootless`.
+impl fmt::Display for FoundEngine {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} {}", self.name, self.version)?;
+        to.write_str(if self.is_rootless { ", rootless" } else { "" })
+    }
+}
 
 /// An engine that answers.
 pub(crate) struct Engine {
@@ -30,26 +53,34 @@ impl Engine {
     /// # Errors
     /// None answers: one sentence about the first of them.
     pub(crate) async fn connect() -> Result<Engine, ClusterError> {
+        let advice = |reason: String| format!("{reason}; start it, set DOCKER_HOST, or use --driver local");
+        Engine::first().await.map_err(|reason| match reason.starts_with(NONE_ANSWERS) {
+            true => ClusterError::new(advice(reason)),
+            false => ClusterError::new(reason),
+        })
+    }
+
+    /// As [`Engine::connect`], with a reason that gives no advice.
+    pub(crate) async fn first() -> Result<Engine, String> {
         let mut refused = None;
-        for place in Surroundings::of_this_process().places()? {
+        for place in Surroundings::of_this_process().places().map_err(|error| error.0)? {
             match Engine::at(&place).await {
                 Ok(engine) => return Ok(engine),
                 Err(reason) => refused = refused.or(Some((place, reason))),
             }
         }
         let refused = refused.map_or_else(String::new, |(place, reason)| format!(" at {place} ({reason})"));
-        Err(ClusterError::new(format!(
-            "no Docker engine answers{refused}; start it, set DOCKER_HOST, or use --driver local"
-        )))
+        Err(format!("{NONE_ANSWERS}{refused}"))
     }
 
-    /// What all engines that answer at the places that count say of themselves.
-    pub(crate) async fn all() -> Vec<String> {
+    /// All engines that answer at the places that count; the first of them is the one that is taken.
+    pub(crate) async fn all() -> Vec<FoundEngine> {
         let mut all = Vec::new();
         for place in Surroundings::of_this_process().places().unwrap_or_default() {
-            if let Ok(engine) = Engine::at(&place).await {
-                let name = engine.name().await.unwrap_or_else(|error| error.0);
-                all.push(format!("{name} at {}", place.address));
+            if let Ok(engine) = Engine::at(&place).await
+                && let Ok(found) = engine.description(&place.address).await
+            {
+                all.push(found);
             }
         }
         all
@@ -87,18 +118,23 @@ impl Engine {
 
     /// `Docker 28.3.0`, or `Podman 5.4.2, rootless`.
     pub(crate) async fn name(&self) -> Result<String, ClusterError> {
+        Ok(self.description("").await?.to_string())
+    }
+
+    /// What it says of itself; it answers at this address.
+    async fn description(&self, address: &str) -> Result<FoundEngine, ClusterError> {
         let what = "ask the engine for its version";
         let version = self.docker.version().await.map_err(|error| failed(what, &error))?;
         let components = version.components.unwrap_or_default();
-        let podman = components.iter().find(|component| component.name.starts_with("Podman"));
-        let name = match podman {
-            Some(podman) => format!("Podman {}", podman.version),
-            None => format!("Docker {}", version.version.unwrap_or_default()),
+        let podman = components.into_iter().find(|component| component.name.starts_with("Podman"));
+        let (name, version) = match podman {
+            Some(podman) => ("Podman", podman.version),
+            None => ("Docker", version.version.unwrap_or_default()),
         };
         let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
         let options = info.security_options.unwrap_or_default();
         let is_rootless = options.iter().any(|option| option.contains("rootless"));
-        Ok(if is_rootless { format!("{name}, rootless") } else { name })
+        Ok(FoundEngine { name, version, is_rootless, address: address.to_owned() })
     }
 
     /// Refuses an engine whose containers cannot run this very program.

@@ -17,6 +17,7 @@ mod tunnel;
 
 pub(crate) use driver::DockerDriver;
 pub(crate) use engine::Engine;
+pub use engine::FoundEngine;
 pub use labels::{name_of_run, of_run};
 pub(crate) use leftovers::clean_up;
 pub(crate) use mirror::known_by_any;

@@ -1,0 +1,38 @@
+//! The command `doctor`: what this machine can do, and which faults take effect here, each tried on a
+//! throw-away node.
+
+mod report;
+mod text;
+mod try_faults;
+
+use crate::exit::FAILED;
+use crate::output::say;
+use anyhow::Result;
+use clap::Args;
+use futures_util::future::join_all;
+use report::Report;
+
+/// How to show what was found.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print everything as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Exit code 0 if a driver can run, else 255.
+///
+/// # Errors
+/// The report cannot be written as JSON.
+pub async fn doctor(args: &DoctorArgs) -> Result<i32> {
+    let found = fencepost_cluster::doctor::examine().await;
+    let drivers = found.runnable().await;
+    let tried = join_all(drivers.iter().map(|driver| try_faults::try_all(driver.as_ref()))).await;
+    let tried = drivers.iter().map(|driver| driver.name()).zip(tried);
+    let report = Report::new(found, tried.collect());
+    match args.json {
+        true => say!("{}", serde_json::to_string_pretty(&report)?),
+        false => say!("{}", text::text(&report)),
+    }
+    Ok(if report.can_test { 0 } else { FAILED })
+}

@@ -1,0 +1,104 @@
+//! All that `doctor` concludes, as one value: it is printed as text or as JSON.
+
+use fencepost_cluster::doctor::{Check, Examination, FoundEngine, Machine, Start};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// Raised when a program that reads the JSON would have to change.
+const FORMAT: u32 = 1;
+
+/// What this machine can do.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) format: u32,
+    /// Of Fencepost.
+    pub(super) version: &'static str,
+    pub(super) machine: Machine,
+    /// All that answer; the driver `docker` takes the first.
+    pub(super) engines: Vec<FoundEngine>,
+    /// In the order in which `auto` takes them.
+    pub(super) drivers: Vec<DriverReport>,
+    /// Where the packages of images come from.
+    pub(super) images: Vec<Check>,
+    /// In the order of `list nemeses`.
+    pub(super) nemeses: Vec<NemesisReport>,
+    /// Whether a driver starts nodes here, or was not tried yet.
+    pub(super) can_test: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DriverReport {
+    pub(super) name: &'static str,
+    #[serde(flatten)]
+    pub(super) start: Start,
+    pub(super) checks: Vec<Check>,
+    /// Why no fault could be tried, although nodes start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_tried: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct NemesisReport {
+    pub(super) name: &'static str,
+    /// By the names of the drivers under which it was tried.
+    pub(super) drivers: BTreeMap<&'static str, Effect>,
+}
+
+/// What came of a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(super) enum Effect {
+    /// Its effect was observed.
+    Effective { mechanism: String },
+    /// The machine has no part in it: it was not tried.
+    Possible { mechanism: String },
+    /// It was injected, and no effect was observed.
+    Vacuous,
+    /// The nodes lack what it needs.
+    Impossible { reason: String },
+    /// It could not be injected, observed or healed.
+    Failed { reason: String },
+}
+
+/// What came of each fault, by its name; or why none could be tried.
+type Tried = anyhow::Result<HashMap<&'static str, Effect>>;
+
+impl Report {
+    /// Puts together what was found, and what came of the faults under each driver that starts nodes.
+    pub(super) fn new(found: Examination, tried: Vec<(&'static str, Tried)>) -> Report {
+        let starts = found.starts();
+        let checks_of =
+            |area: &str| found.checks.iter().filter(|check| check.area == area).cloned().collect();
+        let not_tried = |driver: &str| {
+            let of_driver = tried.iter().find(|(name, _)| *name == driver);
+            of_driver.and_then(|(_, tried)| Some(format!("{:#}", tried.as_ref().err()?)))
+        };
+        let effects = |nemesis: &str| {
+            let of_driver = |(driver, tried): &(&'static str, Tried)| {
+                Some((*driver, tried.as_ref().ok()?.get(nemesis)?.clone()))
+            };
+            tried.iter().filter_map(of_driver).collect()
+        };
+        Report {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION"),
+            can_test: starts.iter().any(|(_, start)| !matches!(start, Start::No(_))),
+            drivers: starts
+                .into_iter()
+                .map(|(name, start)| DriverReport {
+                    name,
+                    start,
+                    checks: checks_of(name),
+                    not_tried: not_tried(name),
+                })
+                .collect(),
+            images: checks_of("images"),
+            nemeses: fencepost_nemesis::registry()
+                .iter()
+                .map(|nemesis| NemesisReport { name: nemesis.name(), drivers: effects(nemesis.name()) })
+                .collect(),
+            machine: found.machine,
+            engines: found.engines,
+        }
+    }
+}
