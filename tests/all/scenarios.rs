@@ -61,7 +61,7 @@ fn scenarios_of(beginnings: &[&str]) -> Vec<&'static str> {
     names().into_iter().filter(is_of).collect()
 }
 
-const CONSENSUS: &[&str] = &["zookeeper-", "etcd-"];
+const CONSENSUS: &[&str] = &["zookeeper-", "etcd-", "nats-"];
 const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-"];
 
 /// All scenarios are played: each in one of these four.

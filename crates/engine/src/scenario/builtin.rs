@@ -46,6 +46,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "zookeeper-session-pause",
     "zookeeper-clock-jump",
     "zookeeper-herd",
+    "nats-power-loss",
     "etcd-lease-pause",
     "etcd-18-percent",
     "etcd-no-recheck",

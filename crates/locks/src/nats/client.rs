@@ -97,7 +97,12 @@ impl NatsClient {
         }
         let subject = format!("$KV.{}.{key}", bucket(ttl));
         let stored = async { self.context.send_publish(subject, message).await?.await };
-        reply(timeout_at(deadline, stored).await.ok()).map(|stored| stored.sequence)
+        let answered = timeout_at(deadline, stored).await.ok();
+        if is_without_leader(&answered) {
+            // Servers that forgot the bucket are given it anew.
+            self.stores.lock().remove(&ttl);
+        }
+        reply(answered).map(|stored| stored.sequence)
     }
 
     /// The latest entry, as some replica knows it.
@@ -193,6 +198,11 @@ fn bucket(ttl: Duration) -> String {
 
 fn late() -> OperationError {
     ErrorCode::Timeout.error("NATS did not answer in time")
+}
+
+/// Whether the server says that no leader of the bucket listens: it has none, or there is no such bucket.
+fn is_without_leader<T>(answered: &Option<Result<T, PublishError>>) -> bool {
+    matches!(answered, Some(Err(error)) if error.kind() == PublishErrorKind::StreamNotFound)
 }
 
 /// What an answer says of its write; none: it did not come in time.
