@@ -26,6 +26,7 @@ mod existing;
 pub mod folder;
 mod held;
 mod http;
+mod mariadb;
 mod notices;
 mod on_server;
 mod options;
@@ -57,7 +58,10 @@ pub use existing::ExistingService;
 pub use http::{HttpTool, http_get};
 pub use notices::Notices;
 pub use on_server::on_server;
-pub use options::{Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom};
+pub use options::{
+    Acquire, Fence, LockValue, MariaDbExpiry, MariaDbReconnect, Options, Persistence, Release, ReleaseWhere,
+    TokenFrom,
+};
 pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use readiness::log_says_why;
 pub use recipe::{Lock, Recipe, Session};

@@ -48,7 +48,7 @@ macro_rules! image {
 
 /// What each kind of server is made of: the same packages in each suite, but for those whose names say their
 /// version.
-const SERVERS: [Image; 5] = [
+const SERVERS: [Image; 6] = [
     image!("redis", programs: ["redis-server", "redis-cli", "iptables"], files: []),
     // They answer to the names of Redis's programs, too: see `ALTERNATIVES` of root file systems.
     image!("valkey", programs: ["redis-server", "redis-cli", "iptables"], files: []),
@@ -56,6 +56,8 @@ const SERVERS: [Image; 5] = [
     // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
     image!("zookeeper", programs: ["iptables"], files: ["/usr/bin/java", "/usr/share/java/zookeeper.jar"]),
     image!("postgres", programs: ["postgres", "initdb", "postgres-psql", "setpriv", "iptables"], files: []),
+    // A script makes the folder of its data.
+    image!("mariadb", programs: ["mariadbd", "mariadb", "iptables"], files: ["/usr/bin/mariadb-install-db"]),
 ];
 
 /// In a list of packages: the version of a release.
