@@ -17,26 +17,31 @@ const SERVICE: &str = "mariadb";
 const SOCKET: &str = "/run/mariadb.sock";
 const ASK: Duration = Duration::from_secs(5);
 
-/// Makes the folder of the data where there is none yet, with the user of clients, and becomes the server. All
-/// of it is on the disk before it counts as made, so that a loss of power later finds a database that clients
-/// can reach. The server runs as root only if it is named.
+/// Sizes of files and buffers, small enough for many servers on one machine.
+const SIZES: &str =
+    "--innodb-log-file-size=16M --innodb-buffer-pool-size=24M --aria-pagecache-buffer-size=8M";
+
+/// Makes the folder of the data where there is none yet, with the user of clients and the table of locks, and
+/// becomes the server. All of it is on the disk before it counts as made: MariaDB makes the file of a table,
+/// or a log of another size, without an fsync of the folder, and a loss of power would take the file away
+/// ("doesn't exist in engine"). The server runs as root only if it is named.
 const SCRIPT: &str = r#"
-folder="$1"
+folder="$1" sizes="$2" users="$3" schema="$4"
 as=""
 [ "$(id -u)" != 0 ] || as="--user=root"
 if [ ! -e "$folder/made" ]; then
     rm -rf "$folder" && mkdir -p "$folder" || exit 1
-    mariadb-install-db --no-defaults $as --datadir="$folder" --skip-test-db \
-        --auth-root-authentication-method=normal >&2 || exit 1
-    users="$2"
+    mariadb-install-db --no-defaults $as $sizes --datadir="$folder" --skip-test-db --skip-name-resolve \
+        --auth-root-authentication-method=normal 2>&1 >"$folder/made.log" | grep -v '^$' >&2
+    grep -q '^OK$' "$folder/made.log" || { cat "$folder/made.log" >&2; exit 1; }
     [ ! -e /run/access/users.sql ] || users="$(cat /run/access/users.sql)"
     # Without the first statement no user can be made here.
-    printf 'FLUSH PRIVILEGES;\n%s\n' "$users" \
-        | mariadbd --no-defaults $as --bootstrap --datadir="$folder" >&2 || exit 1
+    printf 'FLUSH PRIVILEGES;\n%s\n%s;\n' "$users" "$schema" \
+        | mariadbd --no-defaults $as $sizes --bootstrap --datadir="$folder" >&2 || exit 1
     find "$folder" -exec sync {} + && touch "$folder/made" && sync "$folder/made" "$folder" || exit 1
 fi
-shift 2
-exec mariadbd --no-defaults $as --datadir="$folder" "$@"
+shift 4
+exec mariadbd --no-defaults $as $sizes --datadir="$folder" "$@"
 "#;
 
 pub(super) struct OneMariaDb;
@@ -92,9 +97,9 @@ impl LockService for OneMariaDb {
 }
 
 fn start_command(options: &Options) -> Service {
-    let mut argv: Vec<String> =
-        ["sh", "-c", SCRIPT, "sh", "{data}/mariadb"].into_iter().map(str::to_owned).collect();
-    argv.push(user(None, false));
+    let users = user(None, false);
+    let mut argv =
+        ["sh", "-c", SCRIPT, "sh", "{data}/mariadb", SIZES, &users, SCHEMA].map(str::to_owned).to_vec();
     let mut settings = vec![
         format!("port={PORT}"),
         format!("socket={SOCKET}"),
@@ -105,11 +110,6 @@ fn start_command(options: &Options) -> Service {
         "innodb-flush-log-at-trx-commit=1".to_owned(),
         // A process has a connection of its own.
         "max-connections=300".to_owned(),
-        // Small enough for many servers on one machine.
-        "innodb-buffer-pool-size=24M".to_owned(),
-        "innodb-log-file-size=16M".to_owned(),
-        "aria-pagecache-buffer-size=8M".to_owned(),
-        "key-buffer-size=1M".to_owned(),
     ];
     if options.tls {
         settings.push("require-secure-transport=ON".to_owned());
@@ -135,11 +135,11 @@ fn user(password: Option<&str>, with_certificate: bool) -> String {
     format!("CREATE USER '{USER}'@'%'{by}{certificate};\nGRANT ALL PRIVILEGES ON *.* TO '{USER}'@'%';\n")
 }
 
-/// Returns when the server answers and the tables are there.
+/// Returns when the server answers.
 async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
     for node in nodes {
         let trouble = async || {
-            let output = node.exec(&client(SCHEMA), ASK).await?;
+            let output = node.exec(&client("SELECT 1"), ASK).await?;
             let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
             Ok((output.code != Some(0)).then(|| first.to_owned()))
         };

@@ -3,9 +3,10 @@
 use crate::options::MariaDbExpiry;
 use sha2::{Digest, Sha256};
 
-/// The table of `mariadb-row`. Times are in UTC: a server in local time would jump by an hour twice a year.
-pub(super) const SCHEMA: &str = "CREATE DATABASE IF NOT EXISTS fencepost; \
-    CREATE TABLE IF NOT EXISTS fencepost.locks (name VARBINARY(64) PRIMARY KEY, holder VARBINARY(255), \
+/// The table of `mariadb-row`, one statement a line. Times are in UTC: a server in local time would jump by an
+/// hour twice a year.
+pub(super) const SCHEMA: &str = "CREATE DATABASE fencepost;\n\
+    CREATE TABLE fencepost.locks (name VARBINARY(64) PRIMARY KEY, holder VARBINARY(255), \
     token BIGINT NOT NULL, until DATETIME(6) NOT NULL) ENGINE=InnoDB";
 
 /// A lock that is free has a lease that ended long ago; the row stays, so that its tokens go on.
