@@ -103,6 +103,7 @@ fn a_mistake_in_the_access_is_one_sentence(driver: &str) {
         ("redlock", "plain", "speaks TLS, and the client does not"),
         ("etcd", "plain", "speaks TLS, and the client does not"),
         ("zookeeper-sequential", "plain", "speaks TLS, and the client does not"),
+        ("mariadb-advisory", "plain", "speaks TLS, and the client does not"),
     ] {
         let (folder, client) = (
             format!("{}/tests/locks/spoils-its-access", root()),

@@ -1,7 +1,7 @@
 //! `mariadb-advisory`: a lock that belongs to a connection.
 //!
-//! Nothing reads a connection while no statement is sent. So a process that holds a lock pings the server, and
-//! gives up before the server can have let go.
+//! Nothing reads a connection while no statement is sent. So a process that holds a lock pings the server,
+//! and gives up before the server can have let go.
 
 use super::connection::{Connection, Failed, wait_until};
 use super::decisions::{AfterLock, after_lock, after_probe, after_unlock};
@@ -106,9 +106,9 @@ async fn ping(connection: Arc<Mutex<Connection>>, held: Arc<HeldKeys>, ttl: Dura
     }
 }
 
-/// The server's settings by which it finds, no sooner than the TTL and about then, that a silent connection is
-/// dead: `tcp_keepalive_time`, `tcp_keepalive_interval`, `tcp_keepalive_probes`. The first probe comes after a
-/// second of silence, and each of the others a second later.
+/// The server's settings by which it finds, no sooner than the TTL and about then, that a silent connection
+/// is dead: `tcp_keepalive_time`, `tcp_keepalive_interval`, `tcp_keepalive_probes`. The first probe comes
+/// after a second of silence, and each of the others a second later.
 fn keepalive(ttl: Duration) -> (u64, u64, u64) {
     let probes = ttl.as_secs_f64().ceil() as u64 - 1;
     (1, 1, probes.max(1))

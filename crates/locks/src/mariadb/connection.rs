@@ -29,7 +29,8 @@ impl Connection {
         }
     }
 
-    /// Sends a statement, and waits for its answer. A connection on which that is not known is not used again.
+    /// Sends a statement, and waits for its answer. A connection on which that is not known is not used
+    /// again.
     pub(super) async fn ask<T>(
         &mut self,
         deadline: Instant,

@@ -3,8 +3,8 @@
 use crate::options::MariaDbExpiry;
 use sha2::{Digest, Sha256};
 
-/// The table of `mariadb-row`, one statement a line. Times are in UTC: a server in local time would jump by an
-/// hour twice a year.
+/// The table of `mariadb-row`, one statement a line. Times are in UTC: a server in local time would jump by
+/// an hour twice a year.
 pub(super) const SCHEMA: &str = "CREATE DATABASE fencepost;\n\
     CREATE TABLE fencepost.locks (name VARBINARY(64) PRIMARY KEY, holder VARBINARY(255), \
     token BIGINT NOT NULL, until DATETIME(6) NOT NULL) ENGINE=InnoDB";
