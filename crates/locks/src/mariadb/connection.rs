@@ -2,7 +2,7 @@
 
 use super::server::MariaDbServer;
 use fencepost_history::{ErrorCode, OperationError};
-use mysql_async::{Conn, Error};
+use mysql_async::{Conn, Error, IoError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -103,6 +103,8 @@ fn code(error: &Error) -> Option<u16> {
 fn words(error: &Error) -> String {
     match error {
         Error::Server(by_server) => by_server.message.clone(),
+        // The library says twice that it is one of input and output.
+        Error::Io(IoError::Io(error)) => error.to_string(),
         other => other.to_string(),
     }
 }
@@ -140,6 +142,7 @@ mod tests {
         let server = MariaDbServer::at("127.0.0.1:9");
         let deadline = Instant::now() + Duration::from_secs(5);
         let failed = Connection::open(&server, deadline).await.err().expect("no connection");
-        assert_eq!(failed.code_name(), "unreachable");
+        let sentence = "unreachable: no connection to MariaDB: Connection refused (os error 111)";
+        assert_eq!(failed.to_string(), sentence);
     }
 }
