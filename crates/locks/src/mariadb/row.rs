@@ -8,6 +8,7 @@ use super::statements::{RELEASE_ROW, lock_name, take_row};
 use crate::capabilities::Capabilities;
 use crate::client_clock::{ClientClock, Reading};
 use crate::definition::LockDefinition;
+use crate::end::End;
 use crate::held::{Held, never_acquired};
 use crate::options::MariaDbExpiry;
 use crate::recipe::Lock;
@@ -79,7 +80,7 @@ impl RowLock {
     async fn take(&mut self, key: &str, holder: &str, ttl: Duration, deadline: Instant) -> AfterTake {
         if let Err(why) = self.connect(deadline).await {
             // Without a connection nothing was asked for.
-            return AfterTake::End(crate::end::End::keeping(Completion::Fail(why)));
+            return AfterTake::End(End::keeping(Completion::Fail(why)));
         }
         let Some(connection) = &mut self.connection else { unreachable!("just connected") };
         let expiry = self.client.options.mariadb_expiry;

@@ -17,14 +17,15 @@ const SERVICE: &str = "mariadb";
 const SOCKET: &str = "/run/mariadb.sock";
 const ASK: Duration = Duration::from_secs(5);
 
-/// Sizes of files and buffers, small enough for many servers on one machine.
+/// Sizes of files and buffers, small enough for many servers on one machine, and the same from the beginning:
+/// InnoDB puts a log of another size in the place of the old one by a rename, without an fsync of the folder,
+/// and a loss of power then brings the old log back, which undoes every commit since.
 const SIZES: &str =
     "--innodb-log-file-size=16M --innodb-buffer-pool-size=24M --aria-pagecache-buffer-size=8M";
 
 /// Makes the folder of the data where there is none yet, with the user of clients and the table of locks, and
-/// becomes the server. All of it is on the disk before it counts as made: MariaDB makes the file of a table,
-/// or a log of another size, without an fsync of the folder, and a loss of power would take the file away
-/// ("doesn't exist in engine"). The server runs as root only if it is named.
+/// becomes the server. All of it is on the disk before it counts as made, so that a loss of power later finds
+/// a database that clients can reach. The server runs as root only if it is named.
 const SCRIPT: &str = r#"
 folder="$1" sizes="$2" users="$3" schema="$4"
 as=""
