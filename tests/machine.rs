@@ -38,7 +38,7 @@ const LOOKS: &[(&str, &str)] = &[
     ("file", "ls -dA /tmp/* /tmp/.[!.]* /run/* /var/tmp/* /var/run/*/* 2>/dev/null"),
     (
         "process",
-        "ps -eo pid=,args= | grep -E 'redis-server|etcd --|QuorumPeerMain|postgres|fencepost (agent|sandbox|client|storage)'",
+        "ps -eo pid=,args= | grep -E 'redis-server|etcd --|QuorumPeerMain|postgres|mariadbd|fencepost (agent|sandbox|client|storage)'",
     ),
 ];
 

@@ -19,6 +19,7 @@ under!(
         sequencers_are_checked_under_kill,
         zookeeper_holds_under_kill,
         postgres_holds_under_kill,
+        mariadb_holds_under_kill,
         a_mistake_in_the_access_is_one_sentence,
         no_secret_comes_out
     ],
@@ -30,6 +31,7 @@ under!(
         sequencers_are_checked_under_kill,
         zookeeper_holds_under_kill,
         postgres_holds_under_kill,
+        mariadb_holds_under_kill,
         no_secret_comes_out
     ],
 );
@@ -79,6 +81,10 @@ fn postgres_holds_under_kill(driver: &str) {
     holds_under_kill(driver, "--lock postgres-advisory");
 }
 
+fn mariadb_holds_under_kill(driver: &str) {
+    holds_under_kill(driver, "--lock mariadb-advisory");
+}
+
 /// The client is Fencepost's own, whose access a program in between spoils.
 fn a_mistake_in_the_access_is_one_sentence(driver: &str) {
     let foreign = "has a certificate of an authority that the client does not trust";
@@ -88,13 +94,16 @@ fn a_mistake_in_the_access_is_one_sentence(driver: &str) {
         ("etcd", "password", password),
         ("zookeeper-sequential", "password", password),
         ("postgres-advisory", "password", password),
+        ("mariadb-advisory", "password", password),
         ("redis-single", "authority", foreign),
         ("etcd", "authority", foreign),
         ("zookeeper-sequential", "authority", foreign),
         ("postgres-advisory", "authority", foreign),
+        ("mariadb-advisory", "authority", foreign),
         ("redlock", "plain", "speaks TLS, and the client does not"),
         ("etcd", "plain", "speaks TLS, and the client does not"),
         ("zookeeper-sequential", "plain", "speaks TLS, and the client does not"),
+        ("mariadb-advisory", "plain", "speaks TLS, and the client does not"),
     ] {
         let (folder, client) = (
             format!("{}/tests/locks/spoils-its-access", root()),

@@ -62,7 +62,7 @@ fn scenarios_of(beginnings: &[&str]) -> Vec<&'static str> {
 }
 
 const CONSENSUS: &[&str] = &["zookeeper-", "etcd-", "nats-"];
-const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-"];
+const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-", "mariadb-"];
 
 /// All scenarios are played: each in one of these four.
 #[test]

@@ -25,7 +25,9 @@ fn new(at: &Path, args: &str) -> std::process::Output {
 fn a_new_lock_is_a_lock_in_every_language_on_all_servers() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for language in languages() {
-        for servers in ["redis", "redis-independent", "redis-sentinel", "etcd", "zookeeper", "postgres"] {
+        for servers in
+            ["redis", "redis-independent", "redis-sentinel", "etcd", "zookeeper", "postgres", "mariadb"]
+        {
             let name = format!("{language}-on-{servers}");
             let made = new(folder.path(), &format!("{name} --language {language} --servers {servers}"));
             assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));

@@ -41,7 +41,7 @@ async fn the_engine_has_every_image_once_it_is_built() {
     driver("docker").await;
     image_store::build(&[], &options()).await.unwrap();
     let made = image_store::list().await.unwrap();
-    for name in ["redis", "etcd", "zookeeper", "postgres", "client"] {
+    for name in ["redis", "etcd", "zookeeper", "postgres", "mariadb", "client"] {
         let is_it = |made: &&images::StoredItem| {
             made.name == name && made.kind == images::Kind::EngineImage && made.current
         };

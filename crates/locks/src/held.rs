@@ -60,6 +60,10 @@ impl HeldKeys {
         place.map(|place| keys.swap_remove(place)).is_some()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.lock().is_empty()
+    }
+
     pub(crate) fn contain(&self, key: &str) -> bool {
         self.keys.lock().iter().any(|held| held == key)
     }

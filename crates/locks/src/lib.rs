@@ -26,6 +26,7 @@ mod existing;
 pub mod folder;
 mod held;
 mod http;
+mod mariadb;
 mod nats;
 mod notices;
 mod on_server;
@@ -60,7 +61,8 @@ pub use http::{HttpTool, http_get};
 pub use notices::Notices;
 pub use on_server::on_server;
 pub use options::{
-    Acquire, Fence, LockValue, NatsRelease, NatsSync, Options, Persistence, Release, ReleaseWhere, TokenFrom,
+    Acquire, Fence, LockValue, MariaDbExpiry, MariaDbReconnect, NatsRelease, NatsSync, Options, Persistence,
+    Release, ReleaseWhere, TokenFrom,
 };
 pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use readiness::log_says_why;

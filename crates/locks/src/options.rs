@@ -73,9 +73,37 @@ pub struct Options {
     /// How a lock on NATS is released.
     #[arg(long, value_enum, default_value_t)]
     pub nats_release: NatsRelease,
+    /// mariadb-advisory: what becomes of a lock whose connection was lost.
+    #[arg(long, value_enum, default_value_t)]
+    pub mariadb_reconnect: MariaDbReconnect,
+    /// mariadb-row: the clock by which a lease begins and ends.
+    #[arg(long, value_enum, default_value_t)]
+    pub mariadb_expiry: MariaDbExpiry,
     /// hadoop: how the client that was active before is fenced.
     #[arg(long, value_enum, default_value_t)]
     pub fence: Fence,
+}
+
+/// What becomes of a lock in MariaDB whose connection was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MariaDbReconnect {
+    /// It is lost, and the client reports it.
+    #[default]
+    Reported,
+    /// The client connects again without a word, and believes that it still holds it.
+    Silent,
+}
+
+/// The clock by which the lease of a row in MariaDB begins and ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MariaDbExpiry {
+    /// The server's, for all clients.
+    #[default]
+    Server,
+    /// Of each client, its own time of day.
+    Client,
 }
 
 /// How the client that was active before is fenced.

@@ -1,7 +1,9 @@
 //! Every lock, by name.
 
 use crate::definition::LockDefinition;
-use crate::{canary, etcd, nats, postgres, redis, redis_cluster, redis_sentinel, redlock, zookeeper};
+use crate::{
+    canary, etcd, mariadb, nats, postgres, redis, redis_cluster, redis_sentinel, redlock, zookeeper,
+};
 
 /// Every lock: one line for each service, whose folder lists its own. The first one of a service is what
 /// others on its servers are compared with.
@@ -16,6 +18,7 @@ pub fn registry() -> &'static [&'static LockDefinition] {
             zookeeper::LOCKS,
             nats::LOCKS,
             postgres::LOCKS,
+            mariadb::LOCKS,
             canary::LOCKS,
         ]
         .concat()
@@ -60,6 +63,7 @@ mod tests {
         assert_eq!(of("etcd-lock-api"), Some("etcd"));
         assert_eq!(of("zookeeper-ephemeral"), Some("zookeeper-sequential"));
         assert_eq!(of("postgres-row"), Some("postgres-advisory"));
+        assert_eq!(of("mariadb-row"), Some("mariadb-advisory"));
         let without = registry().iter().filter(|lock| reference(lock).is_none());
         let without: Vec<&str> = without.map(|lock| lock.name).collect();
         assert_eq!(without, ["canary-nolock"], "only what has no servers has none");

@@ -194,6 +194,7 @@ pub(super) const SERVERS: &[Servers] = &[
     servers("etcd", "an etcd of three servers", "ttl"),
     servers("zookeeper", "a ZooKeeper of three servers", "session"),
     servers("postgres", "one PostgreSQL server (user and database: postgres, no password)", "connection"),
+    servers("mariadb", "one MariaDB server (user: fencepost, no password)", "connection"),
 ];
 
 impl Language {

@@ -155,19 +155,19 @@ fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterE
 
 /// Refuses packages of another version than was asked for: suites that are not released move on.
 fn check_release(release: &Release, descriptions: &[Described]) -> Result<(), ClusterError> {
-    let package = release.package();
+    let packages = release.packages();
     let field = |fields: &str, name: &str| {
         fields.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
     };
     let mut all = descriptions.iter().map(|described| described.fields.as_str());
-    let found = all.find(|fields| field(fields, "Package:").as_deref() == Some(package.as_str()));
+    let found = all.find(|fields| field(fields, "Package:").is_some_and(|name| packages.contains(&name)));
     let version = found.and_then(|fields| field(fields, "Version:")).unwrap_or_else(|| "none".to_owned());
     match release.is_version(&version) {
         true => Ok(()),
         false => Err(ClusterError::new(format!(
-            "{release} cannot be had: the suite {} of Debian now has {package} {version}; \
+            "{release} cannot be had: the suite {} of Debian now has {} {version}; \
              `fencepost list servers` shows the other versions",
-            release.suite
+            release.suite, packages[0]
         ))),
     }
 }

@@ -57,6 +57,8 @@ const SERVERS: [Image; 6] = [
     image!("zookeeper", programs: ["iptables"], files: ["/usr/bin/java", "/usr/share/java/zookeeper.jar"]),
     image!("nats", programs: ["nats-server", "iptables"], files: []),
     image!("postgres", programs: ["postgres", "initdb", "postgres-psql", "setpriv", "iptables"], files: []),
+    // A script makes the folder of its data.
+    image!("mariadb", programs: ["mariadbd", "mariadb", "iptables"], files: ["/usr/bin/mariadb-install-db"]),
 ];
 
 /// In a list of packages: the version of a release.

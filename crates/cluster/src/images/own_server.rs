@@ -54,6 +54,12 @@ const POSTGRES: &[ProgramOfKind] = &[
     program_of_kind("postgres-psql", &["psql"], false),
 ];
 
+const MARIADB: &[ProgramOfKind] = &[
+    program_of_kind("mariadbd", &["mysqld"], true),
+    program_of_kind("mariadb-install-db", &["mysql_install_db"], true),
+    program_of_kind("mariadb", &["mysql"], false),
+];
+
 /// So deep in a folder programs are looked for: those of an unpacked package lie in
 /// `usr/lib/NAME/VERSION/bin`.
 const DEEPEST: usize = 5;
@@ -115,6 +121,7 @@ fn programs(kind: &str) -> &'static [ProgramOfKind] {
         "redis" => REDIS,
         "etcd" => ETCD,
         "postgres" => POSTGRES,
+        "mariadb" => MARIADB,
         _ => &[],
     }
 }

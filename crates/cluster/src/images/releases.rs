@@ -49,12 +49,13 @@ impl Release {
         self.suite == DEFAULT_SUITE.name
     }
 
-    /// The package whose version is the server's.
-    pub fn package(&self) -> String {
+    /// The package whose version is the server's. Where several are, any of them says it.
+    pub fn packages(&self) -> Vec<String> {
         match self.server {
-            "zookeeper" => "libzookeeper-java".to_owned(),
-            "postgres" => format!("postgresql-{}", self.version),
-            server => format!("{server}-server"),
+            "zookeeper" => vec!["libzookeeper-java".to_owned()],
+            "postgres" => vec![format!("postgresql-{}", self.version)],
+            "mariadb" => vec!["mariadb-server".to_owned(), "mariadb-server-core".to_owned()],
+            server => vec![format!("{server}-server")],
         }
     }
 

@@ -60,6 +60,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "chubby-lock-delay",
     "hadoop-fencing",
     "postgres-row-lock",
+    "mariadb-reconnect",
 ];
 
 /// Every scenario that is part of the program, in the order of the debate.

@@ -87,11 +87,12 @@ impl ServerKind {
 
 /// Refuses a release of a server that the table does not install.
 pub(super) fn check_release(table: &ServiceTable, release: &Release) -> Result<(), Refusal> {
-    match table.packages.contains(&release.package()) {
+    let packages = release.packages();
+    match packages.iter().any(|package| table.packages.contains(package)) {
         true => Ok(()),
         false => Err(Refusal::new(format!(
             "{release} is no version of its server: the packages of its [service] have no {}",
-            release.package()
+            packages[0]
         ))),
     }
 }

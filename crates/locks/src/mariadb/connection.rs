@@ -1,0 +1,148 @@
+//! One process's connection to the server, and how its statements fail.
+
+use super::server::MariaDbServer;
+use fencepost_history::{ErrorCode, OperationError};
+use mysql_async::{Conn, Error, IoError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// A connection. Dropping it closes it, as the end of a program would; the server then ends its locks.
+pub(super) struct Connection {
+    /// None only while it is dropped.
+    conn: Option<Conn>,
+    /// Whether it can be used, as far as this end knows: nothing reads while there is no statement.
+    lives: bool,
+}
+
+impl Connection {
+    pub(super) async fn open(
+        server: &MariaDbServer,
+        deadline: Instant,
+    ) -> Result<Connection, OperationError> {
+        match timeout_at(deadline, server.connect()).await {
+            Ok(Ok(conn)) => Ok(Connection { conn: Some(conn), lives: true }),
+            Ok(Err(error)) => {
+                let why = server.denial(&error).unwrap_or_else(|| words(&error));
+                Err(ErrorCode::Unreachable.error(format_args!("no connection to MariaDB: {why}")))
+            }
+            Err(_) => Err(ErrorCode::Timeout.error("MariaDB did not take the connection in time")),
+        }
+    }
+
+    /// Sends a statement, and waits for its answer. A connection on which that is not known is not used
+    /// again.
+    pub(super) async fn ask<T>(
+        &mut self,
+        deadline: Instant,
+        statement: impl AsyncFnOnce(&mut Conn) -> Result<T, Error>,
+    ) -> Result<T, Failed> {
+        let Some(conn) = self.conn.as_mut().filter(|_| self.lives) else {
+            return Err(Failed::Unknown(ErrorCode::Disconnected.error("the connection is over")));
+        };
+        let answer = match timeout_at(deadline, statement(conn)).await {
+            Ok(answer) => answer.map_err(|error| classify(code(&error), &words(&error))),
+            Err(_) => Err(Failed::Unknown(ErrorCode::Timeout.error("MariaDB did not answer in time"))),
+        };
+        self.lives = !matches!(answer, Err(Failed::Unknown(_)));
+        answer
+    }
+
+    /// Whether the server answers on it.
+    pub(super) async fn ping(&mut self, deadline: Instant) -> Result<(), Failed> {
+        self.ask(deadline, async |conn| mysql_async::prelude::Queryable::ping(conn).await).await
+    }
+}
+
+impl Drop for Connection {
+    /// The library would first wait for the answer of a statement that was given up, and keep its locks
+    /// meanwhile. Outside of the runtime it closes the connection at once.
+    fn drop(&mut self) {
+        let conn = self.conn.take();
+        let _ = std::thread::Builder::new().name("close".to_owned()).spawn(move || drop(conn));
+    }
+}
+
+/// How a statement failed.
+#[derive(Debug, PartialEq)]
+pub(super) enum Failed {
+    /// The server refused it: it was not carried out.
+    Refused(OperationError),
+    /// The connection broke, or the answer did not come in time: it may have been carried out.
+    Unknown(OperationError),
+}
+
+impl Failed {
+    pub(super) fn why(self) -> OperationError {
+        match self {
+            Failed::Refused(why) | Failed::Unknown(why) => why,
+        }
+    }
+}
+
+/// Errors of the server after which it is not known whether the statement was carried out, or which end the
+/// connection (the MariaDB documentation, "Error Codes"): the server shuts down (1053), the connection is
+/// ended (1152, 1184) or killed (1927), the network fails (1158 to 1161), a commit fails (1180), a client was
+/// silent for too long (4031).
+const ENDS: [u16; 10] = [1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1927, 4031];
+
+/// What an error says of its statement: its number, where it is the server's, and its words.
+fn classify(by_server: Option<u16>, words: &str) -> Failed {
+    match by_server {
+        Some(code) if !ENDS.contains(&code) => Failed::Refused(ErrorCode::Refused.error(words)),
+        _ => Failed::Unknown(ErrorCode::Disconnected.error(words)),
+    }
+}
+
+fn code(error: &Error) -> Option<u16> {
+    match error {
+        Error::Server(by_server) => Some(by_server.code),
+        _ => None,
+    }
+}
+
+fn words(error: &Error) -> String {
+    match error {
+        Error::Server(by_server) => by_server.message.clone(),
+        // The library says twice that it is one of input and output.
+        Error::Io(IoError::Io(error)) => error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Of an acquire's time-out, this part is the answer's: the server gives up waiting before it.
+pub(super) fn wait_until(timeout: Duration) -> Duration {
+    timeout - (timeout / 4).min(Duration::from_millis(250))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_error_that_leaves_the_connection_says_that_a_statement_was_not_carried_out() {
+        let refused = || Failed::Refused("refused: x".into());
+        let unknown = || Failed::Unknown("disconnected: x".into());
+        for (code, expected) in [
+            // A wait for a row that took too long, a deadlock, a full disk, a statement that was killed.
+            (Some(1205), refused()),
+            (Some(1213), refused()),
+            (Some(1021), refused()),
+            (Some(1317), refused()),
+            (Some(1053), unknown()),
+            (Some(1180), unknown()),
+            (Some(1927), unknown()),
+            (None, unknown()),
+        ] {
+            assert_eq!(classify(code, "x"), expected, "{code:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_unreachable() {
+        let server = MariaDbServer::at("127.0.0.1:9");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let failed = Connection::open(&server, deadline).await.err().expect("no connection");
+        let sentence = "unreachable: no connection to MariaDB: Connection refused (os error 111)";
+        assert_eq!(failed.to_string(), sentence);
+    }
+}

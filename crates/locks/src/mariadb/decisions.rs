@@ -1,0 +1,166 @@
+//! What an answer of MariaDB means for an acquire or a release.
+
+use super::connection::Failed;
+use crate::end::End;
+use fencepost_history::{Completion, ErrorCode, OperationError, Released};
+use serde_json::Value;
+
+/// What follows from the statement that asks for a lock of `mariadb-advisory`.
+#[derive(Debug, PartialEq)]
+pub(super) enum AfterLock {
+    Granted,
+    End(End),
+}
+
+/// After `GET_LOCK`: 1 is a grant, 0 the end of the time, NULL an error, such as a statement that was killed.
+pub(super) fn after_lock(reply: Result<Option<i64>, Failed>) -> AfterLock {
+    AfterLock::End(match reply {
+        Ok(Some(1)) => return AfterLock::Granted,
+        Ok(Some(_)) => End::keeping(Completion::fail(ErrorCode::Taken, "another client holds the lock")),
+        // Whatever is left of it goes with the connection.
+        Ok(None) => End::dropping(Completion::fail(ErrorCode::Refused, "GET_LOCK answered NULL: an error")),
+        Err(Failed::Refused(why)) => End::dropping(Completion::Fail(why)),
+        // The lock may be taken, or may be yet, until the server notices that the connection is gone.
+        Err(Failed::Unknown(why)) => End::unknown(why),
+    })
+}
+
+/// After a ping that shows whether the connection of an answer still stands that is older than the TTL.
+///
+/// # Errors
+/// How the acquire ends where it does not.
+pub(super) fn after_probe(reply: Result<(), Failed>) -> Result<(), End> {
+    reply.map_err(|failed| End::unknown(failed.why()))
+}
+
+/// After `RELEASE_LOCK`: 1 if this connection held the lock, 0 if another does, NULL if no connection does.
+pub(super) fn after_unlock(reply: Result<Option<i64>, Failed>) -> End {
+    match reply {
+        Ok(Some(1)) => End::keeping(Completion::Ok(Value::Null)),
+        Ok(_) => End::keeping(no_longer_held()),
+        // A write without an answer; or one that was not carried out, but the lock ends with the connection.
+        Err(failed) => End::unknown(failed.why()),
+    }
+}
+
+fn no_longer_held() -> Completion {
+    Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
+}
+
+/// What follows from the statement that takes the row.
+#[derive(Debug, PartialEq)]
+pub(super) enum AfterTake {
+    /// With its token.
+    Granted(i64),
+    /// Not now, and nothing is left of it: for this reason.
+    TryAgain(OperationError),
+    End(End),
+}
+
+/// Holder and token of a row, as the server answers them.
+pub(super) type RowState = (Option<Vec<u8>>, i64);
+
+/// After the statement that takes the row of a lock whose lease is over. It gives holder and token as they
+/// are afterwards: the holder is `mine` only if this very statement took the row.
+pub(super) fn after_take(reply: Result<Option<RowState>, Failed>, mine: &str) -> AfterTake {
+    match reply {
+        Ok(Some((Some(holder), token))) if holder == mine.as_bytes() => AfterTake::Granted(token),
+        Ok(Some(_)) => AfterTake::TryAgain(ErrorCode::Taken.error("another process holds the lock")),
+        Ok(None) => AfterTake::TryAgain(ErrorCode::Refused.error("the statement gave no row")),
+        // A deadlock with another statement, for example: undone.
+        Err(Failed::Refused(why)) => AfterTake::TryAgain(why),
+        // The row may be taken, or may be yet: it is free again when the lease is over.
+        Err(Failed::Unknown(why)) => AfterTake::End(End::unknown(why)),
+    }
+}
+
+/// After the statement that gives the row back, which counts the rows that it changed.
+pub(super) fn after_give_back(reply: Result<u64, Failed>) -> End {
+    match reply {
+        Ok(0) => End::keeping(no_longer_held()),
+        Ok(_) => End::keeping(Completion::ok(Released { removed: Some(true), ..Released::default() })),
+        // Not carried out: the row is this process's until the lease is over.
+        Err(Failed::Refused(why)) => End::keeping(Completion::Fail(why)),
+        Err(Failed::Unknown(why)) => End::unknown(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>() -> Result<T, Failed> {
+        Err(Failed::Refused("refused: x".into()))
+    }
+
+    fn unknown<T>(code: &str) -> Result<T, Failed> {
+        Err(Failed::Unknown(format!("{code}: x").as_str().into()))
+    }
+
+    #[test]
+    fn what_the_answers_to_get_lock_mean() {
+        let after = |reply| match after_lock(reply) {
+            AfterLock::Granted => "granted".to_owned(),
+            AfterLock::End(end) => end.said(),
+        };
+        for (reply, expected) in [
+            (Ok(Some(1)), "granted"),
+            (Ok(Some(0)), "fail taken"),
+            (Ok(None), "fail refused, dropped"),
+            (refused(), "fail refused, dropped"),
+            (unknown("timeout"), "info timeout, dropped"),
+            (unknown("disconnected"), "info disconnected, dropped"),
+        ] {
+            assert_eq!(after(reply), expected);
+        }
+        let probed = |reply| after_probe(reply).map_err(|end| end.said());
+        assert_eq!(probed(Ok(())), Ok(()));
+        assert_eq!(probed(refused()), Err("info refused, dropped".to_owned()));
+        assert_eq!(probed(unknown("timeout")), Err("info timeout, dropped".to_owned()));
+    }
+
+    #[test]
+    fn what_the_answers_to_release_lock_mean() {
+        for (reply, expected) in [
+            (Ok(Some(1)), "ok null"),
+            (Ok(Some(0)), "fail not-held"),
+            (Ok(None), "fail not-held"),
+            (refused(), "info refused, dropped"),
+            (unknown("timeout"), "info timeout, dropped"),
+        ] {
+            assert_eq!(after_unlock(reply).said(), expected);
+        }
+    }
+
+    #[test]
+    fn what_the_answers_to_taking_the_row_mean() {
+        let after = |reply| match after_take(reply, "c1-1-1") {
+            AfterTake::Granted(token) => format!("granted {token}"),
+            AfterTake::TryAgain(why) => format!("again {}", why.code_name()),
+            AfterTake::End(end) => end.said(),
+        };
+        for (reply, expected) in [
+            (Ok(Some((Some(b"c1-1-1".to_vec()), 7))), "granted 7"),
+            (Ok(Some((Some(b"c2-1-1".to_vec()), 7))), "again taken"),
+            (Ok(Some((None, 7))), "again taken"),
+            (Ok(None), "again refused"),
+            (refused(), "again refused"),
+            (unknown("timeout"), "info timeout, dropped"),
+            (unknown("disconnected"), "info disconnected, dropped"),
+        ] {
+            assert_eq!(after(reply), expected);
+        }
+    }
+
+    #[test]
+    fn what_the_answers_to_giving_the_row_back_mean() {
+        for (reply, expected) in [
+            (Ok(1), r#"ok {"removed":true}"#),
+            (Ok(0), "fail not-held"),
+            (refused(), "fail refused"),
+            (unknown("timeout"), "info timeout, dropped"),
+        ] {
+            assert_eq!(after_give_back(reply).said(), expected);
+        }
+    }
+}
