@@ -41,7 +41,7 @@ LABEL org.opencontainers.image.title="Fencepost" \
 # The packages of each kind of node, from the lists that Fencepost's own images are made of. With fewer of them
 # (--build-arg NODES="client redis") the image is smaller, and a run that needs another kind downloads Debian's packages.
 # PostgreSQL's package would make a database of its own, which nobody uses.
-ARG NODES="client etcd mariadb postgres redis zookeeper"
+ARG NODES="client etcd mariadb nats postgres redis zookeeper"
 COPY docker /tmp/docker
 RUN mkdir -p /etc/postgresql-common \
     && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \

@@ -193,6 +193,7 @@ pub(super) const SERVERS: &[Servers] = &[
     servers("valkey", "one Valkey server", "ttl"),
     servers("etcd", "an etcd of three servers", "ttl"),
     servers("zookeeper", "a ZooKeeper of three servers", "session"),
+    servers("nats", "a NATS of three servers, with JetStream", "ttl"),
     servers("postgres", "one PostgreSQL server (user and database: postgres, no password)", "connection"),
     servers("mariadb", "one MariaDB server (user: fencepost, no password)", "connection"),
 ];

@@ -48,7 +48,7 @@ macro_rules! image {
 
 /// What each kind of server is made of: the same packages in each suite, but for those whose names say their
 /// version.
-const SERVERS: [Image; 6] = [
+const SERVERS: [Image; 7] = [
     image!("redis", programs: ["redis-server", "redis-cli", "iptables"], files: []),
     // They answer to the names of Redis's programs, too: see `ALTERNATIVES` of root file systems.
     image!("valkey", programs: ["redis-server", "redis-cli", "iptables"], files: []),

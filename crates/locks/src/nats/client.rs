@@ -98,7 +98,7 @@ impl NatsClient {
         let subject = format!("$KV.{}.{key}", bucket(ttl));
         let stored = async { self.context.send_publish(subject, message).await?.await };
         let answered = timeout_at(deadline, stored).await.ok();
-        if is_without_leader(&answered) {
+        if is_without_leader(answered.as_ref()) {
             // Servers that forgot the bucket are given it anew.
             self.stores.lock().remove(&ttl);
         }
@@ -201,7 +201,7 @@ fn late() -> OperationError {
 }
 
 /// Whether the server says that no leader of the bucket listens: it has none, or there is no such bucket.
-fn is_without_leader<T>(answered: &Option<Result<T, PublishError>>) -> bool {
+fn is_without_leader<T>(answered: Option<&Result<T, PublishError>>) -> bool {
     matches!(answered, Some(Err(error)) if error.kind() == PublishErrorKind::StreamNotFound)
 }
 
