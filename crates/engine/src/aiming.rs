@@ -34,7 +34,11 @@ impl Aiming<'_> {
         let by_servers =
             |target: &RoleTarget| matches!(target.role, Role::Leader | Role::Follower | Role::Granting);
         let leader = match self.topology.has_leader && roles.iter().any(|(_, target)| by_servers(target)) {
-            true => Some(self.leader().await?),
+            // Where no server leads, no node plays the role, and nothing was begun.
+            true => match self.context.await_leader(|_| true).await? {
+                None => return Ok(None),
+                leader => leader,
+            },
             false => None,
         };
         let begun = Instant::now();
@@ -51,11 +55,6 @@ impl Aiming<'_> {
                 return Ok(None);
             }
         }
-    }
-
-    async fn leader(&self) -> Result<String, FaultError> {
-        let leader = self.context.await_leader(|_| true).await?;
-        leader.ok_or_else(|| FaultError::Other("no server leads".to_owned()))
     }
 
     fn try_to_resolve(&mut self, roles: &[(String, RoleTarget)], leader: Option<&str>) -> Option<Resolution> {

@@ -121,7 +121,7 @@ fn describe(tar: impl Read) -> io::Result<Described> {
         let mut entry = entry?;
         let name = entry.path()?.file_name().map(OsStr::to_owned).unwrap_or_default();
         let mut text = Vec::new();
-        if name == "control" || name == "postinst" {
+        if ["control", "preinst", "postinst"].iter().any(|read| name == *read) {
             entry.read_to_end(&mut text)?;
         }
         let text = String::from_utf8_lossy(&text);

@@ -23,7 +23,8 @@ pub(super) const BUCKET: &str = "locks";
 
 /// How long the servers may take before a client says hello without them.
 const FIRST_CONNECT: Duration = Duration::from_secs(2);
-/// A server that answers no ping is given up after two of these: the usual minute is longer than any lock waits.
+/// A server that answers no ping is given up after two of these: the usual minute is longer than any lock
+/// waits.
 const PING: Duration = Duration::from_millis(500);
 /// Of a cluster, a stream has so many replicas at most.
 const REPLICAS_MAX: usize = 5;

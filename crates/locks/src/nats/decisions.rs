@@ -61,8 +61,8 @@ pub(super) fn after_replace(reply: Reply<u64>) -> Next {
     }
 }
 
-/// After the look at the latest entry. It may be old: a replica that is behind answers, too, and then the write
-/// that follows is refused.
+/// After the look at the latest entry. It may be old: a replica that is behind answers, too, and then the
+/// write that follows is refused.
 pub(super) fn after_look(reply: Reply<Option<Found>>) -> Next {
     match reply {
         Reply::Answer(Some(found)) if found.value.is_empty() => Next::Replace(found.revision),

@@ -1,5 +1,5 @@
-//! `nats`: an entry of a key-value bucket of NATS JetStream, created where there is none, which expires with the
-//! bucket's TTL. Its revision is a fencing token.
+//! `nats`: an entry of a key-value bucket of NATS JetStream, created where there is none, which expires
+//! with the bucket's TTL. Its revision is a fencing token.
 //!
 //! Sources: the NATS documentation, "Key/Value Store" and "JetStream clustering"; the revisions that a write
 //! expects are those of JetStream's header `Nats-Expected-Last-Subject-Sequence`.

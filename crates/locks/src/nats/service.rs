@@ -20,10 +20,10 @@ const TURN: Duration = Duration::from_millis(300);
 /// JetStream takes no shorter TTL of a bucket (`max_age` of its stream).
 const TTL_MIN: Duration = Duration::from_millis(100);
 
-/// What a server is started by: its file of settings with what it asks of clients. Servers that connect to each
-/// other in the same moment close one connection of each pair, and may then take each other for gone, for ever:
-/// at its first start each waits a little longer than the one before it. Arguments: the file, its content, how
-/// long to wait in seconds.
+/// What a server is started by: its file of settings with what it asks of clients. Servers that connect to
+/// each other in the same moment close one connection of each pair, and may then take each other for gone,
+/// for ever: at its first start each waits a little longer than the one before it. Arguments: the file, its
+/// content, how long to wait in seconds.
 const START: &str = r#"[ -e "$1" ] || sleep "$3"; { printf '%s' "$2"; [ ! -e /run/access/nats.conf ] || cat /run/access/nats.conf; } > "$1" \
     && exec nats-server --config "$1""#;
 
@@ -107,9 +107,9 @@ impl LockService for NatsCluster {
         Ok(())
     }
 
-    /// Asks the server whether JetStream serves, which needs a leader and a majority. Not whether each bucket
-    /// is whole: asked for that again and again, a server of 2.10 that finds a bucket behind sets it back each
-    /// time, and so never mends it.
+    /// Asks the server whether JetStream serves, which needs a leader and a majority. Not whether each
+    /// bucket is whole: asked for that again and again, a server of 2.10 that finds a bucket behind sets it
+    /// back each time, and so never mends it.
     async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
         let trouble = async || {
             Ok(match monitor::get(node, "/healthz?js-server-only=true").await {
