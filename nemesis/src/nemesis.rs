@@ -98,7 +98,7 @@ impl NemesisDescription {
         }
         match self.refuses_writes && topology.error_replies.is_empty() {
             true => Err(Refusal::new(format!(
-                "{} is for servers of Redis: it is not known how to make other servers refuse writes",
+                "{} is for single servers of Redis and for a Redis Cluster: it is not known how to make other servers refuse writes",
                 self.name
             ))),
             false => Ok(()),

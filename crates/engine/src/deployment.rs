@@ -311,7 +311,7 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
 
 /// Name and version of each server, once for servers that are alike.
 pub(crate) async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
-    let found = try_join_all(servers.iter().map(|node| spec.lock.service.version(node))).await?;
+    let found = try_join_all(servers.iter().map(|node| spec.lock.service.version(node, servers))).await?;
     let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
     for (node, version) in servers.iter().zip(found) {
         match versions.iter_mut().find(|(known, _)| *known == version) {
@@ -342,7 +342,7 @@ struct ReadinessOfServers {
 impl Readiness for ReadinessOfServers {
     async fn await_serving(&self, server: &str) -> Result<(), ClusterError> {
         match self.servers.iter().find(|node| node.name() == server) {
-            Some(node) => self.service.await_serving(node).await,
+            Some(node) => self.service.await_serving(node, &self.servers).await,
             None => Ok(()),
         }
     }

@@ -68,7 +68,7 @@ impl LockService for NoServers {
         Ok(())
     }
 
-    async fn version(&self, _node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, _node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         Ok("none".to_owned())
     }
 }

@@ -93,12 +93,12 @@ impl LockService for ConfiguredService {
         self.service.await_ready(nodes).await
     }
 
-    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
-        self.service.await_serving(node).await
+    async fn await_serving(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        self.service.await_serving(node, all).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-        self.service.version(node).await
+    async fn version(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
+        self.service.version(node, all).await
     }
 
     fn existing(&self) -> Option<&dyn ExistingService> {

@@ -108,18 +108,18 @@ pub trait LockService: Send + Sync {
     /// # Errors
     /// Says which server does not serve, and its answer.
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError>;
-    /// Returns when one server serves again that was started again, while all others serve.
+    /// Returns when one server, of all of these, serves again that was started again, while all others serve.
     ///
     /// # Errors
     /// Says why it does not serve.
-    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         self.await_ready(std::slice::from_ref(node)).await
     }
-    /// Name and version of a server, as it says them itself (`redis-server 7.0.15`).
+    /// Name and version of a server, of all of these, as it says them itself (`redis-server 7.0.15`).
     ///
     /// # Errors
     /// The server could not be asked.
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError>;
+    async fn version(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<String, ClusterError>;
     /// What a server writes into its log when it cannot read its own data any more: parts of lines. For
     /// servers that make durable what they answer, so that this is a failure of theirs, whatever the power
     /// did.

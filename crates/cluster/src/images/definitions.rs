@@ -168,7 +168,7 @@ impl Image {
 }
 
 /// Where a program is installed on this machine. Those of root are looked for, too, whatever the user's PATH.
-fn installed(name: &str) -> Option<PathBuf> {
+pub(super) fn installed(name: &str) -> Option<PathBuf> {
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
         .iter()
         .map(|folder| Path::new(folder).join(name))

@@ -23,6 +23,8 @@ enum Origin {
     /// A program, or a folder.
     Path(PathBuf),
     Image(String),
+    /// This machine's own program, whatever its version.
+    Machine,
 }
 
 /// A program that a kind of server is made of.
@@ -54,11 +56,15 @@ const POSTGRES: &[ProgramOfKind] = &[
     program_of_kind("postgres-psql", &["psql"], false),
 ];
 
+const NATS: &[ProgramOfKind] = &[program_of_kind("nats-server", &[], true)];
 const MARIADB: &[ProgramOfKind] = &[
     program_of_kind("mariadbd", &["mysqld"], true),
     program_of_kind("mariadb-install-db", &["mysql_install_db"], true),
     program_of_kind("mariadb", &["mysql"], false),
 ];
+
+/// The word for this machine's own program.
+const MACHINE: &str = "machine";
 
 /// So deep in a folder programs are looked for: those of an unpacked package lie in
 /// `usr/lib/NAME/VERSION/bin`.
@@ -66,8 +72,11 @@ const DEEPEST: usize = 5;
 
 impl OwnServer {
     /// The server of one's own that this names; none where it names a version: `./redis/src/redis-server`,
-    /// `folder:my-etcd`, `image:valkey/valkey:9`.
+    /// `folder:my-etcd`, `image:valkey/valkey:9`, `machine`.
     pub(super) fn parse(text: &str) -> Option<OwnServer> {
+        if text == MACHINE {
+            return Some(OwnServer { text: text.to_owned(), origin: Origin::Machine });
+        }
         let path = text.strip_prefix("program:").or_else(|| text.strip_prefix("folder:"));
         let origin = match (text.strip_prefix("image:"), path) {
             (Some(image), _) => Origin::Image(image.to_owned()),
@@ -101,6 +110,10 @@ impl OwnServer {
                 return Ok(Arc::new(environment));
             }
             Origin::Path(path) => check_file(path).map_err(|refusal| failed(refusal.sentence))?,
+            Origin::Machine => {
+                let path = installed(kind).map_err(failed)?;
+                check_file(&path).map_err(|refusal| failed(refusal.sentence))?
+            }
         };
         let image = definitions::find(kind).map_err(|error| failed(error.to_string()))?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -115,6 +128,22 @@ impl OwnServer {
     }
 }
 
+/// The program of this machine that is this kind of server.
+fn installed(kind: &str) -> Result<PathBuf, String> {
+    let needed: Vec<&ProgramOfKind> = programs(kind).iter().filter(|program| program.is_needed).collect();
+    let [program] = needed[..] else {
+        return Err(format!("a {kind} is more than one file; name its folder, as in folder:/opt/{kind}"));
+    };
+    let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
+    let found = names.iter().find_map(|name| definitions::installed(name));
+    found.ok_or_else(|| {
+        format!(
+            "this machine has no {}; install it, or choose one of `fencepost list servers`",
+            names.join(" or ")
+        )
+    })
+}
+
 /// The programs that a kind of server is made of; none where it is no program, but classes of Java.
 fn programs(kind: &str) -> &'static [ProgramOfKind] {
     match kind {
@@ -122,6 +151,7 @@ fn programs(kind: &str) -> &'static [ProgramOfKind] {
         "etcd" => ETCD,
         "postgres" => POSTGRES,
         "mariadb" => MARIADB,
+        "nats" => NATS,
         _ => &[],
     }
 }
@@ -296,6 +326,19 @@ mod tests {
         put(folder.path(), "shut", b"#!/bin/sh\n", 0o644);
         assert!(refusal("shut").contains("may not be executed"));
         assert!(refusal("gone").contains("is not there"));
+    }
+
+    #[test]
+    fn this_machines_own_program_is_taken_where_it_has_one() {
+        let own = OwnServer::parse("machine").unwrap();
+        let refused = |kind: &str| own.environment(kind).map_err(|refusal| refusal.sentence).err();
+        assert!(refused("postgres").unwrap().contains("folder:/opt/postgres"), "more than one file");
+        for kind in ["redis", "etcd", "nats"] {
+            let is_there = installed(kind).is_ok();
+            assert_eq!(refused(kind).is_none(), is_there);
+            assert!(is_there || refused(kind).unwrap().contains("this machine has no "));
+        }
+        assert_eq!(OwnServer::parse("machine").map(|own| own.to_string()).as_deref(), Some("machine"));
     }
 
     #[test]

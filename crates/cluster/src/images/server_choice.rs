@@ -53,7 +53,8 @@ impl ServerChoice {
 
 /// Whether this, behind a name, can only be a server of one's own: other names have slashes, too.
 fn is_place(text: &str) -> bool {
-    ["./", "../", "/", "program:", "folder:", "image:"].iter().any(|start| text.starts_with(start))
+    text == "machine"
+        || ["./", "../", "/", "program:", "folder:", "image:"].iter().any(|start| text.starts_with(start))
 }
 
 /// `redis-7.0` of `redis@7.0`.

@@ -7,7 +7,7 @@ use crate::search::{DrawnOptions, with_ttl};
 use anyhow::Result;
 use fencepost_campaign::Played;
 use fencepost_checker::Outcome;
-use fencepost_engine::RunOptions;
+use fencepost_engine::{RunOptions, RunSpec};
 use fencepost_history::{Kind, Seed, TimeSpan, f};
 use fencepost_nemesis::Plan;
 
@@ -81,7 +81,8 @@ pub async fn check_without_faults(
         let check = check_crowded(options, seed, player).await?;
         return Ok(Checked { check, other_ttl: None });
     }
-    if first.goes_on() || !drawn.ttl {
+    let promises = matches!(first, FirstCheck::Broken(_)) && promises_ttl(options);
+    if first.goes_on() || !drawn.ttl || promises {
         return Ok(Checked { check: first, other_ttl: None });
     }
     for ttl in LONGER_TTLS.into_iter().filter(|ttl| *ttl > options.ttl) {
@@ -98,6 +99,13 @@ pub async fn check_without_faults(
         check.dismiss();
     }
     Ok(Checked { check: first, other_ttl: None })
+}
+
+/// Whether the lock says by itself which TTLs it takes: one at which it is broken is then no mistake of the
+/// user's.
+fn promises_ttl(options: &RunOptions) -> bool {
+    let spec = RunSpec::with_plan(options.clone(), Plan::default());
+    spec.is_ok_and(|spec| spec.lock.recipe.program().is_some_and(|program| program.ttl_step.is_some()))
 }
 
 /// So many processes compete for one key, with so little patience that many give up: what a library does

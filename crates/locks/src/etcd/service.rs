@@ -168,7 +168,7 @@ impl LockService for EtcdCluster {
         Ok(())
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         let output = node.exec(&["etcd", "--version"], Duration::from_secs(5)).await?;
         parse_version(&output.stdout).ok_or_else(|| {
             ClusterError::new(format!("etcd on {} did not print its version: {}", node.name(), output.stderr))

@@ -163,25 +163,29 @@ impl OwnService {
     }
 
     /// Why this server does not serve yet; none if it does.
-    async fn why_not_ready(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
+    async fn why_not_ready(
+        &self,
+        node: &Arc<dyn Node>,
+        all: &[Arc<dyn Node>],
+    ) -> Result<Option<String>, ClusterError> {
         let kind = self.kind(place_of(node));
         let Some(command) = &kind.ready else {
             let address = format!("{}:{}", node.address(), kind.table.port);
             let refused = node.connect(&address, Duration::from_secs(1)).await?.err();
             return Ok(refused.map(|why| why.to_string()));
         };
-        let output = self.ask(command, node, &[]).await?;
+        let output = self.ask(command, node, all).await?;
         Ok(match output.code {
             Some(0) => None,
             _ => Some(format!("`{}` says {:?}", command.join(" "), first_line(&output))),
         })
     }
 
-    async fn await_one(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+    async fn await_one(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         let within = self.start_time;
         let server = &self.kind(place_of(node)).program_name;
         let awaited = Awaited { node, server, services: &[SERVICE], within };
-        awaited.serves(|| self.why_not_ready(node)).await
+        awaited.serves(|| self.why_not_ready(node, all)).await
     }
 
     /// Runs what is to run when all servers serve, for the first time.
@@ -283,18 +287,18 @@ impl LockService for OwnService {
     }
 
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        try_join_all(nodes.iter().map(|node| self.await_one(node))).await?;
+        try_join_all(nodes.iter().map(|node| self.await_one(node, nodes))).await?;
         self.after_start(nodes).await
     }
 
-    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
-        self.await_one(node).await
+    async fn await_serving(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        self.await_one(node, all).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         let kind = self.kind(place_of(node));
         let Some(command) = &kind.version else { return Ok(kind.program_name.clone()) };
-        let output = self.ask(command, node, &[]).await?;
+        let output = self.ask(command, node, all).await?;
         match first_line(&output) {
             line if output.code == Some(0) && !line.is_empty() => Ok(line),
             line => Err(ClusterError::new(format!(

@@ -140,13 +140,12 @@ impl ServiceTable {
         let names = kinds.iter().map(|kind| kind.name.as_str()).filter(|name| !name.is_empty());
         let known: Vec<&str> = PLACEHOLDERS.into_iter().chain(names).collect();
         let of_all = [self.leader.as_ref(), self.transfer.as_ref()].into_iter().flatten();
-        for command in of_all.chain(kinds.iter().map(|kind| &kind.program)) {
+        let of_kinds = kinds
+            .iter()
+            .flat_map(|kind| [Some(&kind.program), kind.ready.as_ref(), kind.version.as_ref()])
+            .flatten();
+        for command in of_all.chain(of_kinds) {
             command.words()?.iter().try_for_each(|word| check_placeholders(word, &known))?;
-        }
-        // They concern one server, which may have been started again.
-        let alone = PLACEHOLDERS.map(|word| if word == "peers" { "port" } else { word });
-        for command in kinds.iter().flat_map(|kind| [kind.ready.as_ref(), kind.version.as_ref()]).flatten() {
-            command.words()?.iter().try_for_each(|word| check_placeholders(word, &alone))?;
         }
         let lines = self.after_start.iter().chain(kinds.iter().flat_map(|kind| &kind.prepare));
         lines.into_iter().try_for_each(|line| check_placeholders(line, &known))
@@ -237,7 +236,7 @@ mod tests {
         let wrong = |more: &str| checked(more).unwrap_err().sentence;
         let unknown = wrong("program = 'x {adress}'");
         assert!(unknown.contains("placeholder") && unknown.contains("did you mean"), "{unknown}");
-        assert!(wrong("program = 'x'\nready = 'y {peers}'").contains("placeholder"));
+        assert_eq!(checked("program = 'x'\nready = 'y {peers}'\nversion = 'z {peers}'"), Ok(()));
         assert!(wrong("program = 'x'\nnodes = 0").contains("at least 1 server"));
         assert!(wrong("program = 'x'\nprepare = ['y {dat}']").contains("placeholder"));
         assert!(wrong("program = 'x'\ntransfer = 'y'").contains("needs `leader`"));

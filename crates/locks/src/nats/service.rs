@@ -98,7 +98,7 @@ impl LockService for NatsCluster {
 
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         for node in nodes {
-            self.await_serving(node).await?;
+            self.await_serving(node, nodes).await?;
         }
         if let Some(node) = nodes.first() {
             let trouble = async || Ok(monitor::missing(nodes).await);
@@ -110,7 +110,7 @@ impl LockService for NatsCluster {
     /// Asks the server whether JetStream serves, which needs a leader and a majority. Not whether each
     /// bucket is whole: asked for that again and again, a server of 2.10 that finds a bucket behind sets it
     /// back each time, and so never mends it.
-    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         let trouble = async || {
             Ok(match monitor::get(node, "/healthz?js-server-only=true").await {
                 Ok(_) => None,
@@ -121,7 +121,7 @@ impl LockService for NatsCluster {
         awaited(node).serves(trouble).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         let output = node.exec(&["nats-server", "--version"], Duration::from_secs(5)).await?;
         parse_version(&output.stdout).ok_or_else(|| {
             ClusterError::new(format!("NATS on {} did not print its version: {}", node.name(), output.stderr))

@@ -7,7 +7,7 @@ mod decisions;
 mod existing;
 pub(crate) mod lock;
 pub(crate) mod node;
-mod refusals;
+pub(crate) mod refusals;
 pub(crate) mod service;
 mod single;
 mod watchdog;

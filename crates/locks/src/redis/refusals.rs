@@ -13,10 +13,10 @@ struct Refused {
     end: &'static [&'static str],
 }
 
-/// Fewer replicas than it needs, as when they are gone.
+/// Fewer replicas than it needs, as when they are gone: more than any server here has.
 const NOREPLICAS: Refused = Refused {
     reply: "noreplicas",
-    begin: &["CONFIG", "SET", "min-replicas-to-write", "1"],
+    begin: &["CONFIG", "SET", "min-replicas-to-write", "9"],
     end: &["CONFIG", "SET", "min-replicas-to-write", "0"],
 };
 
@@ -32,16 +32,27 @@ const OOM: Refused = Refused {
 const READONLY: Refused =
     Refused { reply: "readonly", begin: &["REPLICAOF", "127.0.0.1", "1"], end: &["REPLICAOF", "NO", "ONE"] };
 
-/// All that are known.
-const KNOWN: [Refused; 3] = [READONLY, OOM, NOREPLICAS];
+/// The refusals of servers. Those that Sentinel watches have none: a Sentinel takes no such order.
+pub(crate) struct RedisRefusals {
+    known: &'static [Refused],
+    replies: &'static [&'static str],
+}
 
-/// The refusals of servers that know nothing of each other. Those that Sentinel watches are another matter:
-/// it says which of them is a replica.
-pub(crate) struct RedisRefusals;
+/// Of servers that know nothing of each other.
+pub(crate) static INDEPENDENT: RedisRefusals = RedisRefusals {
+    known: &[READONLY, OOM, NOREPLICAS],
+    replies: &[READONLY.reply, OOM.reply, NOREPLICAS.reply],
+};
 
-fn find(reply: &str) -> Result<&'static Refused, ClusterError> {
-    let found = KNOWN.iter().find(|refused| refused.reply == reply);
-    found.ok_or_else(|| ClusterError::new(format!("there is no reply {reply}")))
+/// Of servers of a cluster, which alone says whose replica each is.
+pub(crate) static OF_A_CLUSTER: RedisRefusals =
+    RedisRefusals { known: &[OOM, NOREPLICAS], replies: &[OOM.reply, NOREPLICAS.reply] };
+
+impl RedisRefusals {
+    fn find(&self, reply: &str) -> Result<&'static Refused, ClusterError> {
+        let found = self.known.iter().find(|refused| refused.reply == reply);
+        found.ok_or_else(|| ClusterError::new(format!("there is no reply {reply}")))
+    }
 }
 
 async fn order(node: &Arc<dyn Node>, command: &[&str]) -> Result<(), ClusterError> {
@@ -57,20 +68,20 @@ async fn order(node: &Arc<dyn Node>, command: &[&str]) -> Result<(), ClusterErro
 #[async_trait]
 impl ServiceRefusals for RedisRefusals {
     fn replies(&self) -> &'static [&'static str] {
-        &[READONLY.reply, OOM.reply, NOREPLICAS.reply]
+        self.replies
     }
 
     async fn begin(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError> {
-        order(node, find(reply)?.begin).await
+        order(node, self.find(reply)?.begin).await
     }
 
     async fn end(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError> {
-        order(node, find(reply)?.end).await
+        order(node, self.find(reply)?.end).await
     }
 
     async fn refusal(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
-        // A key of its own, which is gone a millisecond later.
-        let answer = ask(node, &["SET", "fencepost-probe", "1", "PX", "1"]).await?.join(" ");
+        // A key of its own, which is gone a millisecond later; in a cluster, one of the locks' shard.
+        let answer = ask(node, &["SET", "{lock}:fencepost-probe", "1", "PX", "1"]).await?.join(" ");
         Ok((!answer.starts_with("OK")).then_some(answer))
     }
 }
@@ -81,7 +92,10 @@ mod tests {
 
     #[test]
     fn each_reply_can_be_ordered_and_no_other() {
-        assert!(RedisRefusals.replies().iter().all(|reply| find(reply).is_ok()));
-        assert!(find("loading").is_err());
+        for refusals in [&INDEPENDENT, &OF_A_CLUSTER] {
+            assert!(refusals.replies().iter().all(|reply| refusals.find(reply).is_ok()));
+            assert!(refusals.find("loading").is_err());
+        }
+        assert!(OF_A_CLUSTER.find("readonly").is_err());
     }
 }

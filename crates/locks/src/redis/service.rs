@@ -4,7 +4,7 @@
 use super::access;
 pub(crate) use super::ask::{PORT, ask};
 use super::existing::ExistingRedis;
-use super::refusals::RedisRefusals;
+use super::refusals;
 use crate::error::OptionError;
 use crate::existing::ExistingService;
 use crate::options::{Options, Persistence};
@@ -76,7 +76,7 @@ impl LockService for RedisServers {
         await_ready(nodes).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         version(node).await
     }
 
@@ -85,7 +85,7 @@ impl LockService for RedisServers {
     }
 
     fn refusals(&self) -> Option<&dyn ServiceRefusals> {
-        Some(&RedisRefusals)
+        Some(&refusals::INDEPENDENT)
     }
 }
 

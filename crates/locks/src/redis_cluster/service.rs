@@ -6,9 +6,10 @@ use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::redis::access;
+use crate::redis::refusals;
 use crate::redis::service as redis;
 use crate::run_access::{AccessFile, RunAccess};
-use crate::service::{LockService, ServiceLeadership};
+use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
@@ -91,12 +92,16 @@ impl LockService for RedisCluster {
 
     /// Whose replica it is may have changed, and a cluster without a majority is no fault of this server:
     /// that it answers has to do.
-    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         redis::await_ready(std::slice::from_ref(node)).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         redis::version(node).await
+    }
+
+    fn refusals(&self) -> Option<&dyn ServiceRefusals> {
+        Some(&refusals::OF_A_CLUSTER)
     }
 
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {

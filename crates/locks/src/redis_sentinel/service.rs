@@ -71,11 +71,11 @@ impl LockService for RedisSentinel {
     }
 
     /// What replicates from which other server changes with every failover: that it answers has to do.
-    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         redis::await_ready(std::slice::from_ref(node)).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         redis::version(node).await
     }
 

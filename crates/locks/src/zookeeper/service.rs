@@ -100,7 +100,7 @@ impl LockService for ZooKeeperEnsemble {
         await_ready(nodes, START_TIME).await
     }
 
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         version(node).await
     }
 
