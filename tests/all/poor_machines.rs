@@ -30,3 +30,18 @@ fn devices_that_a_machine_lacks_are_named() {
     let file = without("touch null && mount --bind null /dev/null", &format!("{test} --seed 1"));
     assert!(file.contains("this machine has no /dev/null, which nodes need"), "{file}");
 }
+
+#[test]
+fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let args =
+        ["test", "--lock", "canary-nolock", "--workload", "lock", "--time-limit", "2s", "--config", "none"];
+    let mut command = Command::new(crate::PROGRAM);
+    command.args(args).current_dir(results.path()).env("DOCKER_HOST", "unix:///nowhere");
+    let output = command.output().expect("the program starts");
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<&str> = complaints.lines().filter(|line| line.contains("not docker")).collect();
+    let why = "driver local, and not docker: no Docker engine answers at unix:///nowhere (DOCKER_HOST)";
+    assert!(lines.len() == 1 && lines[0].starts_with(why), "{complaints}");
+    assert_eq!(output.status.code(), Some(1), "a lock that locks nothing is a violation: {complaints}");
+}

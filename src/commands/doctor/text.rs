@@ -1,6 +1,6 @@
 //! The report of `doctor` for people.
 
-use super::report::{Effect, Report};
+use super::report::{Effect, NemesisReport, Report};
 use fencepost_cluster::doctor::{Answer, Check, Start};
 use std::fmt::Write;
 
@@ -25,6 +25,11 @@ pub(super) fn text(report: &Report) -> String {
     for nemesis in &report.nemeses {
         let answers = nemesis.drivers.iter().map(|(driver, effect)| (*driver, in_words(effect)));
         let _ = writeln!(text, "  {:width$}  {}", nemesis.name, by_answer(answers));
+    }
+    let is_well = |effect: &Effect| matches!(effect, Effect::Effective { .. } | Effect::Possible { .. });
+    let is_hindered = |nemesis: &NemesisReport| nemesis.drivers.get("local").is_some_and(|it| !is_well(it));
+    if let Some(advice) = report.machine.advice().filter(|_| report.nemeses.iter().any(is_hindered)) {
+        let _ = writeln!(text, "  {:width$}  → {advice}", "");
     }
     let _ = write!(text, "\n{}", conclusion(report));
     text
@@ -95,7 +100,7 @@ fn conclusion(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{DriverReport, NemesisReport};
+    use super::super::report::DriverReport;
     use super::*;
     use fencepost_cluster::doctor::{FoundEngine, Machine};
     use std::collections::BTreeMap;
@@ -170,6 +175,17 @@ mod tests {
     #[test]
     fn the_report_is_printed_as_json() {
         insta::assert_snapshot!(serde_json::to_string_pretty(&report()).unwrap());
+    }
+
+    #[test]
+    fn faults_that_a_right_would_enable_are_followed_by_it() {
+        let mut report = report();
+        let advice = "→ start this ";
+        assert!(!text(&report).contains(advice), "no fault was tried under the driver local");
+        report.nemeses[1].drivers.insert("local", Effect::Failed { reason: "EPERM".to_owned() });
+        assert!(text(&report).contains(advice), "{}", text(&report));
+        report.machine.lacking_options.clear();
+        assert!(!text(&report).contains(advice), "nothing is lacking");
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// How to give this container the rights that it lacks; none where it is no container, or lacks none.
+    pub fn advice(&self) -> Option<String> {
+        let options = self.lacking_options.join(" ");
+        (!options.is_empty()).then(|| format!("start this container with {options}"))
+    }
+
     /// Looks. Facts that cannot be read are empty or 0.
     pub(super) fn look() -> Machine {
         let confines = Confines::look();

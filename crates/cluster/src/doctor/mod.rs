@@ -254,19 +254,16 @@ async fn tried(area: &'static str, driver: &dyn Driver, key: &str, machine: &Mac
             .into_iter()
             .map(|found| {
                 let (name, remedy) = describe(found.capability, area);
-                let lacking = &machine.lacking_options;
                 match found.reason {
                     None => Check::yes(area, name, "works inside a node"),
                     Some(reason) if found.capability == Capability::Netem => {
                         Check::not_needed(area, name, reason, remedy)
                     }
                     // A right of the container may be all that is missing.
-                    Some(reason) if area == "local" && !lacking.is_empty() => {
-                        let remedy =
-                            format!("start this container with {}; else: {remedy}", lacking.join(" "));
-                        Check::no(area, name, reason, remedy)
-                    }
-                    Some(reason) => Check::no(area, name, reason, remedy),
+                    Some(reason) => match machine.advice().filter(|_| area == "local") {
+                        Some(advice) => Check::no(area, name, reason, format!("{advice}; else: {remedy}")),
+                        None => Check::no(area, name, reason, remedy),
+                    },
                 }
             })
             .collect(),

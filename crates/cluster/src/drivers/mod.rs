@@ -51,7 +51,7 @@ async fn automatic(options: DriverOptions) -> Box<dyn Driver> {
         Ok(engine) => engine,
         Err(reason) => {
             // A container is rarely given the socket of an engine.
-            if !is_container() {
+            if std::env::var_os("DOCKER_HOST").is_some() || !is_container() {
                 say(&reason);
             }
             return Box::new(LocalDriver::new(options));
