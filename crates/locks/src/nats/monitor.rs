@@ -38,8 +38,6 @@ struct Meta {
 #[derive(Debug, Deserialize)]
 struct Peer {
     #[serde(default)]
-    current: bool,
-    #[serde(default)]
     offline: bool,
 }
 
@@ -86,7 +84,7 @@ pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<String> {
         };
         let meta = serde_json::from_str(&page).ok().and_then(|view: Jetstream| view.meta_cluster);
         if let Some(meta) = meta.filter(|meta| meta.leader == node.name()) {
-            let heard = meta.replicas.iter().filter(|peer| peer.current && !peer.offline).count();
+            let heard = meta.replicas.iter().filter(|peer| !peer.offline).count();
             if heard + 1 == nodes.len() {
                 return None;
             }
@@ -95,6 +93,21 @@ pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<String> {
         }
     }
     Some(said)
+}
+
+/// Why this server does not serve; nothing, where it does: it knows who leads, or is alone.
+pub(super) async fn why_not_serving(node: &Arc<dyn Node>, is_alone: bool) -> Option<String> {
+    let page = match get(node, "/jsz").await {
+        Ok(page) => page,
+        Err(error) => return Some(error.to_string()),
+    };
+    let view: Option<Jetstream> = serde_json::from_str(&page).ok();
+    match view.map(|view| view.meta_cluster.map(|meta| meta.leader)) {
+        None => Some("its JetStream says nothing of itself".to_owned()),
+        Some(None) if is_alone => None,
+        Some(Some(leader)) if !leader.is_empty() => None,
+        Some(_) => Some("it knows of no leader".to_owned()),
+    }
 }
 
 /// The page at this path.

@@ -16,7 +16,7 @@ use std::time::Duration;
 const PORT: u16 = 4222;
 const ROUTE_PORT: u16 = 6222;
 /// How much later than the one before it a server starts for the first time.
-const TURN: Duration = Duration::from_millis(300);
+const TURN: Duration = Duration::from_millis(100);
 /// JetStream takes no shorter TTL of a bucket (`max_age` of its stream).
 const TTL_MIN: Duration = Duration::from_millis(100);
 
@@ -107,17 +107,12 @@ impl LockService for NatsCluster {
         Ok(())
     }
 
-    /// Asks the server whether JetStream serves, which needs a leader and a majority. Not whether each
-    /// bucket is whole: asked for that again and again, a server of 2.10 that finds a bucket behind sets it
-    /// back each time, and so never mends it.
-    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        let trouble = async || {
-            Ok(match monitor::get(node, "/healthz?js-server-only=true").await {
-                Ok(_) => None,
-                // Not listening yet, without a leader, or gone for good: the deadline tells.
-                Err(error) => Some(error.to_string()),
-            })
-        };
+    /// Asks the server whether it knows who leads all servers. Not by `/healthz`: asked for that again and again,
+    /// a server of 2.10 that finds a bucket behind sets it back each time, and so never mends it; and one that
+    /// has nothing new to hear from the leader may call itself behind until there is something.
+    async fn await_serving(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        // Not listening yet, without a leader, or gone for good: the deadline tells.
+        let trouble = async || Ok(monitor::why_not_serving(node, all.len() == 1).await);
         awaited(node).serves(trouble).await
     }
 
