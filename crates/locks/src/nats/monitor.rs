@@ -38,6 +38,8 @@ struct Meta {
 #[derive(Debug, Deserialize)]
 struct Peer {
     #[serde(default)]
+    name: String,
+    #[serde(default)]
     offline: bool,
 }
 
@@ -70,29 +72,42 @@ impl Jetstream {
     }
 }
 
-/// Why the servers cannot hold a bucket yet, all of which are to have a replica: nothing, where their leader
-/// has heard from every other.
-pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<String> {
+/// Why the servers cannot hold a bucket yet, of which all are to have a replica.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Missing {
+    pub(super) why: String,
+    /// The names of those that the leader has not heard from.
+    pub(super) away: Vec<String>,
+}
+
+/// What is missing; nothing, where the leader has heard from every other server.
+pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<Missing> {
     if nodes.len() == 1 {
         return None;
     }
-    let mut said = "no server leads the others".to_owned();
     for node in nodes {
         let page = match get(node, "/jsz").await {
             Ok(page) => page,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(Missing { why: error.to_string(), away: Vec::new() }),
         };
         let meta = serde_json::from_str(&page).ok().and_then(|view: Jetstream| view.meta_cluster);
         if let Some(meta) = meta.filter(|meta| meta.leader == node.name()) {
-            let heard = meta.replicas.iter().filter(|peer| !peer.offline).count();
-            if heard + 1 == nodes.len() {
-                return None;
-            }
-            said =
-                format!("{}, which leads, has heard from {heard} of {} others", node.name(), nodes.len() - 1);
+            let names: Vec<&str> = nodes.iter().map(|node| node.name()).collect();
+            return not_heard_from(&meta, &names);
         }
     }
-    Some(said)
+    Some(Missing { why: "no server leads the others".to_owned(), away: Vec::new() })
+}
+
+/// The servers, of these, that the leader has not heard from.
+fn not_heard_from(meta: &Meta, names: &[&str]) -> Option<Missing> {
+    let is_there = |name: &str| {
+        name == meta.leader || meta.replicas.iter().any(|peer| peer.name == name && !peer.offline)
+    };
+    let away: Vec<String> =
+        names.iter().filter(|name| !is_there(name)).map(|name| (*name).to_owned()).collect();
+    let why = format!("{}, which leads, has not heard from {}", meta.leader, away.join(", "));
+    (!away.is_empty()).then_some(Missing { why, away })
 }
 
 /// Why this server does not serve; nothing, where it does: it knows who leads, or is alone.
@@ -146,6 +161,18 @@ fn most_agree(names: &[&str], views: &[Option<Jetstream>]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_the_leader_takes_for_gone_is_named() {
+        let meta = |page: &str| serde_json::from_str::<Meta>(page).unwrap();
+        let names = ["n1", "n2", "n3"];
+        let whole = meta(r#"{"leader":"n2","replicas":[{"name":"n1","current":true},{"name":"n3"}]}"#);
+        assert_eq!(not_heard_from(&whole, &names), None);
+        let gone = meta(r#"{"leader":"n2","replicas":[{"name":"n1","offline":true}]}"#);
+        let missing = not_heard_from(&gone, &names).unwrap();
+        assert_eq!(missing.away, ["n1", "n3"]);
+        assert_eq!(missing.why, "n2, which leads, has not heard from n1, n3");
+    }
 
     #[test]
     fn the_leader_is_the_server_that_says_so_and_that_most_name() {

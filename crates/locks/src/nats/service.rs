@@ -9,12 +9,19 @@ use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
+use nix::sys::signal::Signal;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 const PORT: u16 = 4222;
 const ROUTE_PORT: u16 = 6222;
+const SERVICE: &str = "nats";
+const SETTINGS: &str = "{data}/nats.conf";
+/// Servers that have found each other know it by then; one that the leader takes for gone after that stays
+/// so.
+const TAKEN_FOR_GONE: Duration = Duration::from_secs(8);
 /// How much later than the one before it a server starts for the first time.
 const TURN: Duration = Duration::from_millis(100);
 /// JetStream takes no shorter TTL of a bucket (`max_age` of its stream).
@@ -76,9 +83,8 @@ impl LockService for NatsCluster {
         let addresses: Vec<String> = nodes.iter().map(|node| node.address().to_string()).collect();
         let settings = settings(nodes[index].name(), &addresses, options);
         let turn_s = format!("{:.1}", index as f64 * TURN.as_secs_f64());
-        let argv =
-            ["sh", "-c", START, "sh", "{data}/nats.conf", &settings, &turn_s].map(str::to_owned).to_vec();
-        Service { name: "nats".to_owned(), argv, env: Vec::new(), refuses_root: false }
+        let argv = ["sh", "-c", START, "sh", SETTINGS, &settings, &turn_s].map(str::to_owned).to_vec();
+        Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
     }
 
     fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
@@ -100,16 +106,31 @@ impl LockService for NatsCluster {
         for node in nodes {
             self.await_serving(node, nodes).await?;
         }
-        if let Some(node) = nodes.first() {
-            let trouble = async || Ok(monitor::missing(nodes).await);
-            awaited(node).serves(trouble).await?;
+        let (begun, mut started) = (Instant::now(), Instant::now());
+        while let Some(missing) = monitor::missing(nodes).await {
+            if begun.elapsed() > START_TIME {
+                return Err(format!(
+                    "the servers of NATS did not find each other within {} s: {}",
+                    START_TIME.as_secs(),
+                    missing.why
+                )
+                .into());
+            }
+            if started.elapsed() > TAKEN_FOR_GONE {
+                for node in nodes.iter().filter(|node| missing.away.iter().any(|name| name == node.name())) {
+                    start_again(node).await?;
+                }
+                started = Instant::now();
+            }
+            sleep(Duration::from_millis(50)).await;
         }
         Ok(())
     }
 
-    /// Asks the server whether it knows who leads all servers. Not by `/healthz`: asked for that again and again,
-    /// a server of 2.10 that finds a bucket behind sets it back each time, and so never mends it; and one that
-    /// has nothing new to hear from the leader may call itself behind until there is something.
+    /// Asks the server whether it knows who leads all servers. Not by `/healthz`: asked for that again and
+    /// again, a server of 2.10 that finds a bucket behind sets it back each time, and so never mends it;
+    /// and one that has nothing new to hear from the leader may call itself behind until there is
+    /// something.
     async fn await_serving(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         // Not listening yet, without a leader, or gone for good: the deadline tells.
         let trouble = async || Ok(monitor::why_not_serving(node, all.len() == 1).await);
@@ -128,8 +149,20 @@ impl LockService for NatsCluster {
     }
 }
 
+/// Starts a server anew that the others take for gone, before the run begins.
+async fn start_again(node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+    if let Some(pid) = node.service_pid(SERVICE) {
+        node.signal_tree(pid, Signal::SIGKILL as i32).await?;
+        node.await_exit(pid, Duration::from_secs(5)).await?;
+    }
+    // Its settings are there from its first start.
+    let argv = ["nats-server", "--config", SETTINGS].map(str::to_owned).to_vec();
+    let again = Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false };
+    node.start(&again).await.map(drop)
+}
+
 fn awaited(node: &Arc<dyn Node>) -> Awaited<'_> {
-    Awaited { node, server: "NATS", services: &["nats"], within: START_TIME }
+    Awaited { node, server: "NATS", services: &[SERVICE], within: START_TIME }
 }
 
 /// The settings of the server of this name.
