@@ -86,9 +86,12 @@ fn a_comparison_that_was_killed_goes_on_without_doing_runs_again() {
 #[test]
 fn a_planted_lock_is_compared_with_its_reference() {
     // On a busy machine a delay may come between in too few of three plays for a difference to be certain.
-    let standings: Vec<Value> = [5, 15, 25].into_iter().map(standing_of_a_planted_lock).collect();
-    assert!(standings.iter().any(|standing| standing == "worse"), "{standings:?}");
-    assert!(standings.iter().all(|standing| ["worse", "uncertain"].iter().any(|known| standing == known)));
+    let is_worse = [5, 15, 25].into_iter().any(|seed| {
+        let standing = standing_of_a_planted_lock(seed);
+        assert!(["worse", "uncertain"].iter().any(|known| standing == *known), "{standing}");
+        standing == "worse"
+    });
+    assert!(is_worse);
 }
 
 /// How the planted lock stands against the reference, in three plays of each.

@@ -41,12 +41,15 @@ mod redis_cluster;
 mod redis_sentinel;
 mod redlock;
 mod registry;
+mod reply;
 mod retry_delay;
 mod run_access;
 mod sequencers;
 mod service;
 #[cfg(test)]
 mod testing;
+mod unique_value;
+mod watchdog;
 mod zookeeper;
 
 pub use access::{Access, Secret, TlsFiles};

@@ -63,6 +63,20 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// The one server of a lock that has no more; `lock` is what messages call it.
+    ///
+    /// # Errors
+    /// The hello names none, or several.
+    pub(crate) fn one_server(&self, lock: &str) -> Result<&Server, ClientError> {
+        match self.servers.as_slice() {
+            [server] => Ok(server),
+            servers => Err(ClientError::BadHello(format!(
+                "{lock} needs one server, and the hello names {}",
+                servers.len()
+            ))),
+        }
+    }
+
     /// The lock's options; where the controller sent none, the defaults.
     ///
     /// # Errors

@@ -57,6 +57,19 @@ impl Awaited<'_> {
         }
     }
 
+    /// The same for a server that serves once this command succeeds in its node.
+    ///
+    /// # Errors
+    /// As [`Awaited::serves`]; the command cannot be run.
+    pub(crate) async fn answers(&self, command: &[&str], patience: Duration) -> Result<(), ClusterError> {
+        let trouble = async || {
+            let output = self.node.exec(command, patience).await?;
+            let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
+            Ok((output.code != Some(0)).then(|| first.to_owned()))
+        };
+        self.serves(trouble).await
+    }
+
     fn error(&self, what: &str) -> ClusterError {
         let (server, node) = (self.server, self.node.name());
         ClusterError::new(format!("{server} on {node} {what}{}", log_says_why(node)))

@@ -1,4 +1,5 @@
-//! How long a process rests between two attempts to take a lock that it must ask for again and again.
+//! How long a process rests between two attempts to take a lock that it must ask for again and again, and
+//! for how long a server may wait in its place.
 
 use fencepost_history::Stream;
 use rand::RngExt;
@@ -13,6 +14,11 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// The mean retry delay for a lock with this TTL.
 pub(crate) fn mean_retry_delay(ttl: Duration) -> Duration {
     (ttl / SHARE).clamp(SHORTEST, LONGEST)
+}
+
+/// Of an acquire's time-out, the part for which a server may wait: the rest is the answer's.
+pub(crate) fn wait_until(timeout: Duration) -> Duration {
+    timeout - (timeout / 4).min(Duration::from_millis(250))
 }
 
 /// A retry delay around this mean, from a fifth of it to twice as long, so that processes that came together

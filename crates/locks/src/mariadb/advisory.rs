@@ -3,7 +3,7 @@
 //! Nothing reads a connection while no statement is sent. So a process that holds a lock pings the server,
 //! and gives up before the server can have let go.
 
-use super::connection::{Connection, Failed, wait_until};
+use super::connection::{Connection, Failed};
 use super::decisions::{AfterLock, after_lock, after_probe, after_unlock};
 use super::recipe::{MariaDbClient, MariaDbRecipe};
 use super::service::OneMariaDb;
@@ -15,6 +15,7 @@ use crate::held::HeldKeys;
 use crate::notices::Notices;
 use crate::options::{MariaDbReconnect, Options};
 use crate::recipe::Lock;
+use crate::retry_delay::wait_until;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, OperationError};
 use mysql_async::prelude::Queryable;

@@ -3,7 +3,6 @@
 use super::server::MariaDbServer;
 use fencepost_history::{ErrorCode, OperationError};
 use mysql_async::{Conn, Error, IoError};
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// A connection. Dropping it closes it, as the end of a program would; the server then ends its locks.
@@ -109,14 +108,10 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// Of an acquire's time-out, this part is the answer's: the server gives up waiting before it.
-pub(super) fn wait_until(timeout: Duration) -> Duration {
-    timeout - (timeout / 4).min(Duration::from_millis(250))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn only_an_error_that_leaves_the_connection_says_that_a_statement_was_not_carried_out() {

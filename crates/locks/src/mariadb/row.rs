@@ -1,6 +1,6 @@
 //! `mariadb-row`: a row with a lease and a fencing token.
 
-use super::connection::{Connection, wait_until};
+use super::connection::Connection;
 use super::decisions::{AfterTake, after_give_back, after_take};
 use super::recipe::{MariaDbClient, MariaDbRecipe};
 use super::service::OneMariaDb;
@@ -12,7 +12,8 @@ use crate::end::End;
 use crate::held::{Held, never_acquired};
 use crate::options::MariaDbExpiry;
 use crate::recipe::Lock;
-use crate::retry_delay::{mean_retry_delay, random_retry_delay};
+use crate::retry_delay::{mean_retry_delay, random_retry_delay, wait_until};
+use crate::unique_value::unique_value;
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, OperationError, Stream};
 use mysql_async::prelude::Queryable;
@@ -105,9 +106,7 @@ impl Lock for RowLock {
         let (deadline, try_until) = (Instant::now() + timeout, Instant::now() + wait_until(timeout));
         loop {
             self.count += 1;
-            // The random part comes from the system: a client that is started again must not repeat itself.
-            let (client, process, count) = (&self.client.client, self.process, self.count);
-            let holder = format!("{client}-{process}-{count}-{:016x}", rand::random::<u64>());
+            let holder = unique_value(&self.client.client, self.process, self.count);
             let valid_until = CLOCK.now() + ttl;
             let why_not = match self.take(key, &holder, ttl, deadline).await {
                 AfterTake::Granted(token) => {

@@ -29,12 +29,7 @@ impl MariaDbServer {
     /// # Errors
     /// The hello names not one server, or the server never takes the access of this client.
     pub(super) async fn of(hello: &Hello) -> Result<MariaDbServer, ClientError> {
-        let [server] = hello.servers.as_slice() else {
-            return Err(ClientError::BadHello(format!(
-                "MariaDB needs one server, and the hello names {}",
-                hello.servers.len()
-            )));
-        };
+        let server = hello.one_server("MariaDB")?;
         let server = MariaDbServer { server: server.clone(), dialer: Dialer::of(hello)? };
         if hello.access.is_some()
             && let Ok(Err(error)) = timeout(FIRST_CONNECT, server.connect()).await

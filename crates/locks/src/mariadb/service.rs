@@ -139,12 +139,9 @@ fn user(password: Option<&str>, with_certificate: bool) -> String {
 /// Returns when the server answers.
 async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
     for node in nodes {
-        let trouble = async || {
-            let output = node.exec(&client("SELECT 1"), ASK).await?;
-            let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
-            Ok((output.code != Some(0)).then(|| first.to_owned()))
-        };
-        Awaited { node, server: "MariaDB", services: &[SERVICE], within }.serves(trouble).await?;
+        Awaited { node, server: "MariaDB", services: &[SERVICE], within }
+            .answers(&client("SELECT 1"), ASK)
+            .await?;
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! A client's connection to NATS, and the requests of the recipe.
 
-use super::decisions::{Found, Reply};
+use super::decisions::{Found, Stored};
 use crate::client_clock::whole_millis;
-use crate::dialer::{Dialer, explained, wrong_password};
+use crate::dialer::{self, Dialer, wrong_password};
 use crate::error::ClientError;
 use crate::protocol::{Hello, Server};
+use crate::reply::Reply;
 use async_nats::connection::State;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::kv::{Config, Operation, Store};
@@ -14,7 +15,6 @@ use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use fencepost_history::{ErrorCode, OperationError};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::io::Error as IoError;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -81,7 +81,7 @@ impl NatsClient {
         expected: Option<u64>,
         ttl: Duration,
         deadline: Instant,
-    ) -> Reply<u64> {
+    ) -> Reply<Stored> {
         if let Err(why) = self.store(ttl, deadline).await {
             return Reply::Unsent(why);
         }
@@ -103,7 +103,7 @@ impl NatsClient {
             // Servers that forgot the bucket are given it anew.
             self.stores.lock().remove(&ttl);
         }
-        reply(answered).map(|stored| stored.sequence)
+        reply(answered).map(|stored| stored.map(|ack| ack.sequence))
     }
 
     /// The latest entry, as some replica knows it.
@@ -183,11 +183,9 @@ fn denial(servers: &[Server], dialer: &Dialer, error: &async_nats::ConnectError)
         return Some(wrong_password(server, &dialer.access, &error.to_string()).to_string());
     }
     let source = std::error::Error::source(error)?;
-    match crate::dialer::denial(server, source) {
+    match dialer::denial(server, source) {
         Some(sentence) => Some(sentence),
-        None if error.kind() == ConnectErrorKind::Tls => {
-            Some(explained(server, IoError::other(error.to_string())).to_string())
-        }
+        None if error.kind() == ConnectErrorKind::Tls => Some(error.to_string()),
         None => None,
     }
 }
@@ -207,11 +205,11 @@ fn is_without_leader<T>(answered: Option<&Result<T, PublishError>>) -> bool {
 }
 
 /// What an answer says of its write; none: it did not come in time.
-fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<T> {
+fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<Option<T>> {
     match answered {
-        Some(Ok(answer)) => Reply::Answer(answer),
+        Some(Ok(answer)) => Reply::Answer(Some(answer)),
         Some(Err(error)) => match error.kind() {
-            PublishErrorKind::WrongLastSequence => Reply::Conflict,
+            PublishErrorKind::WrongLastSequence => Reply::Answer(None),
             // No leader listens to the bucket's subjects: the server that has the connection says so.
             PublishErrorKind::StreamNotFound => {
                 Reply::Refused(ErrorCode::Refused.error("no leader of the bucket"))
@@ -230,18 +228,6 @@ fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<T> {
     }
 }
 
-impl<T> Reply<T> {
-    fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
-        match self {
-            Reply::Answer(answer) => Reply::Answer(f(answer)),
-            Reply::Conflict => Reply::Conflict,
-            Reply::Refused(why) => Reply::Refused(why),
-            Reply::Unsent(why) => Reply::Unsent(why),
-            Reply::Unknown(why) => Reply::Unknown(why),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,8 +238,8 @@ mod tests {
             BrokenPipe, MaxAckPending, Other, StreamNotFound, TimedOut, WrongLastSequence,
         };
         let end = |kind| reply::<u64>(Some(Err(PublishError::new(kind))));
-        assert_eq!(reply(Some(Ok(7))), Reply::Answer(7));
-        assert_eq!(end(WrongLastSequence), Reply::Conflict);
+        assert_eq!(reply(Some(Ok(7))), Reply::Answer(Some(7)));
+        assert_eq!(end(WrongLastSequence), Reply::Answer(None));
         for kind in [StreamNotFound, MaxAckPending, Other] {
             assert!(matches!(end(kind), Reply::Refused(_)), "{kind:?}");
         }

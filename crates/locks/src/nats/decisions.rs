@@ -1,21 +1,9 @@
 //! What an answer of JetStream means for an acquire, a renewal or a release.
 
 use crate::options::NatsRelease;
+use crate::reply::Reply;
+use crate::watchdog::{Renewal, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Reply<T> {
-    Answer(T),
-    /// The write expected another revision: it was not stored.
-    Conflict,
-    /// It was not stored: the server said so, or there is no leader that could take it.
-    Refused(OperationError),
-    /// There was no connection: it was not sent.
-    Unsent(OperationError),
-    /// It was sent, and no answer came. It may have been stored, or may still be.
-    Unknown(OperationError),
-}
 
 /// The latest entry of a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +27,15 @@ pub(super) enum Next {
     Unknown(OperationError),
 }
 
+/// The revision of a write that was stored; none: it expected another entry, and was not.
+pub(super) type Stored = Option<u64>;
+
 fn taken() -> OperationError {
     ErrorCode::Taken.error("another client holds the lock")
 }
 
 /// After the write that expects no entry.
-pub(super) fn after_create(reply: Reply<u64>) -> Next {
+pub(super) fn after_create(reply: Reply<Stored>) -> Next {
     match after_replace(reply) {
         Next::Refused(why) if why.code() == ErrorCode::Taken => Next::Look,
         next => next,
@@ -52,10 +43,10 @@ pub(super) fn after_create(reply: Reply<u64>) -> Next {
 }
 
 /// After the write that expects the marker of a release.
-pub(super) fn after_replace(reply: Reply<u64>) -> Next {
+pub(super) fn after_replace(reply: Reply<Stored>) -> Next {
     match reply {
-        Reply::Answer(revision) => Next::Granted(revision),
-        Reply::Conflict => Next::Refused(taken()),
+        Reply::Answer(Some(revision)) => Next::Granted(revision),
+        Reply::Answer(None) => Next::Refused(taken()),
         Reply::Refused(why) | Reply::Unsent(why) => Next::Refused(why),
         Reply::Unknown(why) => Next::Unknown(why),
     }
@@ -66,7 +57,7 @@ pub(super) fn after_replace(reply: Reply<u64>) -> Next {
 pub(super) fn after_look(reply: Reply<Option<Found>>) -> Next {
     match reply {
         Reply::Answer(Some(found)) if found.value.is_empty() => Next::Replace(found.revision),
-        Reply::Answer(_) | Reply::Conflict => Next::Refused(taken()),
+        Reply::Answer(_) => Next::Refused(taken()),
         // A look changes nothing.
         Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Next::Refused(why),
     }
@@ -82,39 +73,26 @@ pub(super) fn own_revision(reply: &Reply<Option<Found>>, own: &str) -> Option<u6
 }
 
 /// After the marker of a release.
-pub(super) fn after_marker(reply: Reply<u64>, release: NatsRelease) -> Completion {
+pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Completion {
     match reply {
         // Whose lock it was is known only where the write expected our own.
-        Reply::Answer(_) => Completion::ok(Released {
+        Reply::Answer(Some(_)) => Completion::ok(Released {
             removed: (release == NatsRelease::Revision).then_some(true),
             ..Released::default()
         }),
-        Reply::Conflict => Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"),
+        Reply::Answer(None) => Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"),
         Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
         Reply::Unknown(why) => Completion::Info(why),
     }
 }
 
-/// What a watchdog does after a renewal.
-#[derive(Debug, PartialEq)]
-pub(super) enum Renewal {
-    Renewed(u64),
-    /// Another entry is there, or none: looks whether it is our own.
-    Look,
-    /// Not renewed, or not known to be: tries again soon.
-    Again,
-    Lost(String),
-}
-
-/// After a renewal; `over`: nothing is left of the lease by the client's own clock.
-pub(super) fn after_renewal(reply: Reply<u64>, over: bool) -> Renewal {
+/// After a renewal: whether it was stored, and else what the watchdog does. Where it was not, another entry
+/// is there, or none, and the watchdog looks whether it is its own. `is_over`: nothing is left of the lease
+/// by the client's own clock.
+pub(super) fn after_renewal(reply: Reply<Stored>, is_over: bool) -> Result<Stored, Renewal> {
     match reply {
-        Reply::Answer(revision) => Renewal::Renewed(revision),
-        Reply::Conflict => Renewal::Look,
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) if over => {
-            Renewal::Lost(format!("it was not renewed for a whole TTL; {why}"))
-        }
-        Reply::Refused(_) | Reply::Unsent(_) | Reply::Unknown(_) => Renewal::Again,
+        Reply::Answer(stored) => Ok(stored),
+        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Err(after_no_answer(&why, is_over)),
     }
 }
 
@@ -140,8 +118,8 @@ mod tests {
     #[test]
     fn what_each_reply_to_a_request_of_an_acquire_means() {
         for (reply, create, replace) in [
-            (Reply::Answer(7), "granted 7", "granted 7"),
-            (Reply::Conflict, "look", "refused taken"),
+            (Reply::Answer(Some(7)), "granted 7", "granted 7"),
+            (Reply::Answer(None), "look", "refused taken"),
             (Reply::Refused(why()), "refused timeout", "refused timeout"),
             (Reply::Unsent(why()), "refused timeout", "refused timeout"),
             (Reply::Unknown(why()), "info timeout", "info timeout"),
@@ -168,25 +146,25 @@ mod tests {
     #[test]
     fn what_each_reply_to_a_release_means() {
         let revision = |reply| ended(&after_marker(reply, NatsRelease::Revision));
-        assert_eq!(revision(Reply::Answer(8)), r#"ok {"removed":true}"#);
-        assert_eq!(revision(Reply::Conflict), "fail not-held");
+        assert_eq!(revision(Reply::Answer(Some(8))), r#"ok {"removed":true}"#);
+        assert_eq!(revision(Reply::Answer(None)), "fail not-held");
         assert_eq!(revision(Reply::Refused(why())), "fail timeout");
         assert_eq!(revision(Reply::Unsent(why())), "fail timeout");
         assert_eq!(revision(Reply::Unknown(why())), "info timeout");
-        let any = ended(&after_marker(Reply::Answer(8), NatsRelease::Any));
+        let any = ended(&after_marker(Reply::Answer(Some(8)), NatsRelease::Any));
         assert!(any.starts_with("ok") && !any.contains("true"), "{any}");
     }
 
     #[test]
     fn what_each_reply_to_a_renewal_means() {
         for over in [false, true] {
-            assert_eq!(after_renewal(Reply::Answer(8), over), Renewal::Renewed(8));
-            assert_eq!(after_renewal(Reply::Conflict, over), Renewal::Look);
+            assert_eq!(after_renewal(Reply::Answer(Some(8)), over), Ok(Some(8)));
+            assert_eq!(after_renewal(Reply::Answer(None), over), Ok(None), "it is looked at");
         }
         for reply in [Reply::Refused(why()), Reply::Unsent(why()), Reply::Unknown(why())] {
-            assert_eq!(after_renewal(reply.clone(), false), Renewal::Again);
+            assert_eq!(after_renewal(reply.clone(), false), Err(Renewal::Again));
             let lost = Renewal::Lost("it was not renewed for a whole TTL; timeout: n1".to_owned());
-            assert_eq!(after_renewal(reply, true), lost);
+            assert_eq!(after_renewal(reply, true), Err(lost));
         }
     }
 }

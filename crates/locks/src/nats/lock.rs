@@ -1,18 +1,21 @@
 //! The lock on NATS, as one process sees it.
 
 use super::client::NatsClient;
-use super::decisions::Reply;
-use super::decisions::{Next, after_create, after_look, after_marker, after_replace, own_revision};
-use super::watchdog::{CLOCK, Lease, Watchdog};
+use super::decisions::{
+    Next, after_create, after_look, after_marker, after_renewal, after_replace, own_revision,
+};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{NatsRelease, Options};
 use crate::recipe::{Lock, Session};
-use crate::redis::node::unique_value;
+use crate::reply::Reply;
 use crate::retry_delay::{mean_retry_delay, random_retry_delay};
+use crate::unique_value::unique_value;
+use crate::watchdog::{CLOCK, Renewal, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, Seed, Stream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -51,9 +54,39 @@ struct NatsLock {
 }
 
 struct NatsHold {
-    lease: Arc<Lease>,
+    lease: Arc<RenewedLease>,
+    /// The revision of the grant, by which others are fenced off.
+    token: u64,
+    /// That of the latest write.
+    revision: Arc<AtomicU64>,
     /// Ends with the hold.
     _watchdog: Option<Watchdog>,
+}
+
+/// Writes the entry anew.
+struct NatsRenewal {
+    client: Arc<NatsClient>,
+    revision: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl Renews for NatsRenewal {
+    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal {
+        let RenewedLease { key, value, ttl, .. } = lease;
+        let expected = Some(self.revision.load(Ordering::Relaxed));
+        let reply = self.client.write(key, Some(value), expected, *ttl, deadline).await;
+        let (revision, done) = match after_renewal(reply, lease.is_over()) {
+            Err(instead) => return instead,
+            Ok(Some(revision)) => (revision, Renewal::Renewed),
+            Ok(None) => match own_revision(&self.client.look(key, *ttl, deadline).await, value) {
+                // It runs on from when that was stored, which is not known: the next renewal tells.
+                Some(revision) => (revision, Renewal::Again),
+                None => return Renewal::Lost("the entry is gone, or another's".to_owned()),
+            },
+        };
+        self.revision.store(revision, Ordering::Relaxed);
+        done
+    }
 }
 
 impl NatsLock {
@@ -83,12 +116,13 @@ impl Lock for NatsLock {
             let begun = CLOCK.now();
             let why_not = match self.attempt(key, &value, ttl, deadline).await {
                 Next::Granted(token) => {
-                    let lease = Arc::new(Lease::new(key, value, ttl, token, begun + ttl));
-                    let watchdog = self
-                        .options
-                        .watchdog
-                        .then(|| Watchdog::start(self.client.clone(), lease.clone(), self.notices.clone()));
-                    self.held.remember(key, NatsHold { lease, _watchdog: watchdog });
+                    let lease = Arc::new(RenewedLease::new(key, &value, ttl, begun + ttl));
+                    let revision = Arc::new(AtomicU64::new(token));
+                    let watchdog = self.options.watchdog.then(|| {
+                        let by = NatsRenewal { client: self.client.clone(), revision: revision.clone() };
+                        Watchdog::start(by, lease.clone(), self.notices.clone())
+                    });
+                    self.held.remember(key, NatsHold { lease, token, revision, _watchdog: watchdog });
                     return Completion::ok(Grant {
                         token: i64::try_from(token).ok(),
                         validity_ms: Some(CLOCK.millis_until(begun + ttl).into()),
@@ -111,18 +145,18 @@ impl Lock for NatsLock {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
         // Its watchdog ends here: what is given back is not renewed.
-        let Some(NatsHold { lease, .. }) = self.held.take(key) else { return never_acquired() };
+        let Some(NatsHold { lease, revision, .. }) = self.held.take(key) else { return never_acquired() };
         let release = self.options.nats_release;
         let marker = async |expected| self.client.write(key, None, expected, lease.ttl, deadline).await;
         let reply = match release {
             NatsRelease::Any => marker(None).await,
-            NatsRelease::Revision => match marker(Some(lease.revision())).await {
+            NatsRelease::Revision => match marker(Some(revision.load(Ordering::Relaxed))).await {
                 // A renewal may have been stored that this process does not know of.
-                Reply::Conflict if self.options.watchdog => {
+                Reply::Answer(None) if self.options.watchdog => {
                     let found = self.client.look(key, lease.ttl, deadline).await;
                     match own_revision(&found, &lease.value) {
                         Some(revision) => marker(Some(revision)).await,
-                        None => Reply::Conflict,
+                        None => Reply::Answer(None),
                     }
                 }
                 reply => reply,
@@ -132,11 +166,11 @@ impl Lock for NatsLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.find(key).is_some_and(|hold| CLOCK.is_before(hold.lease.valid_until())))
+        Some(self.held.find(key).is_some_and(|hold| !hold.lease.is_over()))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        self.held.find(key).map(|hold| hold.lease.token)
+        self.held.find(key).map(|hold| hold.token)
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {

@@ -10,7 +10,6 @@ mod lock;
 mod monitor;
 mod recipe;
 mod service;
-mod watchdog;
 
 use crate::definition::LockDefinition;
 

@@ -1,6 +1,6 @@
 //! `postgres-advisory`: a lock that belongs to a connection, and means what its users say it means.
 
-use super::connection::{Connection, Failed, answer, wait_until};
+use super::connection::{Connection, Failed, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::recipe::PostgresRecipe;
 use super::server::PostgresServer;
@@ -10,6 +10,7 @@ use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
+use crate::retry_delay::wait_until;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, OperationError};
 use std::sync::Arc;

@@ -5,7 +5,6 @@ use crate::held::HeldKeys;
 use crate::notices::Notices;
 use fencepost_history::{ErrorCode, OperationError};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::{Client, Error};
@@ -132,11 +131,6 @@ fn classify(by_server: Option<(Option<Severity>, &SqlState)>, words: &str) -> Fa
 
 fn words(error: &Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
-}
-
-/// Of an acquire's time-out, this part is the answer's: the server gives up waiting before it.
-pub(super) fn wait_until(timeout: Duration) -> Duration {
-    timeout - (timeout / 4).min(Duration::from_millis(250))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `postgres-row`: a transaction that locks the counter's row, and writes it.
 
-use super::connection::{Connection, Failed, answer, wait_until};
+use super::connection::{Connection, Failed, answer};
 use super::decisions::{
     AfterLock, after_commit, after_commit_of_write, after_lock, after_probe, after_rollback, after_update,
     ended_with_grant, read,
@@ -13,6 +13,7 @@ use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
+use crate::retry_delay::wait_until;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
 use serde_json::Value;

@@ -38,12 +38,7 @@ impl PostgresServer {
     /// # Errors
     /// The hello names not one server, or the server never takes the access of this client.
     pub(super) async fn of(hello: &Hello) -> Result<PostgresServer, ClientError> {
-        let [server] = hello.servers.as_slice() else {
-            return Err(ClientError::BadHello(format!(
-                "PostgreSQL needs one server, and the hello names {}",
-                hello.servers.len()
-            )));
-        };
+        let server = hello.one_server("PostgreSQL")?;
         let server = PostgresServer { server: server.clone(), dialer: Dialer::of(hello)? };
         if hello.access.is_some()
             && let Ok(Err(error)) = timeout(FIRST_CONNECT, server.connect("")).await

@@ -155,12 +155,9 @@ fn access_files(access: &RunAccess) -> Vec<AccessFile> {
 /// Returns when the server answers and the table is there.
 async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
     for node in nodes {
-        let trouble = async || {
-            let output = node.exec(&psql(SCHEMA), ASK).await?;
-            let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
-            Ok((output.code != Some(0)).then(|| first.to_owned()))
-        };
-        Awaited { node, server: "PostgreSQL", services: &[SERVICE], within }.serves(trouble).await?;
+        Awaited { node, server: "PostgreSQL", services: &[SERVICE], within }
+            .answers(&psql(SCHEMA), ASK)
+            .await?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! What an answer of Redis means for an acquire, a renewal or a release of the lock on one server.
 
-use super::node::Reply;
 use crate::options::{Acquire, LockValue, Options};
+use crate::reply::Reply;
+use crate::watchdog::{Renewal, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 
 /// What an attempt to take the lock does next.
@@ -117,25 +118,13 @@ fn no_longer_held() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
 }
 
-/// What a watchdog does after a renewal.
-#[derive(Debug, PartialEq)]
-pub(super) enum Renewal {
-    Renewed,
-    /// Not renewed, or not known to be: tries again soon.
-    Again,
-    Lost(String),
-}
-
-/// After a renewal; `over`: nothing is left of the lease by the client's own clock.
-pub(super) fn after_renewal(reply: Reply<bool>, over: bool) -> Renewal {
+/// After a renewal; `is_over`: nothing is left of the lease by the client's own clock.
+pub(super) fn after_renewal(reply: Reply<bool>, is_over: bool) -> Renewal {
     match reply {
         Reply::Answer(true) => Renewal::Renewed,
         // The script ran and found no key, or another's value.
         Reply::Answer(false) => Renewal::Lost("the key is gone, or another's".to_owned()),
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) if over => {
-            Renewal::Lost(format!("it was not renewed for a whole TTL; {why}"))
-        }
-        Reply::Refused(_) | Reply::Unsent(_) | Reply::Unknown(_) => Renewal::Again,
+        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => after_no_answer(&why, is_over),
     }
 }
 

@@ -5,10 +5,10 @@
 //! single instance"; the wrong variants are those that it, and the articles that it answers, warn of.
 
 use super::decisions::{
-    AttemptEnd, Next, after_delete, after_expire, after_get, after_set, after_take_back, after_wait,
+    AttemptEnd, Next, after_delete, after_expire, after_get, after_renewal, after_set, after_take_back,
+    after_wait,
 };
-use super::node::{Connection, FIRST_CONNECT, RedisNode, unique_value};
-use super::watchdog::{CLOCK, RenewedLock, Watchdog};
+use super::node::{Connection, FIRST_CONNECT, RedisNode};
 use crate::capabilities::Capabilities;
 use crate::client_clock::Reading;
 use crate::error::{ClientError, OptionError, bad_option};
@@ -19,6 +19,8 @@ use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
 use crate::retry_delay::{mean_retry_delay, random_retry_delay};
+use crate::unique_value::unique_value;
+use crate::watchdog::{CLOCK, Renewal, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, Seed, Stream};
 use std::sync::Arc;
@@ -114,9 +116,19 @@ struct RedisLock {
 
 struct RedisHold {
     value: String,
-    /// By this process's own clock the lease runs until then; none: it has no end.
-    valid_until: Option<Reading>,
-    watchdog: Option<Watchdog>,
+    /// None: it has no end.
+    lease: Option<Arc<RenewedLease>>,
+    /// Ends with the hold.
+    _watchdog: Option<Watchdog>,
+}
+
+#[async_trait]
+impl Renews for Arc<RedisNode> {
+    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal {
+        let RenewedLease { key, value, ttl, .. } = lease;
+        let reply = self.connection().renew_if_mine(key, value, *ttl, deadline).await;
+        after_renewal(reply, lease.is_over())
+    }
 }
 
 impl RedisLock {
@@ -156,11 +168,10 @@ impl RedisLock {
     /// Remembers a lock that was granted, and has it renewed if asked to. Gives the acquire's completion.
     fn granted(&mut self, key: &str, value: String, by: &str, begun: Reading, ttl: Duration) -> Completion {
         let valid_until = (self.options.acquire != Acquire::NoTtl).then(|| begun + ttl);
-        let watchdog = valid_until.filter(|_| self.options.watchdog).map(|valid_until| {
-            let (node, key, value) = (self.node.clone(), key.to_owned(), value.clone());
-            Watchdog::start(RenewedLock { node, key, value, ttl }, valid_until, self.notices.clone())
-        });
-        self.held.remember(key, RedisHold { value, valid_until, watchdog });
+        let lease = valid_until.map(|end| Arc::new(RenewedLease::new(key, &value, ttl, end)));
+        let renewed = lease.clone().filter(|_| self.options.watchdog);
+        let watchdog = renewed.map(|lease| Watchdog::start(self.node.clone(), lease, self.notices.clone()));
+        self.held.remember(key, RedisHold { value, lease, _watchdog: watchdog });
         Completion::ok(Grant {
             granted_by: Some(vec![by.into()]),
             validity_ms: valid_until.map(|end| CLOCK.millis_until(end).into()),
@@ -238,9 +249,8 @@ impl Lock for RedisLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        let Some(RedisHold { valid_until, watchdog, .. }) = self.held.find(key) else { return Some(false) };
-        let valid_until = watchdog.as_ref().map(Watchdog::valid_until).or(*valid_until);
-        valid_until.map(|end| CLOCK.is_before(end))
+        let Some(RedisHold { lease, .. }) = self.held.find(key) else { return Some(false) };
+        lease.as_ref().map(|lease| !lease.is_over())
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {

@@ -5,12 +5,12 @@ pub(crate) mod access;
 mod ask;
 mod decisions;
 mod existing;
+pub(crate) mod in_turn;
 pub(crate) mod lock;
 pub(crate) mod node;
 pub(crate) mod refusals;
 pub(crate) mod service;
 mod single;
-mod watchdog;
 
 use crate::definition::LockDefinition;
 

@@ -4,7 +4,8 @@ use crate::client_clock::whole_millis;
 use crate::dialer::{Dialer, explained, wrong_password};
 use crate::error::ClientError;
 use crate::protocol::{Hello, Server};
-use fencepost_history::{ErrorCode, OperationError};
+use crate::reply::Reply;
+use fencepost_history::ErrorCode;
 use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -27,20 +28,6 @@ const COMPARE_AND_EXPIRE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
 
 /// How long a client waits for its servers before it says hello without them.
 pub(crate) const FIRST_CONNECT: Duration = Duration::from_secs(2);
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply<T> {
-    /// The server executed it.
-    Answer(T),
-    /// The server answered with an error: it did not execute it.
-    Refused(OperationError),
-    /// There was no connection: it was not sent.
-    Unsent(OperationError),
-    /// It was sent, and no answer came. It may have been executed, or may still be, as long as its bytes are
-    /// under way or wait in the buffers of a stopped server.
-    Unknown(OperationError),
-}
 
 /// One Redis server, as the processes of a client share it.
 pub(crate) struct RedisNode {
@@ -264,17 +251,6 @@ fn reply<T>(answered: Option<Result<T, RedisError>>, server: &str) -> Reply<T> {
     }
 }
 
-impl<T> Reply<T> {
-    fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
-        match self {
-            Reply::Answer(answer) => Reply::Answer(f(answer)),
-            Reply::Refused(why) => Reply::Refused(why),
-            Reply::Unsent(why) => Reply::Unsent(why),
-            Reply::Unknown(why) => Reply::Unknown(why),
-        }
-    }
-}
-
 /// Opens connections to servers of Redis. Clones share what was read from files.
 #[derive(Clone)]
 pub(crate) struct RedisDialer {
@@ -315,14 +291,6 @@ impl RedisDialer {
             Err(error) => Err(explained(server, std::io::Error::other(error))),
         }
     }
-}
-
-/// A value that no other acquire of any client in any run has: its holder owns the lock.
-///
-/// Readable, so that one sees in Redis itself whose lock it is; the random part comes from the system and not
-/// from the run's seed, because a client that is restarted with the same seed must not repeat itself.
-pub(crate) fn unique_value(client: &str, process: u64, count: u64) -> String {
-    format!("{client}-{process}-{count}-{:016x}", rand::random::<u64>())
 }
 
 #[cfg(test)]

@@ -66,12 +66,7 @@ struct SingleServer;
 struct SingleValkey;
 
 async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
-    let [server] = hello.servers.as_slice() else {
-        return Err(ClientError::BadHello(format!(
-            "{lock} needs one server, and the hello names {}",
-            hello.servers.len()
-        )));
-    };
+    let server = hello.one_server(lock)?;
     Ok(RedisNode::open(server, &RedisDialer::of(hello).await?))
 }
 

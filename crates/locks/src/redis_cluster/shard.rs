@@ -6,77 +6,30 @@
 
 use super::configuration::{SLOT, TAG};
 use crate::protocol::Server;
+use crate::redis::in_turn::{InTurn, hung_up, server_at};
 use crate::redis::node::{RedisDialer, RedisNode, ServerConnection};
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Value};
 use std::io::Error;
-use std::io::ErrorKind::PermissionDenied;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use tokio::time::timeout;
-
-/// A server gets this long to connect and to answer, then the next one is asked; three times as long where
-/// it speaks TLS.
-const TIMEOUT: Duration = Duration::from_millis(100);
-
-/// What a client knows from the start.
-struct Directory {
-    servers: Vec<Server>,
-    dialer: RedisDialer,
-    /// The server that is asked first: the one that was right last.
-    first: AtomicUsize,
-}
 
 /// Begins to connect to the primary, and keeps at it.
 pub(super) fn open(servers: &[Server], dialer: RedisDialer) -> RedisNode {
-    let directory = Arc::new(Directory { servers: servers.to_vec(), dialer, first: AtomicUsize::new(0) });
+    let directory = Arc::new(InTurn::new(servers, dialer));
     let node = RedisNode::open_by("the primary of the shard", move || {
         let directory = directory.clone();
         async move {
-            let (address, asked) = ask_servers(&directory).await?;
-            let server = directory.server_at(&address);
+            let found = directory.ask(async |talk| primary_by(talk).await).await?;
+            let (address, asked) =
+                found.ok_or_else(|| Error::other("no server says who the primary of the shard is"))?;
+            let server = server_at(&address, &directory.servers);
             let dialled = confirmed(&directory, &server).await;
             // One that was wrong is the last to be asked again.
-            let first = if dialled.is_ok() { asked } else { asked + 1 };
-            directory.first.store(first % directory.servers.len(), Ordering::Relaxed);
+            directory.begin_with(if dialled.is_ok() { asked } else { asked + 1 });
             dialled
         }
     });
     node.with_prefix(TAG)
-}
-
-impl Directory {
-    /// The server at an address; named by the address itself, where that is of no server that the client
-    /// knows.
-    fn server_at(&self, address: &str) -> Server {
-        let known = self.servers.iter().find(|server| server.address == address).cloned();
-        let (name, address) = (address.to_owned(), address.to_owned());
-        known.unwrap_or(Server { name, address, tls_name: None })
-    }
-}
-
-/// The address of the primary, as the first server says that answers; and the place of that server.
-async fn ask_servers(directory: &Directory) -> std::io::Result<(String, usize)> {
-    let first = directory.first.load(Ordering::Relaxed);
-    let patience = if directory.dialer.dialer.is_tls() { 3 * TIMEOUT } else { TIMEOUT };
-    for turn in 0..directory.servers.len() {
-        let place = (first + turn) % directory.servers.len();
-        match timeout(patience, ask_server(&directory.servers[place], &directory.dialer)).await {
-            Ok(Ok(Some(address))) => return Ok((address, place)),
-            Ok(Err(error)) if error.kind() == PermissionDenied => return Err(error),
-            _ => {}
-        }
-    }
-    Err(Error::other("no server says who the primary of the shard is"))
-}
-
-async fn ask_server(server: &Server, dialer: &RedisDialer) -> std::io::Result<Option<String>> {
-    let (mut talk, driver) = dialer.dial(server).await?;
-    tokio::select! {
-        answer = primary_by(&mut talk) => answer,
-        () = driver => Err(Error::other("the server hung up")),
-    }
 }
 
 /// Who the primary is, in the eyes of the server at the other end.
@@ -105,7 +58,7 @@ fn primary_of_slot(entry: Value) -> Option<String> {
 
 /// Connects, and lets the server say itself that it is the primary: another may not know the latest.
 async fn confirmed(
-    directory: &Directory,
+    directory: &InTurn,
     server: &Server,
 ) -> std::io::Result<(ServerConnection, impl Future<Output = ()> + use<>)> {
     let (mut talk, driver) = directory.dialer.dial(server).await?;
@@ -113,7 +66,7 @@ async fn confirmed(
     // The connection only moves while its driver does.
     let said = tokio::select! {
         answer = primary_by(&mut talk) => answer?,
-        () = &mut driver => return Err(Error::other("the server hung up")),
+        () = &mut driver => return Err(hung_up()),
     };
     match said.as_deref() == Some(&server.address) {
         true => Ok((ServerConnection { talk, server: server.name.as_str().into() }, driver)),

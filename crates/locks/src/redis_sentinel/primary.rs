@@ -5,38 +5,28 @@
 
 use super::configuration::GROUP;
 use crate::protocol::Server;
+use crate::redis::in_turn::{InTurn, hung_up, server_at};
 use crate::redis::node::{RedisDialer, RedisNode, ServerConnection};
 use redis::aio::MultiplexedConnection;
 use std::io::Error;
-use std::io::ErrorKind::PermissionDenied;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use tokio::time::timeout;
-
-/// A Sentinel gets this long to connect and to answer, then the next one is asked; three times as long where
-/// it speaks TLS.
-const SENTINEL_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// What a client knows from the start.
-struct SentinelDirectory {
-    data: Vec<Server>,
-    sentinels: Vec<Server>,
-    dialer: RedisDialer,
-    /// The Sentinel that answered last is asked first.
-    first: AtomicUsize,
-}
 
 /// Begins to connect to the primary, and keeps at it.
 pub(super) fn open(data: &[Server], sentinels: &[Server], dialer: RedisDialer) -> RedisNode {
-    let (data, sentinels) = (data.to_vec(), sentinels.to_vec());
-    let directory = Arc::new(SentinelDirectory { data, sentinels, dialer, first: AtomicUsize::new(0) });
+    let (data, sentinels) = (data.to_vec(), InTurn::new(sentinels, dialer));
+    let known = Arc::new((data, sentinels));
     RedisNode::open_by("a primary", move || {
-        let directory = directory.clone();
+        let known = known.clone();
         async move {
-            let address = ask_sentinels(&directory).await?;
-            let server = server_at(&address, &directory.data);
-            let (mut talk, driver) = directory.dialer.dial(&server).await?;
+            let (data, sentinels) = &*known;
+            let (address, asked) = sentinels
+                .ask(async |talk| address_by(talk).await)
+                .await?
+                .ok_or_else(|| Error::other("no Sentinel says who the primary is"))?;
+            // The Sentinel that answered last is asked first.
+            sentinels.begin_with(asked);
+            let server = server_at(&address, data);
+            let (mut talk, driver) = sentinels.dialer.dial(&server).await?;
             let driver = Box::pin(driver);
             // The connection only moves while its driver does.
             let (talk, driver) = confirmed(&mut talk, driver, &address).await.map(|driver| (talk, driver))?;
@@ -45,33 +35,12 @@ pub(super) fn open(data: &[Server], sentinels: &[Server], dialer: RedisDialer) -
     })
 }
 
-/// The address of the primary, as the first Sentinel says that answers.
-async fn ask_sentinels(directory: &SentinelDirectory) -> std::io::Result<String> {
-    let first = directory.first.load(Ordering::Relaxed);
-    let patience = if directory.dialer.dialer.is_tls() { 3 * SENTINEL_TIMEOUT } else { SENTINEL_TIMEOUT };
-    for turn in 0..directory.sentinels.len() {
-        let place = (first + turn) % directory.sentinels.len();
-        let answer = timeout(patience, ask_sentinel(&directory.sentinels[place], &directory.dialer)).await;
-        match answer {
-            Ok(Ok(Some((host, port)))) => {
-                directory.first.store(place, Ordering::Relaxed);
-                return Ok(format!("{host}:{port}"));
-            }
-            Ok(Err(error)) if error.kind() == PermissionDenied => return Err(error),
-            _ => {}
-        }
-    }
-    Err(Error::other("no Sentinel says who the primary is"))
-}
-
-async fn ask_sentinel(sentinel: &Server, dialer: &RedisDialer) -> std::io::Result<Option<(String, u16)>> {
-    let (mut talk, driver) = dialer.dial(sentinel).await?;
+/// The address of the primary, in the eyes of the Sentinel at the other end.
+async fn address_by(talk: &mut MultiplexedConnection) -> std::io::Result<Option<String>> {
     let mut question = redis::cmd("SENTINEL");
     question.arg("get-master-addr-by-name").arg(GROUP);
-    tokio::select! {
-        answer = question.query_async(&mut talk) => answer.map_err(Error::other),
-        () = driver => Err(Error::other("the Sentinel hung up")),
-    }
+    let place: Option<(String, u16)> = question.query_async(talk).await.map_err(Error::other)?;
+    Ok(place.map(|(host, port)| format!("{host}:{port}")))
 }
 
 /// Lets the server say that it is a primary: the Sentinel may not know the latest, nor the server have heard
@@ -84,7 +53,7 @@ async fn confirmed<Driver: Future<Output = ()> + Unpin>(
     let question = redis::cmd("ROLE");
     let role: Vec<redis::Value> = tokio::select! {
         answer = question.query_async(talk) => answer.map_err(Error::other)?,
-        () = &mut driver => return Err(Error::other("the server hung up")),
+        () = &mut driver => return Err(hung_up()),
     };
     match is_primary(&role) {
         true => Ok(driver),
@@ -95,13 +64,6 @@ async fn confirmed<Driver: Future<Output = ()> + Unpin>(
 /// Whether a server says of itself, by ROLE, that it is a primary.
 fn is_primary(role: &[redis::Value]) -> bool {
     matches!(role.first(), Some(redis::Value::BulkString(role)) if role == b"master")
-}
-
-/// The server at an address; named by the address itself, where that is of no server that the client knows.
-fn server_at(address: &str, data: &[Server]) -> Server {
-    let known = data.iter().find(|server| server.address == address).cloned();
-    let (name, address) = (address.to_owned(), address.to_owned());
-    known.unwrap_or(Server { name, address, tls_name: None })
 }
 
 #[cfg(test)]
@@ -131,9 +93,5 @@ mod tests {
         assert_eq!(said(words(&["198.18.0.3", "6379"])), Ok(Some(("198.18.0.3".to_owned(), 6379))));
         assert_eq!(said(Value::Nil), Ok(None), "it knows no such group");
         assert_eq!((said(words(&["198.18.0.3"])), said(words(&["198.18.0.3", "x"]))), (Err(()), Err(())));
-        let address = "198.18.0.3:6379".to_owned();
-        let data = [Server { name: "n2".to_owned(), address, tls_name: None }];
-        assert_eq!(server_at("198.18.0.3:6379", &data).name, "n2");
-        assert_eq!(server_at("198.18.0.9:6379", &data).name, "198.18.0.9:6379");
     }
 }

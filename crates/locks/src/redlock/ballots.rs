@@ -1,6 +1,6 @@
 //! What the answers of the nodes mean for an acquire or a release: counting them, and what follows from that.
 
-use crate::redis::node::Reply;
+use crate::reply::Reply;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 

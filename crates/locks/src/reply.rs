@@ -1,0 +1,28 @@
+//! What became of a request to a server, as far as its client can know.
+
+use fencepost_history::OperationError;
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply<T> {
+    /// The server executed it.
+    Answer(T),
+    /// The server answered with an error: it did not execute it.
+    Refused(OperationError),
+    /// There was no connection: it was not sent.
+    Unsent(OperationError),
+    /// It was sent, and no answer came. It may have been executed, or may still be, as long as its bytes are
+    /// under way or wait in the buffers of a stopped server.
+    Unknown(OperationError),
+}
+
+impl<T> Reply<T> {
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
+        match self {
+            Reply::Answer(answer) => Reply::Answer(f(answer)),
+            Reply::Refused(why) => Reply::Refused(why),
+            Reply::Unsent(why) => Reply::Unsent(why),
+            Reply::Unknown(why) => Reply::Unknown(why),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Renews a lock at a third of its TTL, for as long as it is held.
+//!
+//! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a
+//! third of it).
+
+use crate::client_clock::{ClientClock, Reading};
+use crate::notices::Notices;
+use async_trait::async_trait;
+use fencepost_history::OperationError;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// By which a holder knows how long its lease still runs. No recipe with a watchdog trusts the time of day.
+pub(crate) const CLOCK: ClientClock = ClientClock::Monotonic;
+
+/// A renewal is sent when this part of the TTL has passed, and waits as long for its answer.
+const SHARE: u32 = 3;
+/// Rest before a renewal that failed is tried again.
+const REST: Duration = Duration::from_millis(20);
+
+/// A lock that is held for a time, as its holder and its watchdog know it.
+pub(crate) struct RenewedLease {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) ttl: Duration,
+    valid_until: Mutex<Reading>,
+}
+
+impl RenewedLease {
+    pub(crate) fn new(key: &str, value: &str, ttl: Duration, valid_until: Reading) -> RenewedLease {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        RenewedLease { key, value, ttl, valid_until: Mutex::new(valid_until) }
+    }
+
+    /// Until when it is valid, by the client's clock.
+    pub(crate) fn valid_until(&self) -> Reading {
+        *self.valid_until.lock()
+    }
+
+    /// Whether nothing is left of it, by the client's clock.
+    pub(crate) fn is_over(&self) -> bool {
+        !CLOCK.is_before(self.valid_until())
+    }
+}
+
+/// What a watchdog does after a renewal.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Renewal {
+    Renewed,
+    /// Not renewed, or not known to be: tries again soon.
+    Again,
+    Lost(String),
+}
+
+/// After a renewal without an answer that says anything of the lock; `is_over`: nothing is left of the lease.
+pub(crate) fn after_no_answer(why: &OperationError, is_over: bool) -> Renewal {
+    match is_over {
+        true => Renewal::Lost(format!("it was not renewed for a whole TTL; {why}")),
+        false => Renewal::Again,
+    }
+}
+
+/// How a lease is renewed once.
+#[async_trait]
+pub(crate) trait Renews: Send + Sync + 'static {
+    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal;
+}
+
+/// The task that renews one lock. Dropping it stops that.
+pub(crate) struct Watchdog(tokio::task::JoinHandle<()>);
+
+impl Watchdog {
+    pub(crate) fn start(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) -> Watchdog {
+        Watchdog(tokio::spawn(keep(by, lease, notices)))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn keep(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) {
+    let RenewedLease { key, ttl, .. } = &*lease;
+    let mut rest = *ttl / SHARE;
+    loop {
+        sleep(rest).await;
+        let (sent, sent_at) = (Instant::now(), CLOCK.now());
+        match by.renew(&lease, sent + *ttl / SHARE).await {
+            Renewal::Renewed => {
+                *lease.valid_until.lock() = sent_at + *ttl;
+                notices.renewed(key, sent.elapsed());
+                rest = (*ttl / SHARE).saturating_sub(sent.elapsed());
+            }
+            Renewal::Again => rest = REST,
+            Renewal::Lost(reason) => return notices.lost(key, reason),
+        }
+    }
+}
