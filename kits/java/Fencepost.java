@@ -384,13 +384,14 @@ public final class Fencepost {
     /** The acquire that is under way. */
     private static final class Acquiring {
         final String key;
-        final long asked = System.nanoTime();
-        long begun = asked;
+        final long asked;
+        long begun = System.nanoTime();
         Long renewedAt;
         String lost;
 
-        Acquiring(String key) {
+        Acquiring(String key, long asked) {
             this.key = key;
+            this.asked = asked;
         }
     }
 
@@ -489,6 +490,7 @@ public final class Fencepost {
             String key = (String) command.get("key");
             long timeoutMs = (Long) command.getOrDefault("timeout_ms", TIMEOUT_DEFAULT_MS);
             String f = (String) command.get("f");
+            long asked = System.nanoTime();
             try {
                 if (lock == null) lock = factory.make(new Env(hello, this));
             } catch (Throwable error) {
@@ -497,7 +499,7 @@ public final class Fencepost {
             }
             switch (f) {
                 case "acquire":
-                    return acquire(command, key, Duration.ofMillis(timeoutMs));
+                    return acquire(command, key, Duration.ofMillis(timeoutMs), asked);
                 case "release":
                     return release(key);
                 case "holds":
@@ -519,7 +521,7 @@ public final class Fencepost {
             return held.get(key);
         }
 
-        private Map<String, Object> acquire(Map<String, Object> command, String key, Duration timeout) throws Throwable {
+        private Map<String, Object> acquire(Map<String, Object> command, String key, Duration timeout, long asked) throws Throwable {
             Object ttl = command.get("ttl_ms");
             if (!(ttl instanceof Long) || (Long) ttl <= 0) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
             Object value = command.get("value");
@@ -527,7 +529,7 @@ public final class Fencepost {
                 return fail("bad-command: this lock has no shared mode");
             }
             synchronized (this) {
-                acquiring = new Acquiring(key);
+                acquiring = new Acquiring(key, asked);
             }
             Grant grant = lock.acquire(key, Duration.ofMillis((Long) ttl), timeout);
             if (grant == null) return fail("refused-by-library: acquire returned null");

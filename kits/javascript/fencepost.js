@@ -220,6 +220,7 @@ class Process {
 
   async #perform(operation) {
     const { f, key, value } = operation;
+    const asked = now();
     const timeout = operation.timeout_ms ?? TIMEOUT_DEFAULT_MS;
     try {
       this.#lock ??= await this.#client.make(new Env(this.#client.hello, this));
@@ -229,7 +230,7 @@ class Process {
     }
     switch (f) {
       case "acquire":
-        return this.#acquire(operation, timeout);
+        return this.#acquire(operation, timeout, asked);
       case "release":
         return this.#release(key);
       case "holds":
@@ -243,11 +244,10 @@ class Process {
     }
   }
 
-  async #acquire({ key, value, ttl_ms: ttl }, timeout) {
+  async #acquire({ key, value, ttl_ms: ttl }, timeout, asked) {
     if (!(ttl > 0)) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
     if (value?.mode === "shared") return fail("bad-command: this lock has no shared mode");
-    const asked = now();
-    this.#acquiring = { key, asked, begun: asked };
+    this.#acquiring = { key, asked, begun: now() };
     let grant;
     try {
       grant = await this.#lock.acquire(key, ttl, timeout);

@@ -316,6 +316,7 @@ final class Process
     {
         ['f' => $f, 'key' => $key] = $command;
         $timeout = ($command['timeout_ms'] ?? TIMEOUT_DEFAULT_MS) / 1000;
+        $asked = now();
         try {
             $this->lock ??= ($this->make)(new Env($this->hello, $this->number, $this));
         } catch (\Throwable $error) {
@@ -324,7 +325,7 @@ final class Process
         }
         $held = $this->held[$key] ?? null;
         return match ($f) {
-            'acquire' => $this->acquire($key, $command, $timeout),
+            'acquire' => $this->acquire($key, $command, $timeout, $asked),
             'release' => $this->release($key),
             'holds' => ['type' => 'ok', 'value' => $this->believes($key)],
             'read' => $this->storage->read($key, $held, $timeout),
@@ -333,7 +334,7 @@ final class Process
         };
     }
 
-    private function acquire(string $key, array $command, float $timeout): array
+    private function acquire(string $key, array $command, float $timeout, float $asked): array
     {
         $ttl = ($command['ttl_ms'] ?? 0) / 1000;
         if ($ttl <= 0) {
@@ -342,7 +343,7 @@ final class Process
         if (($command['value']['mode'] ?? null) === 'shared') {
             return fail('bad-command: this lock has no shared mode');
         }
-        $this->acquiring = ['key' => $key, 'asked' => now(), 'begun' => now()];
+        $this->acquiring = ['key' => $key, 'asked' => $asked, 'begun' => now()];
         $granted = $this->lock->acquire($key, $ttl, $timeout);
         if (!$granted) {
             return fail('refused-by-library: acquire returned ' . encode($granted));

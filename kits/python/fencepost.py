@@ -388,7 +388,7 @@ class _Process:
 
     def perform(self, op: Dict[str, Any]) -> str:
         """Carries an operation out and answers it. Gives the type of the answer."""
-        f, key = op.get("f"), op["key"]
+        f, key, self.env._asked = op.get("f"), op["key"], monotonic()
         if f == "holds":
             return self.answer(op, "ok", self.believes(key), None)
         if f in ("read", "write"):
@@ -412,7 +412,7 @@ class _Process:
             error = "this lock has no shared mode" if ttl_ms > 0 else "an acquire needs a ttl_ms greater than 0"
             return self.answer(op, "fail", None, "bad-command: " + error)
         env._acquiring, env._lost_meanwhile = key, None
-        env._asked = env._begun = monotonic()
+        env._begun = monotonic()
         kind, granted, reason = self.call("acquire", key, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
         if granted:
             return self.grant(op, ttl_ms / 1000, granted if isinstance(granted, Grant) else Grant())

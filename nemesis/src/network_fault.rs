@@ -206,8 +206,10 @@ impl Fault for Impaired {
             Direction::Both => format!("between {targets} and {peers}"),
         };
         let impairment = &self.parameters.impairment;
+        let ends = [&self.on, &self.parameters.peers];
         FaultDescription {
             keeps_memory: true,
+            between: ends.into_iter().filter(|end| !end.is_empty()).cloned().collect(),
             sentence: format!("on the way {way}, {}", (self.words.sentence)(impairment)),
             healing: format!("the network around {targets} was as before"),
             label: format!("{} {}", self.on.join(" "), (self.words.label)(impairment)),

@@ -194,6 +194,7 @@ impl Fault for Cut {
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
         FaultDescription {
             keeps_memory: true,
+            between: self.groups.groups.clone(),
             sentence: self.groups.sentence(),
             healing: "the network was whole again".to_owned(),
             label: self.groups.label(),

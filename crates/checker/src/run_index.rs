@@ -92,7 +92,7 @@ impl<'a> RunIndex<'a> {
         }
         let by_itself = [Lease::Ttl, Lease::None].contains(&lock.lease);
         for hold in holds.iter_mut().filter(|_| !by_itself) {
-            hold.cut_ns = cut_ns(hold, &faults, &servers_ended, &nodes);
+            hold.cut_ns = cut_ns(hold, &faults, &servers_ended, &nodes, &servers);
         }
         for hold in &mut holds {
             let own = nodes.client_of(hold.process);
@@ -229,12 +229,18 @@ impl<'a> RunIndex<'a> {
     /// Whether such a fault had hit a server, or the packets of one, or a server had ended by itself. Where
     /// the history names no servers, every node counts as one that is neither client nor storage.
     pub fn servers_were_hit(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.servers_were_hit_since(from_ns, from_ns, until_ns)
+    }
+
+    /// The same, where a clock that was right again by `clocks_ns` counts as never moved.
+    pub fn servers_were_hit_since(&self, from_ns: u64, clocks_ns: u64, until_ns: u64) -> bool {
+        let since = |fault: &Fault| if fault.description.moves_clocks { clocks_ns } else { from_ns };
         let is_server = |target: &&str| match self.kind_of(target) {
             Some(kind) => kind == NodeKind::Server,
             None => self.servers.is_empty(),
         };
         let hits = |fault: &&Fault| self.may_have_worked(fault) && fault.targets.iter().any(&is_server);
-        self.faults.iter().filter(hits).any(|fault| fault.in_force(from_ns, until_ns))
+        self.faults.iter().filter(hits).any(|fault| fault.in_force(since(fault), until_ns))
             || self.servers_ended.iter().any(|(time_ns, _)| (from_ns..=until_ns).contains(time_ns))
     }
 
@@ -266,18 +272,27 @@ fn cut_ns(
     faults: &[Fault],
     servers_ended: &[(u64, ServerEnded)],
     nodes: &RunNodes,
+    servers: &[&str],
 ) -> Option<u64> {
     let own = nodes.client_of(hold.process);
+    // What the servers owe each other comes before what they owe a client.
+    let ways = |end: &str, fault: &Fault| {
+        !servers.is_empty() && servers.iter().all(|server| fault.description.spares_the_way(end, server))
+    };
+    let spares = |fault: &Fault| {
+        own.is_some_and(|own| ways(own, fault)) && servers.iter().all(|server| ways(server, fault))
+    };
     let near = |fault: &&Fault| {
         let description = &fault.description;
         // What stops a node or moves its clock changes nothing between other nodes. Packets are another
-        // matter.
+        // matter, unless the fault says between which nodes they are.
         let is_local = description.takes_down || description.moves_clocks;
         let is_of_others = |target: &str| {
             is_storage(target)
                 || (is_local && own.is_some_and(|own| own != target) && nodes.is_client(target))
         };
         fault.healed_ns.is_none_or(|healed| healed >= hold.invoke_ns)
+            && !spares(fault)
             && !fault.targets.iter().all(|target| is_of_others(target))
     };
     let by_faults = faults.iter().filter(near).map(|fault| fault.inject_ns.max(hold.invoke_ns));

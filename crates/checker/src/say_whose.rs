@@ -41,7 +41,11 @@ fn whose_overlap(run: &RunIndex, overlap: &Overlap) -> Whose {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     match overlap.class {
         Class::GrantedTwice if was_removed(run, a, b) => Whose::Library,
-        Class::GrantedTwice if run.servers_were_hit(a.invoke_ns, b.from_ns) => Whose::Service,
+        // A grant is as right as the clock by which it is made: one that was set right before ends no lease of
+        // it. What stops or parts servers has consequences that outlast it.
+        Class::GrantedTwice if run.servers_were_hit_since(a.invoke_ns, a.granted_after_ns(), b.from_ns) => {
+            Whose::Service
+        }
         Class::GrantedTwice => Whose::Library,
         Class::CutOff => Whose::NoFence,
         Class::Overstayed if run.any_fault(a.invoke_ns, a.until_ns) => Whose::NoFence,
@@ -69,4 +73,41 @@ const LATE_NS: u64 = 500_000_000;
 fn was_longer_than_asked(run: &RunIndex, hold: &Hold) -> bool {
     let asked_ns = run.operations[hold.acquire].asked_to_hold_ns().unwrap_or(0);
     hold.until_ns - hold.from_ns > asked_ns + LATE_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check_run;
+    use crate::literal::events;
+
+    /// Process 2 gets the lock although process 1 got it for 0.5 s no more than 0.4 s ago, after a long wait.
+    const GRANTED_TWICE: &str = "
+        0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
+        0    nemesis info servers - [\"n1\",\"n2\"]
+        0    1 invoke acquire a {ttl_ms:500}
+        HIT
+        2010 1 ok     acquire a {validity_ms:490,waited_ms:2008}
+        2300 2 invoke acquire a {ttl_ms:500}
+        2400 2 ok     acquire a {validity_ms:400,waited_ms:99}
+        2500 1 invoke release a
+        2510 1 ok     release a {believed:true}";
+
+    #[test]
+    fn a_clock_that_was_right_again_excuses_no_library() {
+        let whose = |until_ms: u64, description: &str| {
+            let hit = format!(
+                "100 nemesis invoke x - {{id:1,stage:\"inject\",targets:[\"n1\"]}}
+                 200 nemesis ok x - {{id:1,stage:\"inject\",effective:true,description:{{{description}}}}}
+                 {until_ms} nemesis ok x - {{id:1,stage:\"heal\"}}"
+            );
+            let verdict = check_run(&events(&GRANTED_TWICE.replace("HIT", &hit)));
+            let exclusion = verdict.verdicts.iter().find(|each| each.checker == "exclusion").unwrap();
+            assert_eq!(exclusion.findings[0].class, "granted-twice");
+            exclusion.findings[0].whose.unwrap()
+        };
+        assert_eq!(whose(1500, "moves_clocks:true"), Whose::Library);
+        assert_eq!(whose(2000, "moves_clocks:true"), Whose::Service);
+        assert_eq!(whose(1500, "takes_down:true"), Whose::Service, "a failover may go on");
+    }
 }

@@ -25,6 +25,10 @@ pub struct FaultDescription {
     pub keeps_memory: bool,
     /// Clocks of its targets show another time.
     pub moves_clocks: bool,
+    /// Where it changes nothing but packets: those between nodes of different groups; of one group alone, those
+    /// between it and all other nodes. Empty where it does more, or its ways are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Vec<String>>,
     /// What happened, as a clause in the past tense: "the clock of n3 jumped forward by 60.000 s".
     pub sentence: String,
     /// How it ended, as a clause in the past tense: "the clock of n3 was set right".
@@ -46,6 +50,16 @@ impl FaultDescription {
             label: format!("{} {name}", targets.join(" ")),
             summary: name.to_owned(),
             ..FaultDescription::default()
+        }
+    }
+
+    /// Whether it leaves the packets between two nodes as they are, and does nothing else.
+    pub fn spares_the_way(&self, from: &str, to: &str) -> bool {
+        let group = |node: &str| self.between.iter().position(|group| group.iter().any(|name| name == node));
+        match (group(from), group(to)) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => !self.between.is_empty(),
+            _ => self.between.len() > 1,
         }
     }
 }
@@ -234,6 +248,20 @@ mod tests {
         };
         assert_eq!(FaultEvent::read(&event(Kind::Ok, fault.to_value(true))), Some(fault));
         assert_eq!(FaultEvent::read(&event(Kind::Info, json!("main"))), None);
+    }
+
+    #[test]
+    fn a_fault_of_packets_spares_the_ways_that_it_does_not_name() {
+        let spares = |groups: &[&[&str]], from: &str, to: &str| {
+            let names = |group: &&[&str]| group.iter().map(|name| (*name).to_owned()).collect();
+            let between = groups.iter().map(names).collect();
+            FaultDescription { between, ..FaultDescription::default() }.spares_the_way(from, to)
+        };
+        let flow: &[&[&str]] = &[&["c1", "c2"], &["n1"]];
+        assert!(!spares(flow, "c1", "n1") && !spares(flow, "n1", "c2"));
+        assert!(spares(flow, "c1", "c2") && spares(flow, "c3", "n1") && spares(flow, "c1", "n2"));
+        assert!(!spares(&[&["c1"]], "c1", "n1") && spares(&[&["c1"]], "c2", "n1"));
+        assert!(!spares(&[], "c1", "n1"), "nothing is known of its ways");
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub struct LockFacts {
     /// Hash of the client's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
+    /// How many of its servers may be down at once while it can still be acquired, where not any minority may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_be_down: Option<usize>,
 }
 
 impl LockFacts {
@@ -127,6 +130,7 @@ mod tests {
             can: vec!["validity".to_owned()],
             client: vec!["python3".to_owned(), "client.py".to_owned()],
             files: Some("3fa9".to_owned()),
+            may_be_down: Some(1),
         }
     }
 

@@ -93,6 +93,7 @@ impl ClientProgram {
             can: can.to_vec(),
             client: self.command.clone(),
             files: self.environment.as_ref().and_then(|environment| environment.hash().ok()),
+            may_be_down: None,
         }
     }
 }

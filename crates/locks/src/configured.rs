@@ -44,6 +44,10 @@ impl LockService for ConfiguredService {
         self.nodes.unwrap_or_else(|| self.service.default_nodes())
     }
 
+    fn may_be_down(&self) -> Option<usize> {
+        self.service.may_be_down()
+    }
+
     fn options(&self) -> &'static [&'static str] {
         self.service.options()
     }

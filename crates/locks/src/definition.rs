@@ -51,7 +51,7 @@ impl LockDefinition {
 
     /// What a history says about the lock. `can` is what its clients announced.
     pub fn facts(&self, options: &Options, version: Option<String>, can: &[String]) -> LockFacts {
-        match self.recipe.program() {
+        let facts = match self.recipe.program() {
             Some(program) => program.facts(version, can),
             None => LockFacts {
                 name: self.name.to_owned(),
@@ -59,7 +59,8 @@ impl LockDefinition {
                 can: can.to_vec(),
                 ..LockFacts::default()
             },
-        }
+        };
+        LockFacts { may_be_down: self.service.may_be_down(), ..facts }
     }
 
     /// The hash of its files as they are now, where it is a folder.

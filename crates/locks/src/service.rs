@@ -47,6 +47,10 @@ pub trait LockService: Send + Sync {
     }
     /// How many servers it has when the user does not say.
     fn default_nodes(&self) -> usize;
+    /// How many servers may be down at once while it still grants locks, where not any minority may.
+    fn may_be_down(&self) -> Option<usize> {
+        None
+    }
     /// About how long it takes to start its servers until they serve, and to end them.
     fn setup_time(&self) -> Duration {
         Duration::from_secs(1)

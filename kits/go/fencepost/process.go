@@ -151,6 +151,7 @@ func (p *process) makeLock() error {
 }
 
 func (p *process) acquire(ctx context.Context, op command) {
+	asked := time.Now()
 	if op.TTL <= 0 {
 		p.answer(op, "fail", nil, "bad-command: an acquire needs a ttl_ms greater than 0")
 		return
@@ -166,8 +167,7 @@ func (p *process) acquire(ctx context.Context, op command) {
 	}
 	ttl := time.Duration(op.TTL) * time.Millisecond
 	p.mutex.Lock()
-	asked := time.Now()
-	p.pending = &pending{key: op.Key, asked: asked, begun: asked}
+	p.pending = &pending{key: op.Key, asked: asked, begun: time.Now()}
 	p.mutex.Unlock()
 	var grant *Grant
 	err := guard(func() (err error) {

@@ -9,7 +9,8 @@
 //! # What counts
 //! - *Down* is a server between the injection of a fault that takes it down (its description says so) and
 //!   that was observed to take effect, and its healing. A *minority* is less than half of the servers that
-//!   the history names (`servers`).
+//!   the history names (`servers`), and no more than the lock's service can do without, where it says so
+//!   (`may-be-down`: a shard of Redis Cluster does not survive both its servers).
 //! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a
 //!   client or in the network say, its consequences are no violation of this property.
 //! - Of each key, the time counts in which processes tried: at least one acquire was under way, none
@@ -167,7 +168,9 @@ fn minority_down(run: &RunIndex) -> Vec<Span> {
             undisturbed &= fault.effective && of_servers && down_throughout && in_force(fault).0 <= from;
             down.extend(&fault.targets);
         }
-        if !undisturbed || down.is_empty() || 2 * down.len() >= run.servers.len() {
+        let too_many =
+            2 * down.len() >= run.servers.len() || run.lock.may_be_down.is_some_and(|most| down.len() > most);
+        if !undisturbed || down.is_empty() || too_many {
             continue;
         }
         match stretches.last_mut() {
@@ -347,6 +350,18 @@ mod tests {
             "with a minority of 3 servers down for 40.001 s, locks were acquired 3 times, and a free one was tried for \
              in vain for at most 9.980 s (bound: 13.000 s)"
         );
+    }
+
+    #[test]
+    fn asks_no_more_than_the_service_can_do_without() {
+        let six = "[\"n1\",\"n2\",\"n3\",\"n4\",\"n5\",\"n6\"]";
+        let judged = |targets: &str| {
+            let lock = "0 nemesis info lock - {name:\"redis-cluster\",may-be-down:1}\n";
+            let text = tried("fail acquire a null unreachable", six).replace("targets:[\"n1\"]", targets);
+            maybe_verdict(&Availability, &format!("{lock}{text}")).map(|verdict| verdict.outcome)
+        };
+        assert_eq!(judged("targets:[\"n1\"]"), Some(Outcome::Violation));
+        assert_eq!(judged("targets:[\"n2\",\"n5\"]"), None, "they may be a primary and its only replica");
     }
 
     #[test]

@@ -154,10 +154,21 @@ impl Hold<'_> {
     /// word says it.
     fn ends_of_the_grant(&self, ttl: u64) -> (u64, Option<u64>) {
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
-        let doubt_ns = if self.waited_ns.is_some() { LOOK_NS } else { ANSWER_NS };
         let attempt_until =
-            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(doubt_ns).saturating_add(ttl));
+            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(self.doubt_ns()).saturating_add(ttl));
         (self.invoke_ns.saturating_add(ttl.min(validity)), attempt_until)
+    }
+
+    /// After this moment, for certain, the attempt began that was granted: the invocation, or where the
+    /// library's validity dates the attempt, less the doubt that is in it.
+    pub fn granted_after_ns(&self) -> u64 {
+        let attempt_ns = self.attempt_ns.map(|began_ns| began_ns.saturating_sub(self.doubt_ns()));
+        attempt_ns.map_or(self.invoke_ns, |began_ns| began_ns.max(self.invoke_ns))
+    }
+
+    /// By how much the attempt may have begun earlier than its validity says.
+    fn doubt_ns(&self) -> u64 {
+        if self.waited_ns.is_some() { LOOK_NS } else { ANSWER_NS }
     }
 
     /// Whether it is the library's own word by which the lease still runs at this time.

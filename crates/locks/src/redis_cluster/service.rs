@@ -1,6 +1,6 @@
 //! The servers of `redis-cluster`, as a lock service.
 
-use super::configuration::{self, SERVERS, SLOT, TAG};
+use super::configuration::{self, SERVERS, SHARDS, SLOT, TAG};
 use super::view;
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -30,6 +30,11 @@ impl LockService for RedisCluster {
 
     fn default_nodes(&self) -> usize {
         SERVERS
+    }
+
+    /// Two may be the locks' primary and its only replica.
+    fn may_be_down(&self) -> Option<usize> {
+        Some(SERVERS / SHARDS - 1)
     }
 
     /// A primary that starts takes writes 2 s later (`CLUSTER_WRITABLE_DELAY`).

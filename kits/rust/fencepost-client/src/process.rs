@@ -129,6 +129,7 @@ impl Process {
     }
 
     fn acquire(&mut self, command: &Value, key: &str, timeout: Duration) -> Option<Ended> {
+        let asked = Instant::now();
         let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
             return Some(Ended::fail(Value::Null, "bad-command: an acquire needs a ttl_ms greater than 0"));
         };
@@ -142,7 +143,7 @@ impl Process {
             Err(why) => return Some(Ended::fail(Value::Null, why)),
         };
         let begun = Instant::now();
-        shared.state().pending = Some(Pending { key: key.to_owned(), asked: begun, begun, renewed_at: None, lost: None });
+        shared.state().pending = Some(Pending { key: key.to_owned(), asked, begun, renewed_at: None, lost: None });
         let acquired = guarded(|| lock.acquire(key, ttl, timeout));
         let mut state = shared.state();
         let pending = state.pending.take();

@@ -115,6 +115,23 @@ fn a_connection_has_no_ttl_but_a_fault_may_end_it() {
 }
 
 #[test]
+fn packets_end_the_connections_that_they_belong_to() {
+    // Process 1 lives on c2.
+    let nodes = "0 nemesis info nodes - {slots:[\"c1\",\"c2\"]}\n0 nemesis info servers - [\"n1\",\"n2\"]";
+    let lost = |between: &str| {
+        let fault = "{id:1,stage:\"inject\",targets:[\"c1\"],description:{sentence:\"x\",between:BETWEEN}}";
+        let cut = CUT.replace("{id:1,stage:\"inject\",targets:[\"n1\"]}", &fault.replace("BETWEEN", between));
+        classes(&format!("{nodes}\n{}", without_ttl("connection", &cut)))
+    };
+    assert_eq!(lost(r#"[["c1"],["n1"]]"#), ["granted-twice"]);
+    assert_eq!(lost(r#"[["c1"]]"#), ["granted-twice"]);
+    assert_eq!(lost(r#"[["c2"],["n1"]]"#), ["cut-off"]);
+    assert_eq!(lost(r#"[["n2"]]"#), ["cut-off"]);
+    assert_eq!(lost(r#"[["c1","n1"],["n2"]]"#), ["cut-off"], "the servers lose what they say to each other");
+    assert_eq!(lost("[]"), ["cut-off"], "it does not say between whom");
+}
+
+#[test]
 fn a_lock_without_a_lease_ends_by_nothing_but_its_release() {
     assert_eq!(classes(&without_ttl("none", "")), ["granted-twice"]);
     assert_eq!(classes(&without_ttl("none", CUT)), ["granted-twice"]);
