@@ -85,6 +85,7 @@ mod tests {
     const GRANTED_TWICE: &str = "
         0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
         0    nemesis info servers - [\"n1\",\"n2\"]
+        0    nemesis info nodes - {slots:[\"c1\",\"c2\",\"c3\"]}
         0    1 invoke acquire a {ttl_ms:500}
         HIT
         2010 1 ok     acquire a {validity_ms:490,waited_ms:2008}
