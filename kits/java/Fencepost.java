@@ -384,15 +384,12 @@ public final class Fencepost {
     /** The acquire that is under way. */
     private static final class Acquiring {
         final String key;
-        final long asked;
+        final long asked; // before the lock was made, if it was
         long begun = System.nanoTime();
         Long renewedAt;
         String lost;
 
-        Acquiring(String key, long asked) {
-            this.key = key;
-            this.asked = asked;
-        }
+        Acquiring(String key, long asked) { this.key = key; this.asked = asked; }
     }
 
     /** One process: an independent user of the lock, with a thread of its own. Its mutex orders its state and its lines. */

@@ -41,8 +41,8 @@ fn whose_overlap(run: &RunIndex, overlap: &Overlap) -> Whose {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     match overlap.class {
         Class::GrantedTwice if was_removed(run, a, b) => Whose::Library,
-        // A grant is as right as the clock by which it is made: one that was set right before ends no lease of
-        // it. What stops or parts servers has consequences that outlast it.
+        // A grant is as right as the clock by which it is made: one that was set right before ends no lease
+        // of it. What stops or parts servers has consequences that outlast it.
         Class::GrantedTwice if run.servers_were_hit_since(a.invoke_ns, a.granted_after_ns(), b.from_ns) => {
             Whose::Service
         }

@@ -25,8 +25,8 @@ pub struct FaultDescription {
     pub keeps_memory: bool,
     /// Clocks of its targets show another time.
     pub moves_clocks: bool,
-    /// Where it changes nothing but packets: those between nodes of different groups; of one group alone, those
-    /// between it and all other nodes. Empty where it does more, or its ways are not known.
+    /// Where it changes nothing but packets: those between nodes of different groups; of one group alone,
+    /// those between it and all other nodes. Empty where it does more, or its ways are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<Vec<String>>,
     /// What happened, as a clause in the past tense: "the clock of n3 jumped forward by 60.000 s".

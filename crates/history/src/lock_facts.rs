@@ -73,7 +73,8 @@ pub struct LockFacts {
     /// Hash of the client's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
-    /// How many of its servers may be down at once while it can still be acquired, where not any minority may.
+    /// How many of its servers may be down at once while it can still be acquired, where not any minority
+    /// may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub may_be_down: Option<usize>,
 }

@@ -320,4 +320,6 @@ pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
 }
 
 #[cfg(test)]
+mod own_word_tests;
+#[cfg(test)]
 mod tests;
