@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod exit;
 pub mod fuzzing;
+mod open_files;
 mod output;
 mod panics;
 mod runtime;
@@ -42,6 +43,7 @@ fn run() -> i32 {
         return code;
     }
     fencepost_history::run::fail_writes_beyond_limits();
+    open_files::raise_limit();
     let arguments = match config::arguments(&Cli::command()) {
         Ok(arguments) => arguments,
         Err(mistake) => {
@@ -69,7 +71,8 @@ fn run() -> i32 {
         Ok(code) => code,
         Err(error) => {
             let _ = std::io::stdout().flush();
-            complain!("fencepost: {error:#}");
+            let sentence = format!("{error:#}");
+            complain!("fencepost: {sentence}{}", open_files::advice(&sentence));
             if is_bad_usage(&error) { BAD_USAGE } else { FAILED }
         }
     }

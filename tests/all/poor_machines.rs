@@ -45,3 +45,21 @@ fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
     assert!(lines.len() == 1 && lines[0].starts_with(why), "{complaints}");
     assert_eq!(output.status.code(), Some(1), "a lock that locks nothing is a violation: {complaints}");
 }
+
+#[test]
+fn a_limit_of_open_files_is_named_with_what_to_do() {
+    let few = "test --driver local --lock redlock --workload lock --time-limit 1s --config none";
+    let complaints = without("ulimit -n 64", few);
+    assert!(
+        complaints.contains("Too many open files") && complaints.contains("`ulimit -n 1024`"),
+        "{complaints}"
+    );
+    // A soft limit alone is raised.
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("ulimit -Sn 64 && exec {} {few}", crate::PROGRAM)])
+        .current_dir(results.path());
+    let output = command.output().expect("a shell starts");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
