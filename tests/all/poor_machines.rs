@@ -41,7 +41,7 @@ fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
     let output = command.output().expect("the program starts");
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines: Vec<&str> = complaints.lines().filter(|line| line.contains("not docker")).collect();
-    let why = "driver local, and not docker: no Docker engine answers at unix:///nowhere (DOCKER_HOST)";
+    let why = "driver local, and not docker: no Docker engine answers at unix:///nowhere, which DOCKER_HOST names: ";
     assert!(lines.len() == 1 && lines[0].starts_with(why), "{complaints}");
     assert_eq!(output.status.code(), Some(1), "a lock that locks nothing is a violation: {complaints}");
 }

@@ -181,7 +181,11 @@ async fn docker(options: &DriverOptions, engines: &[FoundEngine], machine: &Mach
     let mut checks = vec![Check::yes(AREA, ENGINE, about)];
     if engines.len() > 1 {
         let all: Vec<String> = engines.iter().map(|each| format!("{each} at {}", each.address)).collect();
-        checks.push(Check::yes(AREA, "engines", format!("{}: the first of them is taken", all.join("; "))));
+        checks.push(Check::yes(
+            AREA,
+            "engines",
+            format!("{}: the first of them is taken; DOCKER_HOST names another", all.join("; ")),
+        ));
     }
     let made = engine.list_images().await.unwrap_or_default();
     let is_there = |name: &str| made.iter().any(|made| made.name == name && made.current);

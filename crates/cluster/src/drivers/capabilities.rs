@@ -42,7 +42,7 @@ pub(super) async fn try_unless_known(
 
 /// Tries everything now, and remembers it.
 pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<ProbeResult>, ClusterError> {
-    let found = in_a_node(driver).await?;
+    let found = in_a_node(driver).await.inspect_err(|_| forget(driver, key))?;
     let memory = memory(driver, key)?;
     // What cannot be remembered is tried again the next time.
     let folder = memory.parent().unwrap_or(Path::new(""));
@@ -53,6 +53,13 @@ pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Pro
 
 fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<ProbeResult>> {
     serde_json::from_slice(&std::fs::read(memory(driver, key).ok()?).ok()?).ok()
+}
+
+/// An engine that started nodes once may no longer do so: the next look tries again.
+pub(super) fn forget(driver: &dyn Driver, key: &str) {
+    if let Ok(memory) = memory(driver, key) {
+        let _ = std::fs::remove_file(memory);
+    }
 }
 
 fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {

@@ -1,5 +1,6 @@
 //! Making a run's network and containers, and removing them.
 
+use super::confinement::security_options;
 use super::engine::{failed, has_status};
 use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
@@ -183,8 +184,7 @@ impl Plan {
             cap_add: Some(capabilities),
             cap_drop: Some(vec!["ALL".to_owned()]),
             devices: node.may_mount.then(|| vec![fuse]),
-            // Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
-            security_opt: node.may_mount.then(|| vec!["apparmor=unconfined".to_owned()]),
+            security_opt: Some(security_options(node.may_mount)),
             pids_limit: node.is_client.then_some(TASKS_MAX),
             readonly_rootfs: Some(node.read_only),
             tmpfs: node

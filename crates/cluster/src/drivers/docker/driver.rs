@@ -10,7 +10,7 @@ use crate::agent_node::AgentNode;
 use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
-use crate::drivers::capabilities::capabilities_of;
+use crate::drivers::capabilities::{capabilities_of, forget};
 use crate::environment::{Environment, USUAL_PATH};
 use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
@@ -145,7 +145,11 @@ impl Driver for DockerDriver {
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
-        let (keeper, started) = self.launch(spec).await?;
+        let launched = self.launch(spec).await;
+        if launched.is_err() {
+            forget(self, &self.identity().await);
+        }
+        let (keeper, started) = launched?;
         let nodes = started.into_iter().zip(&spec.nodes).map(|(started, node)| {
             let keeper = &keeper;
             async move {

@@ -5,12 +5,15 @@ use super::tunnel::Tunnel;
 use crate::ClusterError;
 use crate::debian::architecture;
 use bollard::errors::Error;
+use bollard::models::SystemInfo;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use serde::Serialize;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 /// How long the engine may take to say that it is there.
 const PING: Duration = Duration::from_secs(3);
@@ -44,6 +47,10 @@ pub(crate) struct Engine {
     pub(super) docker: Docker,
     /// Kept for as long as the engine is used.
     _tunnel: Option<Arc<Tunnel>>,
+    /// What it says of itself.
+    info: OnceCell<SystemInfo>,
+    /// Whether it answers at a socket of this machine that is not root's.
+    is_at_users_socket: bool,
 }
 
 impl Engine {
@@ -69,7 +76,7 @@ impl Engine {
                 Err(reason) => refused = refused.or(Some((place, reason))),
             }
         }
-        let refused = refused.map_or_else(String::new, |(place, reason)| format!(" at {place} ({reason})"));
+        let refused = refused.map_or_else(String::new, |(place, reason)| format!(" at {place}: {reason}"));
         Err(format!("{NONE_ANSWERS}{refused}"))
     }
 
@@ -113,7 +120,7 @@ impl Engine {
             Err(_) => return Err(format!("no answer within {} s", PING.as_secs())),
         }
         let docker = docker.negotiate_version().await.map_err(|error| reason(&error))?;
-        Ok(Engine { docker, _tunnel: tunnel })
+        Ok(Engine { docker, _tunnel: tunnel, info: OnceCell::new(), is_at_users_socket: is_users(address) })
     }
 
     /// `Docker 28.3.0`, or `Podman 5.4.2, rootless`.
@@ -131,9 +138,10 @@ impl Engine {
             Some(podman) => ("Podman", podman.version),
             None => ("Docker", version.version.unwrap_or_default()),
         };
-        let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
-        let options = info.security_options.unwrap_or_default();
-        let is_rootless = options.iter().any(|option| option.contains("rootless"));
+        let options = self.info().await?.security_options.as_deref().unwrap_or_default();
+        // Podman 4.3 does not say it here.
+        let is_users = name == "Podman" && self.is_at_users_socket;
+        let is_rootless = is_users || options.iter().any(|option| option.contains("rootless"));
         Ok(FoundEngine { name, version, is_rootless, address: address.to_owned() })
     }
 
@@ -153,9 +161,15 @@ impl Engine {
         }
     }
 
+    /// What the engine says of itself, asked once: Podman takes a third of a second for it.
+    async fn info(&self) -> Result<&SystemInfo, ClusterError> {
+        let asked = self.info.get_or_try_init(|| self.docker.info()).await;
+        asked.map_err(|error| failed("ask the engine about itself", &error))
+    }
+
     /// Changes when it is another engine, another version, or another kernel.
     pub(crate) async fn identity(&self) -> Result<String, ClusterError> {
-        let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
+        let info = self.info().await?.clone();
         let parts =
             [info.id, info.server_version, info.kernel_version, info.cgroup_version.map(|it| it.to_string())];
         Ok(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
@@ -163,8 +177,7 @@ impl Engine {
 
     /// What the engine calls itself, and how it keeps images.
     pub(crate) async fn about(&self) -> Result<String, ClusterError> {
-        let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
-        let storage = info.driver.unwrap_or_default();
+        let storage = self.info().await?.driver.clone().unwrap_or_default();
         Ok(format!("{}, storage {storage}", self.name().await?))
     }
 
@@ -185,6 +198,12 @@ impl Engine {
 /// "cannot `what`: the Docker engine says …".
 pub(super) fn failed(what: &str, error: &Error) -> ClusterError {
     ClusterError::new(format!("cannot {what}: {}", reason(error)))
+}
+
+/// Whether there is a socket at this address that belongs to a user other than root.
+fn is_users(address: &str) -> bool {
+    let path = address.strip_prefix("unix://").unwrap_or(address);
+    std::fs::metadata(path).is_ok_and(|socket| socket.uid() != 0)
 }
 
 /// Whether a variable has a value: the command `docker` takes an empty one as none.

@@ -6,6 +6,7 @@
 
 use super::archive::{Archive, add_file, archive, packed};
 use super::build::REPOSITORY;
+use super::confinement::security_options;
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
 use crate::environment::{
@@ -187,6 +188,7 @@ impl EnvironmentBuild<'_> {
                 auto_remove: Some(runs),
                 // `setup` finds the network as this machine does.
                 network_mode: Some(if runs { "host" } else { "none" }.to_owned()),
+                security_opt: Some(security_options(false)),
                 ..HostConfig::default()
             }),
             ..ContainerCreateBody::default()

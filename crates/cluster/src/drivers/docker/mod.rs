@@ -3,6 +3,7 @@
 mod archive;
 mod attach;
 mod build;
+mod confinement;
 mod containers;
 mod driver;
 mod engine;

@@ -1,6 +1,6 @@
 //! Where container engines are: as the command `docker` finds them (`DOCKER_HOST`, `DOCKER_CONTEXT`, the
-//! current context of its configuration), and else at the usual sockets of Docker, rootless Docker, Docker
-//! Desktop, Colima, OrbStack and Podman.
+//! current context of its configuration), or as `podman` does (`CONTAINER_HOST`), and else at the usual
+//! sockets of Docker, rootless Docker, Docker Desktop, Colima, OrbStack and Podman.
 
 use crate::ClusterError;
 use crate::hash::hex;
@@ -22,7 +22,7 @@ impl fmt::Display for Place {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.named_by.is_empty() {
             true => to.write_str(&self.address),
-            false => write!(to, "{} ({})", self.address, self.named_by),
+            false => write!(to, "{}, which {} names", self.address, self.named_by),
         }
     }
 }
@@ -31,6 +31,8 @@ impl fmt::Display for Place {
 pub(super) struct Surroundings {
     pub(super) docker_host: Option<String>,
     pub(super) docker_context: Option<String>,
+    /// Podman's variable of the same meaning as `DOCKER_HOST`.
+    pub(super) container_host: Option<String>,
     /// The folder of `docker`'s configuration.
     pub(super) configuration: PathBuf,
     pub(super) home: PathBuf,
@@ -46,6 +48,7 @@ impl Surroundings {
         Surroundings {
             docker_host: set("DOCKER_HOST"),
             docker_context: set("DOCKER_CONTEXT"),
+            container_host: set("CONTAINER_HOST"),
             configuration: set("DOCKER_CONFIG").map_or_else(|| home.join(".docker"), PathBuf::from),
             runtime: set("XDG_RUNTIME_DIR").map_or_else(|| format!("/run/user/{user}").into(), PathBuf::from),
             home,
@@ -57,15 +60,21 @@ impl Surroundings {
     /// # Errors
     /// A context is named, and cannot be used: one sentence.
     pub(super) fn places(&self) -> Result<Vec<Place>, ClusterError> {
+        let named = |address: &String, variable: &str| {
+            Ok(vec![Place { address: address.clone(), named_by: variable.to_owned() }])
+        };
         if let Some(address) = &self.docker_host {
-            return Ok(vec![Place { address: address.clone(), named_by: "DOCKER_HOST".to_owned() }]);
+            return named(address, "DOCKER_HOST");
         }
-        if let Some(context) = self.docker_context.clone().or_else(|| self.current_context())
-            && context != "default"
-        {
-            return self.of_context(&context).map(|place| vec![place]);
+        let context = match (&self.docker_context, &self.container_host) {
+            (Some(context), _) => Some(context.clone()),
+            (None, Some(address)) => return named(address, "CONTAINER_HOST"),
+            (None, None) => self.current_context(),
+        };
+        match context {
+            Some(context) if context != "default" => self.of_context(&context).map(|place| vec![place]),
+            _ => Ok(self.usual()),
         }
-        Ok(self.usual())
     }
 
     fn current_context(&self) -> Option<String> {
@@ -135,6 +144,7 @@ mod tests {
         Surroundings {
             docker_host: None,
             docker_context: None,
+            container_host: None,
             configuration: folder.join(".docker"),
             home: folder.to_owned(),
             runtime: folder.join("run"),
@@ -169,6 +179,11 @@ mod tests {
         assert!(!addresses(&other.places().unwrap()).contains(&"unix:///a/docker.sock"));
         let set = Surroundings { docker_host: Some("tcp://b:1".to_owned()), ..surroundings(folder.path()) };
         assert_eq!(addresses(&set.places().unwrap()), ["tcp://b:1"]);
+        let podman =
+            Surroundings { container_host: Some("unix:///p".to_owned()), ..surroundings(folder.path()) };
+        assert_eq!(addresses(&podman.places().unwrap()), ["unix:///p"]);
+        let both = Surroundings { docker_host: Some("tcp://b:1".to_owned()), ..podman };
+        assert_eq!(both.places().unwrap()[0].to_string(), "tcp://b:1, which DOCKER_HOST names");
         fs::create_dir_all(around.configuration.join(format!("contexts/tls/{colima}/docker"))).unwrap();
         assert!(around.places().unwrap_err().0.contains("it asks for TLS"));
     }

@@ -1,0 +1,27 @@
+//! By what engines confine containers beyond their capabilities, and what of it nodes cannot bear.
+
+/// Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
+const NO_PROFILE: &str = "apparmor=unconfined";
+
+/// Where there is SELinux, as on Fedora, containers get a label (`container_t`) that may lack rights, such as
+/// to mount or to have the kernel load modules, whatever the capabilities.
+/// Asked for everywhere: not every engine says that it has SELinux (Podman 4.3 does not), and engines
+/// without it ignore this.
+const NO_LABEL: &str = "label=disable";
+
+/// The security options of a container: of a node, or of one in which an image is made.
+pub(super) fn security_options(may_mount: bool) -> Vec<String> {
+    let profile = may_mount.then_some(NO_PROFILE);
+    [NO_LABEL].into_iter().chain(profile).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_container_goes_without_a_label_and_only_nodes_that_mount_without_a_profile() {
+        assert_eq!(security_options(false), ["label=disable"]);
+        assert_eq!(security_options(true), ["label=disable", "apparmor=unconfined"]);
+    }
+}
