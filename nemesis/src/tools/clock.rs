@@ -17,8 +17,6 @@ use std::time::Duration;
 
 pub mod faketime;
 #[cfg(patches_clocks)]
-mod go;
-#[cfg(patches_clocks)]
 mod inject;
 #[cfg(patches_clocks)]
 mod patch;
@@ -27,6 +25,8 @@ mod patch;
 #[cfg_attr(target_arch = "x86_64", path = "clock/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "clock/aarch64.rs")]
 mod processor;
+#[cfg(patches_clocks)]
+mod reach;
 #[cfg(patches_clocks)]
 mod stub;
 #[cfg(patches_clocks)]
@@ -91,11 +91,8 @@ pub enum ClockError {
     Traced { pid: i32, by: i32 },
     #[error("the clock of process {pid} cannot be patched: {why}")]
     NotPatchable { pid: i32, why: &'static str },
-    #[error(
-        "process {pid} is a Go program that does not call the clock which a fault can move, but asks the kernel \
-         itself (on ARM64 every one of Go up to 1.21 does); build it with Go 1.22 or later"
-    )]
-    NotReached { pid: i32 },
+    #[error("process {pid} does not call the clock which a fault can move: {why}")]
+    NotReached { pid: i32, why: &'static str },
     #[error("thread {tid} of process {pid} did not stop within {limit:?}: is its node paused?")]
     Stuck { pid: i32, tid: i32, limit: Duration },
     #[error("threads of process {pid} never left the code to be overwritten")]

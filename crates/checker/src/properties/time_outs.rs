@@ -1,20 +1,23 @@
 //! Time-outs: an acquire ends by the time that it was given.
 //!
 //! A program that gives an acquire 300 ms has something else to do afterwards. In a run without faults
-//! nothing but a slow machine keeps a library from that, and a slow machine does not do it over and over by
-//! more than [`LATE_NS`]. The first acquire of each process does not count: a library may connect in it, and
-//! a program in a virtual machine compile what it does for the first time.
+//! nothing but a slow machine keeps a library from that. A machine so slow that it does so over and over by
+//! more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the storage show it: they
+//! take one message there and one back, and no library has a part in them. The first acquire of each
+//! process does not count: a library may connect in it, and a program in a virtual machine compile what it
+//! does for the first time.
 //!
 //! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
 //!   than [`LATE_NS`].
-//! - *Not judged*: there were faults, or no acquire of the workload had a time-out.
+//! - *Not judged*: there were faults, or no acquire of the workload had a time-out; or acquires were late,
+//!   and half of all reads and writes of the storage took longer than [`SLOW_NS`].
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::RunPhase;
+use fencepost_history::{RunPhase, f};
 use rustc_hash::FxHashSet;
 
 figures! {
@@ -29,6 +32,10 @@ pub struct TimeOuts;
 
 /// By this much an acquire may be late on a machine that has other things to do.
 pub const LATE_NS: u64 = 1_000_000_000;
+
+/// A read or write of the storage takes some milliseconds; on emulated machines whose acquires were late over
+/// and over, half of them took 0.2 s and more.
+pub const SLOW_NS: u64 = 100_000_000;
 
 /// Fewer late acquires than this prove nothing.
 const LATE_MIN: usize = 3;
@@ -77,6 +84,12 @@ impl Checker for TimeOuts {
             .filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS))
             .collect();
         let (all, count) = (timed.len(), late.len());
+        if let Some(half_ns) = median_storage_ns(run).filter(|&it| count >= LATE_MIN && it > SLOW_NS) {
+            return Err(NotJudged::because(format!(
+                "the machine was too slow: half of all reads and writes of the storage, in which no lock has a part, took more than {}",
+                seconds(half_ns)
+            )));
+        }
         let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
             Some((worst, given_ns, took_ns)) if count >= LATE_MIN => {
                 let sentence = format!(
@@ -112,6 +125,14 @@ impl Checker for TimeOuts {
     }
 }
 
+/// How long half of all reads and writes of the storage took at least; `None` if there were none.
+fn median_storage_ns(run: &RunIndex) -> Option<u64> {
+    let of_storage = run.operations.iter().filter(|operation| matches!(operation.f(), f::READ | f::WRITE));
+    let mut took: Vec<u64> = of_storage.filter_map(|it| Some(it.completion?.time - it.invoke.time)).collect();
+    took.sort_unstable();
+    took.get(took.len() / 2).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +165,16 @@ mod tests {
             "3 of 3 acquires took more than 1.000 s longer than they had been given; process 0 gave one 0.300 s at 20.000 s, and it ended \
              after 2.060 s"
         );
+    }
+
+    #[test]
+    fn says_nothing_of_a_machine_that_is_slow_in_all_else_too() {
+        let storage = |took_ms: u64| {
+            let read = |at: u64| format!("{at} 7 invoke read a null\n{} 7 ok read a 0\n", at + took_ms);
+            acquires(2060) + &(10..13).map(|number| read(number * 5000)).collect::<String>()
+        };
+        assert_eq!(verdict(&TimeOuts, &storage(99)).outcome, Outcome::Violation);
+        assert!(maybe_verdict(&TimeOuts, &storage(400)).is_none());
     }
 
     #[test]

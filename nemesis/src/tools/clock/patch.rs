@@ -1,8 +1,8 @@
 //! Puts the stub into a process, sets it, takes it out, and asks the process what it sees.
 
-use super::go;
 use super::inject::BorrowedThread;
 use super::processor::{self, jump};
+use super::reach;
 use super::stub::{self, Entry};
 use super::threads::{Stopped, Thread, living, on_own_thread};
 use super::vdso::{Memory, Vdso};
@@ -77,8 +77,8 @@ pub fn check(pid: i32) -> Result<(), ClockError> {
     ready_to_observe(pid)?;
     let memory = Memory::open(pid)?;
     let vdso = vdso(pid, &memory)?;
-    if go::asks_kernel(pid, &memory, clock_of(pid, &vdso)?)? {
-        return Err(ClockError::NotReached { pid });
+    if let Some(why) = reach::asks_kernel(pid, &memory, &vdso, clock_of(pid, &vdso)?)? {
+        return Err(ClockError::NotReached { pid, why });
     }
     if Patched::find(pid)?.is_some() { Ok(()) } else { install(pid)?.remove() }
 }

@@ -102,6 +102,16 @@ impl Vdso {
         })
     }
 
+    /// Whether it has a table of its symbols in the form that every library reads (`DT_HASH`, in a section
+    /// of its own), and not only in the later one of GNU.
+    pub fn lists_symbols(&self) -> bool {
+        const HASH: usize = 5;
+        let (headers, count) = (self.word(0x28, 8), self.word(0x3c, 2));
+        headers
+            .zip(count)
+            .is_some_and(|(at, count)| (0..count).any(|it| self.word(at + 64 * it + 4, 4) == Some(HASH)))
+    }
+
     /// Where the zeros at the end begin, aligned for code.
     pub fn room(&self) -> usize {
         let used = self.image.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
