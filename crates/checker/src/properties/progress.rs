@@ -22,7 +22,9 @@ use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
-use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript};
+use fencepost_history::{
+    ErrorCode, ErrorKind, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript,
+};
 use late::{last_grants, late};
 use std::collections::BTreeMap;
 
@@ -174,7 +176,11 @@ fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
         return Some(format!("a lock stayed stuck, but not all faults were healed: {}", ended.sentence()));
     }
     // A client with a mistake in it, such as a wrong port, gets no lock either.
-    let unanswered = stuck.iter().all(|key| key.attempts.iter().all(|acquire| is_unanswered(acquire)));
+    let is_silence = |acquire: &Operation| {
+        let code = acquire.completion.and_then(|event| event.error.as_ref()).map(OperationError::code);
+        is_unanswered(acquire) || code.is_some_and(|code| code.kind() == ErrorKind::Unanswered)
+    };
+    let unanswered = stuck.iter().all(|key| key.attempts.iter().all(|acquire| is_silence(acquire)));
     if unanswered && !ever_acquired(run) {
         return Some(format!(
             "no process ever acquired a lock, and no attempt was answered by it, so it is not known that one stayed stuck; the \

@@ -133,15 +133,18 @@ pub(crate) async fn await_ready(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterEr
     Ok(())
 }
 
+/// How long a server may take to tell its version, on a machine that is slow.
+const VERSION_TIME: Duration = Duration::from_secs(20);
+
 /// `redis-server 7.0.15`, or `valkey-server 8.1.1`: what it is called, the server says itself.
 pub(crate) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-    let output = node.exec(&["redis-server", "--version"], Duration::from_secs(5)).await?;
+    let output = node.exec(&["redis-server", "--version"], VERSION_TIME).await?;
     parse_version(&output.stdout).ok_or_else(|| {
-        ClusterError::new(format!(
-            "redis-server on {} did not tell its version: {}",
-            node.name(),
-            output.stderr
-        ))
+        let why = match output.stderr.trim() {
+            "" => format!("it said nothing within {} s", VERSION_TIME.as_secs()),
+            said => said.to_owned(),
+        };
+        ClusterError::new(format!("redis-server on {} did not tell its version: {why}", node.name()))
     })
 }
 

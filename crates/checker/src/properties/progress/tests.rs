@@ -74,6 +74,18 @@ fn the_closing_attempts_decide() {
 }
 
 #[test]
+fn does_not_know_of_a_lock_that_no_process_ever_got_and_no_server_ever_refused() {
+    let never = |error: &str| {
+        let first = HEALED.replace("1    1 ok     acquire a", &format!("1 1 fail acquire a null {error}"));
+        let text = first.replace("null taken", &format!("null {error}"));
+        verdict(&Progress, &text.replace("3 ok     acquire a", &format!("3 fail acquire a null {error}")))
+            .outcome
+    };
+    assert_eq!(never("taken"), Outcome::Violation);
+    assert_eq!(never("timeout: etcd did not answer in time"), Outcome::Unknown);
+}
+
+#[test]
 fn does_not_know_where_the_last_attempts_are_of_unknown_outcome() {
     let text = HEALED.replace("3 ok     acquire a", "3 info   acquire a null raised: reset");
     let text = text.replace("6001 2 fail   acquire a null taken", "6001 2 info acquire a null raised: reset");

@@ -21,8 +21,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a sandbox may take to start every agent.
-const START: Duration = Duration::from_secs(20);
+/// How long a sandbox may take to start every agent: on an emulated machine that is busy, longer than 20 s.
+const START: Duration = Duration::from_secs(60);
 
 /// How long the kernel may take to end all processes of a sandbox that ends by itself, before it is killed.
 const END: Duration = Duration::from_secs(2);
