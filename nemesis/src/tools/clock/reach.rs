@@ -2,8 +2,8 @@
 //! each time.
 //!
 //! - Go up to 1.21 on ARM64 (golang/go issue 62309).
-//! - Programs on musl's libc, where the kernel lists the vDSO's symbols only in a table that musl 1.2.5 does not
-//!   read, as Linux 6.12 on ARM64 does.
+//! - Programs on musl's libc, where the kernel lists the vDSO's symbols only in a table that musl 1.2.5 does
+//!   not read, as Linux 6.12 on ARM64 does.
 
 use super::ClockError;
 use super::vdso::{Memory, Vdso};
