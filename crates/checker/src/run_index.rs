@@ -91,8 +91,19 @@ impl<'a> RunIndex<'a> {
             holds[hold].kept_until_ns = end_ns;
         }
         let by_itself = [Lease::Ttl, Lease::None].contains(&lock.lease);
-        for hold in holds.iter_mut().filter(|_| !by_itself) {
-            hold.cut_ns = cut_ns(hold, &faults, &servers_ended, &nodes, &servers);
+        if !by_itself {
+            // What servers owe each other is the same for all holds.
+            let between_servers =
+                |fault: &Fault| servers.iter().any(|server| !fault.spares(server, &servers));
+            let among_servers: Vec<bool> = faults.iter().map(between_servers).collect();
+            for hold in &mut holds {
+                let own = nodes.client_of(hold.process);
+                let reaches = |(fault, among_servers): (&Fault, &bool)| {
+                    *among_servers || own.is_none_or(|own| !fault.spares(own, &servers))
+                };
+                let reaching = faults.iter().zip(&among_servers).filter(|&each| reaches(each));
+                hold.cut_ns = cut_ns(hold, reaching.map(|(fault, _)| fault), &servers_ended, &nodes);
+            }
         }
         for hold in &mut holds {
             let own = nodes.client_of(hold.process);
@@ -266,22 +277,15 @@ impl<'a> RunIndex<'a> {
 }
 
 /// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in
-/// force that may have reached it, or a server ended by itself.
-fn cut_ns(
+/// force that may have reached it, or a server ended by itself. `reaching` are the faults that do not spare
+/// its packets.
+fn cut_ns<'a>(
     hold: &Hold,
-    faults: &[Fault],
+    reaching: impl Iterator<Item = &'a Fault<'a>>,
     servers_ended: &[(u64, ServerEnded)],
     nodes: &RunNodes,
-    servers: &[&str],
 ) -> Option<u64> {
     let own = nodes.client_of(hold.process);
-    // What the servers owe each other comes before what they owe a client.
-    let ways = |end: &str, fault: &Fault| {
-        !servers.is_empty() && servers.iter().all(|server| fault.description.spares_the_way(end, server))
-    };
-    let spares = |fault: &Fault| {
-        own.is_some_and(|own| ways(own, fault)) && servers.iter().all(|server| ways(server, fault))
-    };
     let near = |fault: &&Fault| {
         let description = &fault.description;
         // What stops a node or moves its clock changes nothing between other nodes. Packets are another
@@ -292,10 +296,9 @@ fn cut_ns(
                 || (is_local && own.is_some_and(|own| own != target) && nodes.is_client(target))
         };
         fault.healed_ns.is_none_or(|healed| healed >= hold.invoke_ns)
-            && !spares(fault)
             && !fault.targets.iter().all(|target| is_of_others(target))
     };
-    let by_faults = faults.iter().filter(near).map(|fault| fault.inject_ns.max(hold.invoke_ns));
+    let by_faults = reaching.filter(near).map(|fault| fault.inject_ns.max(hold.invoke_ns));
     let by_ends =
         servers_ended.iter().map(|(time_ns, _)| *time_ns).filter(|time_ns| *time_ns >= hold.invoke_ns);
     by_faults.chain(by_ends).min()

@@ -14,6 +14,7 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
+use crate::metrics::quantile;
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -84,14 +85,16 @@ impl Checker for TimeOuts {
             .filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS))
             .collect();
         let (all, count) = (timed.len(), late.len());
-        if let Some(half_ns) = median_storage_ns(run).filter(|&it| count >= LATE_MIN && it > SLOW_NS) {
+        let is_late = count >= LATE_MIN;
+        let storage_ns = if is_late { median_storage_ns(run) } else { None };
+        if let Some(half_ns) = storage_ns.filter(|&half_ns| half_ns > SLOW_NS) {
             return Err(NotJudged::because(format!(
                 "the machine was too slow: half of all reads and writes of the storage, in which no lock has a part, took more than {}",
                 seconds(half_ns)
             )));
         }
         let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
-            Some((worst, given_ns, took_ns)) if count >= LATE_MIN => {
+            Some((worst, given_ns, took_ns)) if is_late => {
                 let sentence = format!(
                     "{count} of {all} acquires took more than {} longer than they had been given; process {} gave one {} at {}, and it \
                      ended after {}",
@@ -130,7 +133,7 @@ fn median_storage_ns(run: &RunIndex) -> Option<u64> {
     let of_storage = run.operations.iter().filter(|operation| matches!(operation.f(), f::READ | f::WRITE));
     let mut took: Vec<u64> = of_storage.filter_map(|it| Some(it.completion?.time - it.invoke.time)).collect();
     took.sort_unstable();
-    took.get(took.len() / 2).copied()
+    quantile(&took, 0.5)
 }
 
 #[cfg(test)]

@@ -289,6 +289,12 @@ impl Fault<'_> {
     pub fn in_force(&self, from_ns: u64, until_ns: u64) -> bool {
         self.inject_ns <= until_ns && self.healed_ns.is_none_or(|healed_ns| healed_ns >= from_ns)
     }
+
+    /// Whether it is known to leave all packets between a node and the servers as they are, and to do nothing
+    /// else.
+    pub fn spares(&self, node: &str, servers: &[&str]) -> bool {
+        !servers.is_empty() && servers.iter().all(|server| self.description.spares_the_way(node, server))
+    }
 }
 
 /// From here on, the run was in this phase.

@@ -128,7 +128,7 @@ fn packets_end_the_connections_that_they_belong_to() {
     assert_eq!(lost(r#"[["c2"],["n1"]]"#), ["cut-off"]);
     assert_eq!(lost(r#"[["n2"]]"#), ["cut-off"]);
     assert_eq!(lost(r#"[["c1","n1"],["n2"]]"#), ["cut-off"], "the servers lose what they say to each other");
-    assert_eq!(lost("[]"), ["cut-off"], "it does not say between whom");
+    assert_eq!(lost("[]"), ["cut-off"], "the fault names no nodes");
 }
 
 #[test]
