@@ -49,7 +49,8 @@ fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
 #[test]
 fn a_limit_of_open_files_is_named_with_what_to_do() {
     let few = "test --driver local --lock redlock --workload lock --time-limit 1s --config none";
-    let complaints = without("ulimit -n 64", few);
+    // Well below what five servers and their clients need: near it, the order in which nodes start decides.
+    let complaints = without("ulimit -n 40", few);
     assert!(
         complaints.contains("Too many open files") && complaints.contains("`ulimit -n 1024`"),
         "{complaints}"
@@ -58,7 +59,7 @@ fn a_limit_of_open_files_is_named_with_what_to_do() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new("sh");
     command
-        .args(["-c", &format!("ulimit -Sn 64 && exec {} {few}", crate::PROGRAM)])
+        .args(["-c", &format!("ulimit -Sn 40 && exec {} {few}", crate::PROGRAM)])
         .current_dir(results.path());
     let output = command.output().expect("a shell starts");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
