@@ -267,7 +267,10 @@ async fn failures(name: &str) {
     eventually("its processes are gone", async || !leftovers::is_running(&mark)).await;
     // What a killed controller left goes when the next one makes something.
     let abandoned = cache().join(format!("abandoned-{name}-{}.work", std::process::id()));
-    std::fs::create_dir_all(abandoned.join("lock")).unwrap();
+    // Put there whole: a test beside this one clears up, too.
+    let unfinished = cache().join(format!("unfinished-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(unfinished.join("lock")).unwrap();
+    std::fs::rename(&unfinished, &abandoned).unwrap();
     driver.prepare_environment(&broken).await.unwrap_err();
     assert!(!abandoned.exists());
     for name in ["broken", "hanging"] {

@@ -1,7 +1,9 @@
 //! Locks on files, which the kernel lets go of however their holder dies.
 
 use crate::ClusterError;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A lock that is held until this is dropped.
@@ -10,9 +12,7 @@ pub struct FileLock(#[expect(dead_code, reason = "the lock lasts as long as the 
 
 /// Waits for the lock on this file, and makes the file and its folder if need be.
 pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
-    let file = open(path)?;
-    file.lock().map_err(|error| cannot_lock(path, &error))?;
-    Ok(FileLock(file))
+    wait_for(path, File::lock)
 }
 
 /// As `lock`, for asynchronous code: waiting can take long.
@@ -23,9 +23,7 @@ pub async fn lock_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
 
 /// Shares a lock on this file with others who hold it so.
 pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
-    let file = open(path)?;
-    file.lock_shared().map_err(|error| cannot_lock(path, &error))?;
-    Ok(FileLock(file))
+    wait_for(path, File::lock_shared)
 }
 
 /// As [`share`], for asynchronous code.
@@ -38,7 +36,7 @@ pub(crate) async fn share_aside(path: PathBuf) -> Result<FileLock, ClusterError>
 pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
     let file = open(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(FileLock(file))),
+        Ok(()) => Ok(is_at(&file, path).then_some(FileLock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(cannot_lock(path, &error)),
     }
@@ -47,6 +45,23 @@ pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
 /// Whether any process holds a lock on this file.
 pub(crate) fn is_held(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_err())
+}
+
+fn wait_for(path: &Path, lock: fn(&File) -> io::Result<()>) -> Result<FileLock, ClusterError> {
+    loop {
+        let file = open(path)?;
+        lock(&file).map_err(|error| cannot_lock(path, &error))?;
+        if is_at(&file, path) {
+            return Ok(FileLock(file));
+        }
+    }
+}
+
+/// Whether this file is still the one of this name: its holder before may have removed it, and who comes
+/// next locks another.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |metadata: io::Result<Metadata>| metadata.map(|it| (it.dev(), it.ino())).ok();
+    number(file.metadata()) == number(std::fs::metadata(path))
 }
 
 fn open(path: &Path) -> Result<File, ClusterError> {
@@ -66,7 +81,7 @@ fn open(path: &Path) -> Result<File, ClusterError> {
         .map_err(|error| cannot_lock(path, &error))
 }
 
-fn cannot_lock(path: &Path, error: &std::io::Error) -> ClusterError {
+fn cannot_lock(path: &Path, error: &io::Error) -> ClusterError {
     ClusterError::new(format!("cannot lock {}: {error}", path.display()))
 }
 
@@ -76,6 +91,31 @@ pub(crate) fn is_over(lock_file: &Path) -> bool {
     match File::open(lock_file) {
         // Shared: two that look at once must not take each other for the run.
         Ok(file) => file.try_lock_shared().is_ok(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::{sleep, spawn};
+    use std::time::Duration;
+
+    #[test]
+    fn a_lock_whose_file_was_removed_meanwhile_is_taken_on_the_new_one() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lock");
+        let first = lock(&path).expect("the lock");
+        let waiting = spawn({
+            let path = path.clone();
+            move || lock(&path)
+        });
+        sleep(Duration::from_millis(50));
+        std::fs::remove_file(&path).expect("the file is removed");
+        drop(first);
+        let second = waiting.join().expect("no panic").expect("the lock");
+        assert!(try_lock(&path).expect("the file can be locked").is_none(), "two hold it");
+        drop(second);
+        assert!(try_lock(&path).expect("the file can be locked").is_some());
     }
 }

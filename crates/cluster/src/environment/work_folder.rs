@@ -74,7 +74,8 @@ pub(crate) fn remove_abandoned() -> Result<Vec<String>, ClusterError> {
     let Ok(entries) = std::fs::read_dir(environments()?) else { return Ok(removed) };
     let works = entries.flatten().map(|entry| entry.path());
     for work in works.filter(|path| path.extension().is_some_and(|kind| kind == WORK)) {
-        if !file_lock::is_held(&lock_of(&work)) {
+        // Held meanwhile: what is made there now is not abandoned.
+        if let Ok(Some(_lock)) = file_lock::try_lock(&lock_of(&work)) {
             remove(&work);
             let _ = std::fs::remove_file(lock_of(&work));
             removed.extend(work.file_stem().map(|name| name.to_string_lossy().into_owned()));
