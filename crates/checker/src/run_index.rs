@@ -113,7 +113,10 @@ impl<'a> RunIndex<'a> {
                 // holds packets back.
                 let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
                     && (hold.waited_ns.is_none() || fault.description.takes_down || own.is_none());
-                of_its_client && (fault.description.moves_clocks || comes_between)
+                // What a library keeps of a clock may be wrong for longer than the clock; what begins after the
+                // grant changes nothing that it said.
+                let moved_before = fault.description.moves_clocks && fault.inject_ns <= hold.from_ns;
+                of_its_client && (moved_before || comes_between)
             };
             hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(misleads));
         }
