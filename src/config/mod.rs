@@ -46,6 +46,19 @@ pub fn comes_from_file(option: &str) -> bool {
     FROM_FILE.get().is_some_and(|options| options.iter().any(|other| other == option))
 }
 
+/// Whether this call says this option, on the command line or in the file.
+pub fn is_said(option: &str) -> bool {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    comes_from_file(option) || is_among(&arguments, option)
+}
+
+/// Whether an option is among these arguments.
+fn is_among(arguments: &[OsString], option: &str) -> bool {
+    let long = format!("--{option}");
+    let mut options = arguments.iter().take_while(|argument| *argument != "--");
+    options.any(|argument| *argument == *long || starts_with(argument, &format!("{long}=")))
+}
+
 /// The arguments of this call, with those of the file before them. `program` defines the command line.
 ///
 /// # Errors
@@ -121,11 +134,7 @@ struct Setting {
 impl Setting {
     /// Whether the command line says the same option, or one that excludes it.
     fn is_overruled(&self, command: &Command, arguments: &[OsString]) -> bool {
-        let is_given = |name: &str| {
-            let long = format!("--{name}");
-            let mut options = arguments.iter().take_while(|argument| *argument != "--");
-            options.any(|argument| *argument == *long || starts_with(argument, &format!("{long}=")))
-        };
+        let is_given = |name: &str| is_among(arguments, name);
         let given = |key: &str, arg: &Arg| {
             is_given(key) || arg.get_visible_aliases().into_iter().flatten().any(&is_given)
         };
@@ -304,6 +313,13 @@ skip = [\"noise\"]
             "fencepost test --careful --clients=3 --lock=etcd --nemesis=pause --nemesis=clock-jump --rate=1.5 --ttl 3s"
         );
         assert_eq!(with(FILE, "fencepost check a.edn").unwrap(), "fencepost check --skip=noise a.edn");
+    }
+
+    #[test]
+    fn what_is_said_is_found_in_both_spellings_and_not_among_values() {
+        let said = |line: &str| is_among(&arguments(line), "ttl");
+        assert!(said("fencepost test --ttl 3s") && said("fencepost test --ttl=3s"));
+        assert!(!said("fencepost test --ttls 3s") && !said("fencepost test -- --ttl 3s"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod against;
 mod live;
+mod slow_machine;
 
 use crate::commands::context::repeat;
 use crate::config::comes_from_file;
@@ -45,7 +46,7 @@ pub struct TestArgs {
 
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
-    let spec = validated(&args.options)?;
+    let spec = validated(&slow_machine::fit(&args.options))?;
     if let Some(announcement) = spec.announcement()? {
         say!("{announcement}");
         return Ok(BAD_USAGE);

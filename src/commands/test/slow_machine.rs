@@ -1,0 +1,91 @@
+//! Defaults for a machine that is many times slower than most, such as an emulated one.
+//!
+//! A fault takes effect there only after half a second or more, and an acquire takes as long: within a TTL of
+//! two seconds faults come too late for any holder, and a lock that fails elsewhere seems to hold.
+
+use crate::config::is_said;
+use crate::output::complain;
+use fencepost_engine::RunOptions;
+use fencepost_history::TimeSpan;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use std::process::{Command, Stdio};
+
+/// What shapes how a run passes. Whoever says one of these, or repeats a run by its seed, gets what was said.
+const SAID: [&str; 7] =
+    ["ttl", "time-limit", "acquire-timeout", "nemesis-interval", "hold", "nemesis-file", "seed"];
+
+/// The TTL that suits a machine, for each millisecond of processor time that a start takes there: 6 s where it
+/// takes 30 ms.
+const TTL_MS_PER_MS: i64 = 200;
+
+/// The least and the greatest TTL that a slow machine gets.
+const TTL_S: (i64, i64) = (6, 20);
+
+/// As many TTLs of faults as on any machine.
+const TTLS_OF_FAULTS: u32 = 10;
+
+/// The processor time that this program takes to start, from which on a machine is slow. It is 3 ms on most,
+/// and 30 ms on an emulated ARM64; a build that is not optimised takes twice as long.
+const SLOW_US: i64 = if cfg!(debug_assertions) { 30_000 } else { 15_000 };
+
+/// How often that is measured; the shortest counts, since the first start reads the file.
+const TRIES: usize = 3;
+
+/// The options, with a longer TTL and more time on a slow machine.
+pub fn fit(options: &RunOptions) -> RunOptions {
+    let mut options = options.clone();
+    if SAID.iter().any(|option| is_said(option)) {
+        return options;
+    }
+    if let Some((start_us, ttl)) = start_us().and_then(|start_us| Some((start_us, slow_ttl(start_us)?))) {
+        (options.ttl, options.time_limit) = (ttl, TimeSpan(ttl.0 * TTLS_OF_FAULTS));
+        complain!(
+            "this machine is slow ({} ms of a processor to start a program): --ttl {ttl} --time-limit {}, unless you say otherwise",
+            start_us / 1000,
+            options.time_limit
+        );
+    }
+    options
+}
+
+/// The TTL for a machine on which a start takes so long; none where that is usual.
+fn slow_ttl(start_us: i64) -> Option<TimeSpan> {
+    let ttl_s = (start_us * TTL_MS_PER_MS / 1_000_000).clamp(TTL_S.0, TTL_S.1);
+    (start_us >= SLOW_US).then(|| TimeSpan::from_secs(ttl_s.unsigned_abs()))
+}
+
+/// The processor time that a start of this program takes: time that passes would say how busy the machine is.
+fn start_us() -> Option<i64> {
+    let program = std::env::current_exe().ok()?;
+    let used_us = || {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
+        Some(usage.user_time().num_microseconds() + usage.system_time().num_microseconds())
+    };
+    let start = || {
+        let before_us = used_us()?;
+        let mut command = Command::new(&program);
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().ok()?;
+        Some(used_us()? - before_us)
+    };
+    (0..TRIES).filter_map(|_| start()).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_the_machine_the_longer_the_ttl() {
+        let ttl = |start_ms: i64| slow_ttl(start_ms * 1000).map(|ttl| ttl.millis());
+        assert_eq!(ttl(8), None);
+        assert_eq!([ttl(31), ttl(50), ttl(500)], [Some(6_000), Some(10_000), Some(20_000)]);
+    }
+
+    #[test]
+    fn a_start_is_measured() {
+        // The program is this test itself, which answers `--version` by a complaint.
+        assert!(start_us().is_some_and(|start_us| start_us > 0));
+    }
+}
