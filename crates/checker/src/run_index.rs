@@ -113,8 +113,8 @@ impl<'a> RunIndex<'a> {
                 // holds packets back.
                 let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
                     && (hold.waited_ns.is_none() || fault.description.takes_down || own.is_none());
-                // What a library keeps of a clock may be wrong for longer than the clock; what begins after the
-                // grant changes nothing that it said.
+                // What a library keeps of a clock may be wrong for longer than the clock; what begins after
+                // the grant changes nothing that it said.
                 let moved_before = fault.description.moves_clocks && fault.inject_ns <= hold.from_ns;
                 of_its_client && (moved_before || comes_between)
             };

@@ -11,12 +11,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::process::{Command, Stdio};
 
-/// What shapes how a run passes. Whoever says one of these, or repeats a run by its seed, gets what was said.
+/// What shapes how a run passes. A call that says one of these, or repeats a run by its seed, gets what it
+/// says.
 const SAID: [&str; 7] =
     ["ttl", "time-limit", "acquire-timeout", "nemesis-interval", "hold", "nemesis-file", "seed"];
 
-/// The TTL that suits a machine, for each millisecond of processor time that a start takes there: 6 s where it
-/// takes 30 ms.
+/// The TTL that suits a machine, for each millisecond of processor time that a start takes there: 6 s where
+/// it takes 30 ms.
 const TTL_MS_PER_MS: i64 = 200;
 
 /// The least and the greatest TTL that a slow machine gets.

@@ -103,8 +103,8 @@ pub struct Hold<'a> {
     /// How long its acquire had gone on when its client looked at the validity, by the client's own clock.
     pub waited_ns: Option<u64>,
     /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the
-    /// library's validity says it, where no fault had moved the clock of its client by then, and none held its
-    /// answer back (or, of a client that says when it looked at its clock, none stopped it).
+    /// library's validity says it, where no fault had moved the clock of its client by then, and none held
+    /// its answer back (or, of a client that says when it looked at its clock, none stopped it).
     pub attempt_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<Name>,
