@@ -46,7 +46,7 @@ pub struct TestArgs {
 
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
-    let spec = validated(&slow_machine::fit(&args.options))?;
+    let spec = fitted(&args.options)?;
     if let Some(announcement) = spec.announcement()? {
         say!("{announcement}");
         return Ok(BAD_USAGE);
@@ -60,6 +60,14 @@ pub fn test(args: &TestArgs) -> Result<i32> {
     // A client that hangs in a blocking call must not keep a finished run from ending.
     runtime.shutdown_background();
     code
+}
+
+/// As [`validated`], with what suits a slow machine, unless the lock takes no such TTL.
+fn fitted(options: &RunOptions) -> Result<RunSpec, BadUsage> {
+    let slow = slow_machine::fit(options).and_then(|(fit, line)| Some((validated(&fit).ok()?, line)));
+    let Some((spec, line)) = slow else { return validated(options) };
+    complain!("{line}");
+    Ok(spec)
 }
 
 /// Validates the options, without those of `fencepost.toml` that shape faults which this run does not have.

@@ -4,7 +4,6 @@
 //! two seconds faults come too late for any holder, and a lock that fails elsewhere seems to hold.
 
 use crate::config::is_said;
-use crate::output::complain;
 use fencepost_engine::RunOptions;
 use fencepost_history::TimeSpan;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -33,21 +32,20 @@ const SLOW_US: i64 = if cfg!(debug_assertions) { 30_000 } else { 15_000 };
 /// How often that is measured; the shortest counts, since the first start reads the file.
 const TRIES: usize = 3;
 
-/// The options, with a longer TTL and more time on a slow machine.
-pub fn fit(options: &RunOptions) -> RunOptions {
-    let mut options = options.clone();
+/// The options with a longer TTL and more time, and a line that says so; none where they stay as they are.
+pub fn fit(options: &RunOptions) -> Option<(RunOptions, String)> {
     if SAID.iter().any(|option| is_said(option)) {
-        return options;
+        return None;
     }
-    if let Some((start_us, ttl)) = start_us().and_then(|start_us| Some((start_us, slow_ttl(start_us)?))) {
-        (options.ttl, options.time_limit) = (ttl, TimeSpan(ttl.0 * TTLS_OF_FAULTS));
-        complain!(
-            "this machine is slow ({} ms of a processor to start a program): --ttl {ttl} --time-limit {}, unless you say otherwise",
-            start_us / 1000,
-            options.time_limit
-        );
-    }
-    options
+    let start_us = start_us()?;
+    let ttl = slow_ttl(start_us)?;
+    let options = RunOptions { ttl, time_limit: TimeSpan(ttl.0 * TTLS_OF_FAULTS), ..options.clone() };
+    let line = format!(
+        "this machine is slow ({} ms of a processor to start a program): --ttl {ttl} --time-limit {}, unless you say otherwise",
+        start_us / 1000,
+        options.time_limit
+    );
+    Some((options, line))
 }
 
 /// The TTL for a machine on which a start takes so long; none where that is usual.
