@@ -1,13 +1,17 @@
 //! What keeps the sources tidy: which crate may import which, no cycles between modules, known words,
-//! links that lead somewhere, files that fit a screen or ten.
+//! links that lead somewhere, files that fit a screen or ten, licences of dependencies, tests that wait for no
+//! clock.
 
+mod ci_test;
 mod cycles;
+mod dependencies;
 mod imports;
 mod lengths;
 mod links;
 mod named_tests;
 mod scan;
 mod sources;
+mod waits;
 mod words;
 
 /// Fails with one line for each problem.
@@ -60,4 +64,19 @@ fn files_are_not_too_long() {
 #[test]
 fn comments_are_not_too_wide() {
     assert_tidy(&lengths::too_wide());
+}
+
+#[test]
+fn dependencies_have_allowed_licences_and_one_source() {
+    assert_tidy(&dependencies::problems());
+}
+
+#[test]
+fn no_test_waits_for_a_clock() {
+    assert_tidy(&waits::problems());
+}
+
+#[test]
+fn tests_that_passed_only_alone_are_listed_once() {
+    assert_tidy(&ci_test::listed_twice());
 }

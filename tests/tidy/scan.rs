@@ -72,6 +72,23 @@ pub fn code_without_tests(source: &str) -> String {
     out + rest
 }
 
+/// [`code`] of what is for tests only, on the lines where it stands; all other lines are empty.
+pub fn tests_only(source: &str) -> String {
+    const MARK: &str = "#[cfg(test)]";
+    let code = code(source);
+    let mut out = String::new();
+    let mut rest = code.as_str();
+    let blank = |text: &str| "\n".repeat(text.matches('\n').count());
+    while let Some(at) = rest.find(MARK) {
+        out += &blank(&rest[..at]);
+        rest = &rest[at + MARK.len()..];
+        let (item, after) = rest.split_at(item_length(rest));
+        out += item;
+        rest = after;
+    }
+    out
+}
+
 fn item_length(rest: &str) -> usize {
     let mut depth = 0_i32;
     for (at, char) in rest.char_indices() {
@@ -103,4 +120,12 @@ fn items_for_tests_are_left_out() {
         code_without_tests(source).split_whitespace().collect::<Vec<_>>().join(" "),
         "use a; fn d() {}"
     );
+}
+
+#[test]
+fn only_items_for_tests_are_left_where_they_stand() {
+    let source = "use a;\n#[cfg(test)]\nmod tests {\n fn x() { c() }\n}\nfn d() {}";
+    let tests = tests_only(source);
+    assert_eq!(tests.lines().nth(3), Some(" fn x() { c() }"));
+    assert!(!tests.contains('d'));
 }

@@ -48,6 +48,10 @@ impl LockService for ConfiguredService {
         self.service.may_be_down()
     }
 
+    fn setup_time(&self) -> Duration {
+        self.service.setup_time()
+    }
+
     fn options(&self) -> &'static [&'static str] {
         self.service.options()
     }
@@ -75,6 +79,14 @@ impl LockService for ConfiguredService {
 
     fn port(&self) -> u16 {
         self.service.port()
+    }
+
+    fn port_of(&self, index: usize) -> u16 {
+        self.service.port_of(index)
+    }
+
+    fn is_for_clients(&self, index: usize) -> bool {
+        self.service.is_for_clients(index)
     }
 
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
@@ -105,6 +117,10 @@ impl LockService for ConfiguredService {
         self.service.version(node, all).await
     }
 
+    fn unreadable_data(&self) -> &'static [&'static str] {
+        self.service.unreadable_data()
+    }
+
     fn existing(&self) -> Option<&dyn ExistingService> {
         self.service.existing()
     }
@@ -115,5 +131,33 @@ impl LockService for ConfiguredService {
 
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
         self.service.leadership()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same servers are judged alike behind a `lock.toml` and as a built-in lock: what a service says of
+    /// them is what the configured one says.
+    #[test]
+    fn a_configured_service_says_of_its_servers_what_the_service_says() {
+        let mut logs_of_lost_data = 0;
+        for lock in crate::registry::registry() {
+            let service = lock.service;
+            let configured =
+                ConfiguredService { service, nodes: None, server: None, redis_persistence: None };
+            let name = service.name();
+            assert_eq!(configured.unreadable_data(), service.unreadable_data(), "{name}");
+            assert_eq!(configured.setup_time(), service.setup_time(), "{name}");
+            assert_eq!(configured.may_be_down(), service.may_be_down(), "{name}");
+            assert_eq!(configured.clock_mechanisms(), service.clock_mechanisms(), "{name}");
+            for index in 0..service.default_nodes() {
+                assert_eq!(configured.port_of(index), service.port_of(index), "{name}");
+                assert_eq!(configured.is_for_clients(index), service.is_for_clients(index), "{name}");
+            }
+            logs_of_lost_data += service.unreadable_data().len();
+        }
+        assert!(logs_of_lost_data > 0, "no service names such a line: this test would say nothing");
     }
 }
