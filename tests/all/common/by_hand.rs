@@ -1,6 +1,7 @@
 //! Servers that a test starts itself, on this machine and not in a node: for runs on servers that exist
 //! already.
 
+use super::waiting::await_until;
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, image_store};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::io::{Read, Write};
@@ -8,7 +9,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 /// The secret of every server here, which must come out nowhere.
 pub const PASSWORD: &str = "correct-horse-battery-staple";
@@ -34,11 +34,7 @@ impl ByHand {
         command.args(arguments).current_dir(folder.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let server = ByHand { child: child.expect("the server starts"), _folder: folder, port };
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{program} does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        await_until(&format!("{program} listens"), || TcpStream::connect(("127.0.0.1", port)).is_ok());
         server
     }
 
@@ -126,15 +122,12 @@ impl ByHand {
              --bcrypt-cost 4"
         );
         let etcd = ByHand::start(port, "etcd", &split(&words));
-        let begun = Instant::now();
         let order = |path: &str, body: &str| {
             let answer = ask_etcd(gateway, path, body, None);
             assert!(answer.contains("header"), "{path}: {answer}");
         };
-        while !ask_etcd(gateway, "kv/range", r#"{"key":"aw=="}"#, None).contains("header") {
-            assert!(begun.elapsed() < Duration::from_secs(60), "etcd does not serve");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let serves = || ask_etcd(gateway, "kv/range", r#"{"key":"aw=="}"#, None).contains("header");
+        await_until("etcd serves", serves);
         // `fencepost` and `fencepost-of-others`; the range from `fencepost/` to `fencepost0`.
         order("kv/put", r#"{"key":"ZmVuY2Vwb3N0LW9mLW90aGVycw==","value":"cHJlY2lvdXM="}"#);
         for (user, role) in [("root", "root"), ("limited", "limited")] {
