@@ -1,13 +1,12 @@
 //! Servers that speak TLS and ask for a password: every service holds as it does without, and no secret comes
 //! out.
 
-use crate::common::waiting::look_until;
+use crate::common::waiting::look_while;
 use crate::common::{Ran, Running, await_history, planned, root, test, under};
 use fencepost_checker::Outcome;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 under!(
     local: [
@@ -154,17 +153,18 @@ fn no_secret_comes_out(driver: &str) {
     let args = ["test", "--tls", "--auth", "--driver", driver, "--lock", &lock, "--results", folder];
     let more = ["--nemesis", "kill", "--time-limit", "6s"];
     let words: Vec<&str> = args.iter().chain(&more).copied().collect();
-    let done = AtomicBool::new(false);
-    let (output, command_lines) = std::thread::scope(|threads| {
-        let running = Running::start(&words);
-        let watcher = threads.spawn(|| command_lines_until(&done));
-        await_history(results.path(), "the lock is in use", |history| history.contains("\"acquire\""));
-        let mut lines = command_lines();
-        let output = running.finish();
-        done.store(true, Ordering::Relaxed);
-        lines.extend(watcher.join().expect("no panic"));
-        (output, lines)
-    });
+    let mut command_lines = BTreeSet::new();
+    let (output, in_use) = look_while(
+        || command_lines.extend(command_lines_now()),
+        || {
+            let running = Running::start(&words);
+            await_history(results.path(), "the lock is in use", |history| history.contains("\"acquire\""));
+            let in_use = command_lines_now();
+            (running.finish(), in_use)
+        },
+    );
+    assert!(in_use.iter().any(|line| contains(line, "redis-server")), "servers were watched");
+    command_lines.extend(in_use);
     let ran = Ran::new(output, results);
     let files = files_in(&ran.folder());
     let contents: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).expect("a readable file")).collect();
@@ -175,21 +175,13 @@ fn no_secret_comes_out(driver: &str) {
         assert!(!contains(content, "PRIVATE KEY"), "{} has a key", file.display());
     }
     assert!(!ran.stdout.contains(&password) && !ran.stderr.contains(&password));
-    assert!(command_lines.iter().any(|line| contains(line, "redis-server")), "servers were watched");
     for line in &command_lines {
         assert!(!contains(line, &password), "{}", String::from_utf8_lossy(line));
     }
 }
 
-/// All command lines of this machine until it is done. Of a program that ends at once this may see nothing.
-pub fn command_lines_until(done: &AtomicBool) -> BTreeSet<Vec<u8>> {
-    let mut lines = BTreeSet::new();
-    look_until(done, || lines.extend(command_lines()));
-    lines
-}
-
-/// All command lines of this machine now.
-pub fn command_lines() -> BTreeSet<Vec<u8>> {
+/// All command lines of this machine now. A program that ends at once may be missed.
+pub fn command_lines_now() -> BTreeSet<Vec<u8>> {
     let processes = fs::read_dir("/proc").expect("processes").flatten();
     processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok()).collect()
 }

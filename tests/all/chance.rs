@@ -24,6 +24,7 @@ under!(
         drawn_faults_of_packets_take_effect,
         other_nemeses_take_effect_when_drawn,
         drawn_jumps_reach_another_version,
+        a_swarm_takes_effect,
         redis_that_fsyncs_every_second_gives_a_lock_twice,
         redis_ends_where_its_disk_is_full,
         redis_waits_for_a_slow_disk,
@@ -43,6 +44,7 @@ under!(
         drawn_faults_of_packets_take_effect,
         other_nemeses_take_effect_when_drawn,
         drawn_jumps_reach_another_version,
+        a_swarm_takes_effect,
         redis_that_fsyncs_every_second_gives_a_lock_twice,
         redis_ends_where_its_disk_is_full,
         redis_waits_for_a_slow_disk,
@@ -70,7 +72,9 @@ fn effective(ran: &Ran) -> usize {
 
 fn redlock_breaks_under_drawn_clock_jumps(driver: &str) {
     assert_rate("redlock is granted twice when clocks jump", 6, 0.5, |seed| {
-        let ran = test(&format!("--driver {driver} --nemesis clock-jump --time-limit 12s --fail-fast --seed {seed}"));
+        let ran = test(&format!(
+            "--driver {driver} --nemesis clock-jump --time-limit 12s --fail-fast --seed {seed}"
+        ));
         ran.assert_faults_real();
         let is_broken = ran.findings("exclusion", "granted-twice") > 0;
         assert!(!is_broken || ran.code == 1 && ran.stdout.contains("jumped"), "the story names the fault");
@@ -91,7 +95,8 @@ fn drawn_pauses_lose_updates(driver: &str) {
 
 fn drawn_partitions_drop_packets(driver: &str) {
     assert_rate("a drawn partition drops packets", 4, 0.8, |seed| {
-        let ran = test(&format!("--driver {driver} --nemesis partition --ttl 1s --time-limit 5s --seed {seed}"));
+        let ran =
+            test(&format!("--driver {driver} --nemesis partition --ttl 1s --time-limit 5s --seed {seed}"));
         ran.assert_faults_real();
         let healed = ran.stages("heal", Kind::Ok);
         let observed = healed.iter().filter_map(|value| value["observed"].as_object());
@@ -160,6 +165,14 @@ fn other_nemeses_take_effect_when_drawn(driver: &str) {
     }
 }
 
+fn a_swarm_takes_effect(driver: &str) {
+    assert_rate("a fault of a swarm takes effect in 5 s", 4, 0.8, |seed| {
+        let ran = test(&format!("--driver {driver} --nemesis swarm --time-limit 5s --seed {}", seed + 4));
+        assert!([0, 1, 2].contains(&ran.code), "the run itself failed: {}", ran.code);
+        effective(&ran) > 0
+    });
+}
+
 fn drawn_jumps_reach_another_version(driver: &str) {
     assert_rate("a drawn jump reaches Valkey's clock", 4, 0.8, |seed| {
         let args = "--lock redis-single@valkey-8.1 --nemesis clock-jump --time-limit 5s";
@@ -182,8 +195,7 @@ fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
     };
     let plan: String = (0..4).map(fault).collect();
     assert_rate("an outage takes a lock that was not fsynced", 6, 0.5, |seed| {
-        let args =
-            "--lock redis-single --redis-persistence everysec --ttl 6s --hold 4s --time-limit 20s --fail-fast";
+        let args = "--lock redis-single --redis-persistence everysec --ttl 6s --hold 4s --time-limit 20s --fail-fast";
         let ran = planned(&plan, &format!("--driver {driver} {args} --seed {seed}"));
         ran.assert_faults_real();
         // Behind a slow fsync Redis writes nothing, and then the kill alone loses what it had not written.
@@ -199,7 +211,10 @@ fn redis_ends_where_its_disk_is_full(driver: &str) {
         disks::assert_disk_was_full(&ran);
         let healed = ran.observed("heal", "disk-full", "n1");
         let is_refused = healed["held_up"]["refused"].as_u64() > Some(0);
-        assert!(!is_refused || healed["restarted"] == true, "Redis ends when it cannot fsync what it promised");
+        assert!(
+            !is_refused || healed["restarted"] == true,
+            "Redis ends when it cannot fsync what it promised"
+        );
         is_refused
     });
 }

@@ -34,9 +34,14 @@ impl Look {
 
     /// Fails if one of the clocks was certainly not off by so much.
     fn assert_off(&self, wall_ms: f64, monotonic_ms: f64) {
-        let off = [self.wall_ms.expect("it runs") - wall_ms, self.monotonic_ms.expect("it runs") - monotonic_ms];
+        let off =
+            [self.wall_ms.expect("it runs") - wall_ms, self.monotonic_ms.expect("it runs") - monotonic_ms];
         let may_ms = EXACT_MS + self.error_ms;
-        assert!(off.iter().all(|off| off.abs() <= may_ms), "wrong by {off:?} and not {may_ms} ms at {} s", self.at_s);
+        assert!(
+            off.iter().all(|off| off.abs() <= may_ms),
+            "wrong by {off:?} and not {may_ms} ms at {} s",
+            self.at_s
+        );
     }
 }
 
@@ -217,7 +222,8 @@ fn the_clocks_of_clients_go_wrong_too(driver: &str) {
 /// The jump lasts until the run ends, and the run until the server that was killed has served again for a
 /// while: each of so many sections lasts a tenth of a second.
 fn a_restarted_server_keeps_its_clock(driver: &str) {
-    let plan = "[[fault]]\nwhen = 'any acquire'\nfault = 'clock-jump'\non = ['n1']\nwall = '60s'\n".to_owned()
+    let plan = "[[fault]]\nwhen = 'any acquire'\nfault = 'clock-jump'\non = ['n1']\nwall = '60s'\n"
+        .to_owned()
         + &planned_fault("clock-jump injected", 500, "kill", "n1", "");
     let args = "--lock redis-single --workload lock --acquisitions 100 --time-limit 300s";
     let ran = planned(&plan, &format!("--driver {driver} {args}"));

@@ -84,7 +84,7 @@ until = "c2 write"
 "#;
 
 fn a_stopped_holder_loses_updates(driver: &str) {
-    let expected = "lock = 'redis-single'\nguard = 'none'\n[[expect]]\nviolation = { checker = 'lost-updates' }\n";
+    let expected = "lock = 'redis-single'\nguard = 'none'\n[[expect]]\nviolation = { checker = 'lost-updates', class = 'lost-update' }\n";
     let ran = directed(&with(STOPPED_HOLDER, expected), &format!("--driver {driver}"));
     assert_eq!(ran.code, 0, "the scenario shows it");
     ran.assert_faults_real();
@@ -125,7 +125,7 @@ fn the_canary_is_caught(driver: &str) {
 
 fn a_jump_of_nothing_is_vacuous(driver: &str) {
     let ran =
-        test(&format!("--driver {driver} --nemesis clock-jump --clock-amplitude 0 --ttl 1s --brief --time-limit 300s"));
+        test(&format!("--driver {driver} --nemesis clock-jump --clock-amplitude 0 --ttl 1s --time-limit 3s"));
     assert_eq!(ran.code, 2);
     assert_eq!(ran.verdict().outcome, Outcome::Vacuous);
 }
@@ -150,7 +150,8 @@ fn a_kill_is_real(driver: &str) {
 /// A child that outlives the server holds its shared memory, and keeps the next one from starting.
 fn postgres_serves_again_after_a_kill(driver: &str) {
     let fault = "[[fault]]\nwhen = 'any acquire'\nfor = '1ms'\nfault = 'kill'\non = ['n1']\n";
-    let ran = planned(fault, &format!("--driver {driver} --lock postgres-advisory --brief --time-limit 300s"));
+    let ran =
+        planned(fault, &format!("--driver {driver} --lock postgres-advisory --brief --time-limit 300s"));
     ran.assert_faults_real();
     assert!(ran.history().iter().all(|event| event.f != SERVER_ENDED), "the server did not come back");
     assert_eq!(ran.outcome("progress"), Outcome::Valid);

@@ -1,9 +1,10 @@
 //! Runs on servers that exist already: a verdict, nothing touched but keys of the run's own, nothing left,
 //! and no secret anywhere.
 
-use crate::access::{command_lines, command_lines_until, contains, files_in};
+use crate::access::{command_lines_now, contains, files_in};
 use crate::common::by_hand::{ByHand, Certificates, PASSWORD, etcd_dump};
 use crate::common::turn::{Turn, Weight};
+use crate::common::waiting::look_while;
 use crate::common::{Ran, Running, await_history, fencepost, under};
 use fencepost_checker::Outcome;
 use fencepost_history::Kind;
@@ -11,7 +12,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::net::TcpListener;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 under!(
     local: [
@@ -60,19 +60,19 @@ fn ended(running: Running, results: tempfile::TempDir) -> Ran {
 fn run_and_find_no_secret(driver: &str, args: &str) -> Ran {
     let results = tempfile::tempdir().expect("a temporary folder");
     let command = command(driver, args, &results);
-    let done = AtomicBool::new(false);
-    let (ran, lines) = std::thread::scope(|threads| {
-        let watcher = threads.spawn(|| command_lines_until(&done));
-        let running = start(command, driver);
-        let acquired = |history: &str| history.contains("\"acquire\"");
-        await_history(results.path(), "the lock is in use", acquired);
-        let mut lines = command_lines();
-        let ran = ended(running, results);
-        done.store(true, Ordering::Relaxed);
-        lines.extend(watcher.join().expect("no panic"));
-        (ran, lines)
-    });
-    assert!(lines.iter().any(|line| contains(line, "i-own-these-servers")), "the run was watched");
+    let mut lines = std::collections::BTreeSet::new();
+    let (ran, in_use) = look_while(
+        || lines.extend(command_lines_now()),
+        || {
+            let running = start(command, driver);
+            let acquired = |history: &str| history.contains("\"acquire\"");
+            await_history(results.path(), "the lock is in use", acquired);
+            let in_use = command_lines_now();
+            (ended(running, results), in_use)
+        },
+    );
+    assert!(lines.iter().chain(&in_use).any(|line| contains(line, "i-own-these-servers")), "it was watched");
+    lines.extend(in_use);
     for line in &lines {
         assert!(!contains(line, PASSWORD), "{}", String::from_utf8_lossy(line));
     }

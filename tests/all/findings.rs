@@ -11,8 +11,7 @@ under! {
 }
 
 fn played(args: &str, expected: i32) -> String {
-    let Output { status, stdout, stderr } =
-        output(&args.split_whitespace().collect::<Vec<_>>());
+    let Output { status, stdout, stderr } = output(&args.split_whitespace().collect::<Vec<_>>());
     let text = String::from_utf8_lossy(&stdout).into_owned();
     eprintln!("--- {args}\n{text}{}", String::from_utf8_lossy(&stderr));
     assert_eq!(status.code(), Some(expected), "{args}");

@@ -174,7 +174,7 @@ fn against_redis_single(variant: &str) -> (String, Value) {
     let ran = planned(
         STOPPED_HOLDER,
         &format!(
-            "--lock {lock} --against redis-single --against-runs 2 --ttl 4s --hold 3s --acquire-timeout 60s \
+            "--lock {lock} --against redis-single --against-runs 2 --ttl 6s --hold 2s --acquire-timeout 500ms \
              --clients 2 --concurrency 2 --brief --time-limit 300s --driver local"
         ),
     );

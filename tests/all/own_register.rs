@@ -23,7 +23,9 @@ impl OwnRegister {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--uts", "sh", "-c", BIND]).arg(self.0.path()).arg(name.replace('.', ""));
         command.arg(program.get_program()).args(program.get_args());
-        command.current_dir(program.get_current_dir().unwrap_or(Path::new("/"))).stdin(std::process::Stdio::null());
+        command
+            .current_dir(program.get_current_dir().unwrap_or(Path::new("/")))
+            .stdin(std::process::Stdio::null());
         for (variable, value) in program.get_envs() {
             match value {
                 Some(value) => command.env(variable, value),

@@ -41,8 +41,17 @@ fn devices_that_a_machine_lacks_are_named() {
 #[test]
 fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let args =
-        ["test", "--lock", "canary-nolock", "--workload", "lock", "--acquisitions", "100", "--config", "none"];
+    let args = [
+        "test",
+        "--lock",
+        "canary-nolock",
+        "--workload",
+        "lock",
+        "--acquisitions",
+        "100",
+        "--config",
+        "none",
+    ];
     let mut command = Command::new(crate::PROGRAM);
     command.args(args).args(["--time-limit", "300s"]);
     command.current_dir(results.path()).env("DOCKER_HOST", "unix:///nowhere");

@@ -23,7 +23,8 @@ static ROOT: LazyLock<RootFileSystem> = LazyLock::new(|| {
 
 fn a_program_takes_the_place_of_debians(driver: &str) {
     let program = ROOT.folder().join("usr/bin/redis-server");
-    let plan = "[[fault]]\nwhen = 'any acquire'\nfor = '1s'\nfault = 'clock-jump'\non = ['n1']\nwall = '30s'\n";
+    let plan =
+        "[[fault]]\nwhen = 'any acquire'\nfor = '1s'\nfault = 'clock-jump'\non = ['n1']\nwall = '30s'\n";
     let args = "--lock redis-single --brief --time-limit 300s";
     let ran = planned(plan, &format!("--driver {driver} {args} --server {}", program.display()));
     assert!(ran.stdout.contains("redis-server 7.0."), "{}", ran.stdout);

@@ -112,7 +112,8 @@ fn a_store_that_goes_away_for_a_while_loses_no_run() {
     let server = Pid::from_raw(i32::try_from(store.server.id()).expect("a process"));
     kill(server, Signal::SIGSTOP).expect("it runs");
     let reader = std::thread::spawn(move || lines.collect::<Vec<String>>());
-    let mut complaints = BufReader::new(comparing.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut complaints =
+        BufReader::new(comparing.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let unsent = complaints.find(|line| line.contains("stays here, and is sent again at the end"));
     assert!(unsent.is_some(), "the comparison ended while the store stood still");
     kill(server, Signal::SIGCONT).expect("it is stopped");

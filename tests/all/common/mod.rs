@@ -93,10 +93,15 @@ impl Running {
         let (process, mark, engine) = (self.child.id(), self.mark.clone(), self.weight.uses_engine());
         let own = format!("process /proc/{process}:");
         await_until("a node is being started", || {
-            assert!(self.child.try_wait().expect("it is ours").is_none(), "the run ended before it had a node");
+            assert!(
+                self.child.try_wait().expect("it is ours").is_none(),
+                "the run ended before it had a node"
+            );
             let made = leftovers::left_by(process, &mark, engine);
-            let is_of_node =
-                |line: &String| ["process ", "container "].iter().any(|kind| line.starts_with(kind)) && !line.starts_with(&own);
+            let is_of_node = |line: &String| {
+                ["process ", "container "].iter().any(|kind| line.starts_with(kind))
+                    && !line.starts_with(&own)
+            };
             made.iter().any(is_of_node)
         });
     }

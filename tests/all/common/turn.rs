@@ -48,10 +48,12 @@ impl Weight {
             args.get(at + 1).copied()
         };
         let number = |option: &str| value(option).and_then(|value| value.parse::<usize>().ok());
-        let lock = value("--lock").or(value("--locks")).unwrap_or("redlock");
+        let checked = value("check");
+        let lock = checked.or(value("--lock")).or(value("--locks")).unwrap_or("redlock");
         let servers = number("--nodes").unwrap_or_else(|| servers_of(lock));
-        let clients = if args.contains(&"check") { 1 } else { number("--clients").unwrap_or(5) };
-        let is_java = args.iter().any(|arg| ["zookeeper", "hadoop", "chubby"].iter().any(|name| arg.contains(name)));
+        let clients = if checked.is_some() { 1 } else { number("--clients").unwrap_or(5) };
+        let is_java =
+            args.iter().any(|arg| ["zookeeper", "hadoop", "chubby"].iter().any(|name| arg.contains(name)));
         let of_one = servers * if is_java { JAVA } else { 1 } + clients + 1;
         // Each of the drivers is tried, where none is named.
         let engine = usize::from(value("--driver") != Some("local"));
@@ -140,7 +142,10 @@ fn a_run_needs_a_turn_for_each_of_its_nodes() {
     assert_eq!(of("test --driver local"), Weight { nodes: 11, engine: 0 });
     assert_eq!(of("test --lock redis-single --clients 2"), Weight { nodes: 4, engine: 1 });
     assert_eq!(of("test --driver local --lock etcd --nodes 5 --clients 3"), Weight { nodes: 9, engine: 0 });
-    assert_eq!(of("hunt --driver local --lock redis-single@valkey-8 --jobs 2"), Weight { nodes: 14, engine: 0 });
+    assert_eq!(
+        of("hunt --driver local --lock redis-single@valkey-8 --jobs 2"),
+        Weight { nodes: 14, engine: 0 }
+    );
     assert_eq!(of("test --driver local --lock zookeeper-sequential"), Weight { nodes: 18, engine: 0 });
     assert_eq!(of("lock check kits/python/example --driver local"), Weight { nodes: 5, engine: 0 });
 }

@@ -48,12 +48,25 @@ pub fn await_turn(mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Looks again and again until something else is done, and once afterwards. What is to be seen for certain must
-/// be looked for at a moment of which the test knows that it is there.
-pub fn look_until(done: &AtomicBool, mut look: impl FnMut()) {
-    while !done.load(Ordering::Relaxed) {
-        look();
-        sleep(PAUSE / 4);
+/// Looks again and again while something else is done. What is to be seen for certain must be looked for at a
+/// moment of which the test knows that it is there.
+pub fn look_while<T>(mut look: impl FnMut() + Send, act: impl FnOnce() -> T) -> T {
+    struct Done<'a>(&'a AtomicBool);
+    // Also where the test fails: nothing is looked at for ever.
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
-    look();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                look();
+                sleep(PAUSE / 4);
+            }
+        });
+        let _done = Done(&done);
+        act()
+    })
 }
