@@ -146,7 +146,10 @@ fn run(plan: &str, args: &str) -> Ran {
         words.extend(["--nemesis-file", &file]);
     }
     words.extend(args.split_whitespace());
-    let ran = Ran::new(Running::start_in_turn(&words).finish(), results);
+    let ran = Ran::new(
+        Running::start_command(None, common::fencepost(&words), Weight::of(&words)).finish(),
+        results,
+    );
     eprintln!("--- fencepost test {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
     ran
 }

@@ -3,8 +3,10 @@
 
 use crate::common::fencepost;
 use crate::common::leftovers::controller;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Puts a folder at the place of the register, for this command alone.
 const BIND: &str = "mkdir -p /run/fencepost && mount --bind \"$0\" /run/fencepost && hostname \"$1\" && shift && exec \"$@\"";
@@ -13,7 +15,10 @@ pub struct OwnRegister(tempfile::TempDir);
 
 impl OwnRegister {
     pub fn make() -> OwnRegister {
-        OwnRegister(tempfile::Builder::new().prefix("register-").tempdir().expect("a temporary folder"))
+        // The program uses no register that other users may enter.
+        let closed = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("register-").permissions(closed).tempdir();
+        OwnRegister(folder.expect("a temporary folder"))
     }
 
     /// A command of the program, as [`fencepost`]. It keeps its process number.
@@ -23,9 +28,7 @@ impl OwnRegister {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--uts", "sh", "-c", BIND]).arg(self.0.path()).arg(name.replace('.', ""));
         command.arg(program.get_program()).args(program.get_args());
-        command
-            .current_dir(program.get_current_dir().unwrap_or(Path::new("/")))
-            .stdin(std::process::Stdio::null());
+        command.current_dir(program.get_current_dir().unwrap_or(Path::new("/"))).stdin(Stdio::null());
         for (variable, value) in program.get_envs() {
             match value {
                 Some(value) => command.env(variable, value),

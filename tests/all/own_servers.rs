@@ -107,7 +107,7 @@ fn the_leader_is_the_one_that_a_command_names(driver: &str) {
         [service]\nnodes = 3\nprogram = 'redis-server --bind {address} --port {port} --dir {data}'\n\
         packages = ['redis-server']\nport = 6379\nready = 'redis-cli -h {address} -p {port} ping'\nleader = 'echo n2'\n";
     write(folder.path().join("lock.toml"), lock.replace("FENCEPOST", root())).unwrap();
-    let plan = "[[fault]]\nwhen = 'any acquire'\nfault = 'leader-kill'\non = ['leader']\nfor = '500ms'\n";
+    let plan = "[[fault]]\nafter = '500ms'\nfault = 'leader-kill'\non = ['leader']\nfor = '500ms'\n";
     let folder = folder.path().display();
     let ran = planned(plan, &format!("--driver {driver} --lock {folder} --brief --time-limit 300s"));
     ran.assert_faults_real();

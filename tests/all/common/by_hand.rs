@@ -9,6 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The secret of every server here, which must come out nowhere.
 pub const PASSWORD: &str = "correct-horse-battery-staple";
@@ -33,8 +34,12 @@ impl ByHand {
         let mut command = program_of_root(program);
         command.args(arguments).current_dir(folder.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let server = ByHand { child: child.expect("the server starts"), _folder: folder, port };
-        await_until(&format!("{program} listens"), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let mut server = ByHand { child: child.expect("the server starts"), _folder: folder, port };
+        await_until(&format!("{program} listens"), || {
+            let ended = server.child.try_wait().expect("it is ours");
+            assert!(ended.is_none(), "{program} ended before it listened: {ended:?}");
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         server
     }
 
@@ -207,8 +212,14 @@ impl Certificates {
     }
 }
 
+/// A port on which nothing listens. Not one that the kernel draws for connections: one of those may get it before
+/// the server does.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).expect("below 10,000");
+    let ports = std::iter::repeat_with(|| 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000);
+    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.next().expect("a free port")
 }
 
 fn split(words: &str) -> Vec<String> {

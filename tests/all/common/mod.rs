@@ -67,11 +67,6 @@ impl Running {
         Running::start_command(Some(Turn::take(weight)), fencepost(args), weight)
     }
 
-    /// Starts it at once: the test itself has taken its turn.
-    pub fn start_in_turn(args: &[&str]) -> Running {
-        Running::start_command(None, fencepost(args), Weight::of(args))
-    }
-
     /// As [`Running::start`], for a command of [`fencepost`] that was given more; with no turn where the test
     /// itself has taken it.
     pub fn start_command(turn: Option<Turn>, mut command: Command, weight: Weight) -> Running {

@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Once};
 use std::thread::available_parallelism;
 
 /// Nodes for each core. Most of them wait most of the time.
-const NODES_PER_CORE: usize = 26;
+const NODES_PER_CORE: usize = 40;
 
 /// Runs of an engine at once, at most: it miscounts when many containers come and go (see CONTRIBUTING.md).
 const ENGINE: usize = 3;
@@ -52,8 +52,7 @@ impl Weight {
         let lock = checked.or(value("--lock")).or(value("--locks")).unwrap_or("redlock");
         let servers = number("--nodes").unwrap_or_else(|| servers_of(lock));
         let clients = if checked.is_some() { 1 } else { number("--clients").unwrap_or(5) };
-        let is_java =
-            args.iter().any(|arg| ["zookeeper", "hadoop", "chubby"].iter().any(|name| arg.contains(name)));
+        let is_java = ["zookeeper", "hadoop", "chubby"].iter().any(|name| lock.starts_with(name));
         let of_one = servers * if is_java { JAVA } else { 1 } + clients + 1;
         // Each of the drivers is tried, where none is named.
         let engine = usize::from(value("--driver") != Some("local"));
