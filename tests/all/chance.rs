@@ -1,6 +1,7 @@
-//! What happens in some runs and not in others: which moment a fault meets is not in its plan. Each test plays a
-//! stated number of seeds, reports how often it happened, with the interval of the rate, and fails if even the
-//! upper end of that interval is below what is claimed here. What must always be so is asserted in every play.
+//! What happens in some runs and not in others: which moment a fault meets is not in its plan. Each test
+//! plays a stated number of seeds, reports how often it happened, with the interval of the rate, and fails if
+//! even the upper end of that interval is below what is claimed here. What must always be so is asserted in
+//! every play.
 //!
 //! By day the same faults wait for events, so that what they do is certain.
 
@@ -55,8 +56,8 @@ under!(
     ],
 );
 
-/// Plays these seeds, from 1, and reports how often it happened, past what the test harness captures. Fails if
-/// not even the upper end of the rate's interval reaches what is claimed.
+/// Plays these seeds, from 1, and reports how often it happened, past what the test harness captures. Fails
+/// if not even the upper end of the rate's interval reaches what is claimed.
 fn assert_rate(what: &str, plays: u64, claimed: f64, mut happens: impl FnMut(u64) -> bool) {
     let mut rate = Rate::default();
     (1..=plays).for_each(|seed| rate.add(happens(seed)));
@@ -125,7 +126,8 @@ fn etcd_holds_under_drawn_jumps_of_wall_clocks(driver: &str) {
     });
 }
 
-/// Each client is stopped while it holds the lock, for longer than its lease, and mostly writes when it goes on.
+/// Each client is stopped while it holds the lock, for longer than its lease, and mostly writes when it goes
+/// on.
 fn late_writes_are_rejected_by_their_token(driver: &str) {
     let paused = |client: u32| {
         format!("[[fault]]\nwhen = 'c{client} acquire'\nfor = '4s'\nfault = 'pause'\non = ['c{client}']\n")
@@ -182,9 +184,9 @@ fn drawn_jumps_reach_another_version(driver: &str) {
     });
 }
 
-/// A hold that was acknowledged is gone, and somebody else gets the lock, in short outages that come just after
-/// a grant. The fsync of that second may come just before the cut. Sections are long, since a busy machine needs
-/// a while to start the server.
+/// A hold that was acknowledged is gone, and somebody else gets the lock, in short outages that come just
+/// after a grant. The fsync of that second may come just before the cut. Sections are long, since a busy
+/// machine needs a while to start the server.
 fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
     let fault = |number: u32| {
         format!(

@@ -11,8 +11,8 @@ under!(
     docker_by_night: [redis_that_always_fsyncs_loses_nothing, etcd_loses_nothing, a_full_disk_is_real, a_slow_disk_is_real],
 );
 
-/// Two losses of power that outlast every lock, each with a second cut as soon as the first new locks are given
-/// out, not at the same moment.
+/// Two losses of power that outlast every lock, each with a second cut as soon as the first new locks are
+/// given out, not at the same moment.
 fn outages(on: &str) -> String {
     let outage = |when: &str, flicker_ms: u32| {
         format!(

@@ -17,8 +17,8 @@ fn state(hunt: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A lease on one Redis, a stopped holder, a clock that jumps: in which results it hunts, for how long and with
-/// which seed. Whether a violation of mutual exclusion was found within that time is for `chance`.
+/// A lease on one Redis, a stopped holder, a clock that jumps: in which results it hunts, for how long and
+/// with which seed. Whether a violation of mutual exclusion was found within that time is for `chance`.
 pub fn hunt_on_one_redis(results: &Path, length: &str, seed: u64) -> bool {
     let folder = results.to_str().expect("a path in UTF-8");
     let args = format!(

@@ -144,9 +144,9 @@ fn an_interrupted_start_takes_everything_down(driver: &str) {
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
 }
 
-/// SIGKILL while nodes are being started, and in the middle of a fault: `fencepost clean` names and removes what
-/// is left of both, and a run that goes on stays as it is. These runs have a register of their own, so that no
-/// run of another test removes it first.
+/// SIGKILL while nodes are being started, and in the middle of a fault: `fencepost clean` names and removes
+/// what is left of both, and a run that goes on stays as it is. These runs have a register of their own, so
+/// that no run of another test removes it first.
 fn what_killed_runs_left_is_removed_at_once(driver: &str) {
     let register = OwnRegister::make();
     let of = |driver: &str, rest: &str, results: &Path| {

@@ -1,5 +1,5 @@
-//! A register of runs that no other run on this machine sees: a mount namespace in which another folder lies at
-//! its place, and a host name of its own, by which an engine's containers and networks are known.
+//! A register of runs that no other run on this machine sees: a mount namespace in which another folder lies
+//! at its place, and a host name of its own, by which an engine's containers and networks are known.
 
 use crate::common::fencepost;
 use crate::common::leftovers::controller;

@@ -59,7 +59,8 @@ fn holds_in_peace(args: &str) {
     }
 }
 
-/// Each lock of the registry that has servers, side by side, with its token at the storage where it gives one.
+/// Each lock of the registry that has servers, side by side, with its token at the storage where it gives
+/// one.
 fn every_lock_holds_in_peace(driver: &str) {
     for_every_lock(|lock| {
         let token = lock.capabilities(&Options::default()).token;

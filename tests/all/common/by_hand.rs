@@ -212,8 +212,8 @@ impl Certificates {
     }
 }
 
-/// A port on which nothing listens. Not one that the kernel draws for connections: one of those may get it before
-/// the server does.
+/// A port on which nothing listens. Not one that the kernel draws for connections: one of those may get it
+/// before the server does.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 10_000).expect("below 10,000");

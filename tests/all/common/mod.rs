@@ -267,7 +267,8 @@ impl Ran {
         phases.filter_map(|event| Some(event.value.as_str()?.to_owned())).collect()
     }
 
-    /// These faults, in this order, and no others were injected; each was seen to take effect, and was healed.
+    /// These faults, in this order, and no others were injected; each was seen to take effect, and was
+    /// healed.
     pub fn assert_all_effective(&self, faults: &[&str]) {
         let injected = self.nemesis_events("inject", Kind::Ok);
         let effective = injected.iter().filter(|event| event.value["effective"] == true);

@@ -40,8 +40,8 @@ impl Weight {
         *BUDGET
     }
 
-    /// What a call of the program with these arguments needs: for each run at once its servers, its clients and
-    /// the storage.
+    /// What a call of the program with these arguments needs: for each run at once its servers, its clients
+    /// and the storage.
     pub fn of(args: &[&str]) -> Weight {
         let value = |option: &str| {
             let at = args.iter().position(|arg| *arg == option)?;
@@ -108,9 +108,9 @@ fn make_images(folder: &Path) {
     });
 }
 
-/// Waits until it has taken so many of the locks of this kind; a run that needs more than there are takes all.
-/// A run keeps what it has taken while it waits for the rest, or lighter ones would pass by it to the end. Only
-/// one run at a time does so: two that took half each would both wait for ever.
+/// Waits until it has taken so many of the locks of this kind; a run that needs more than there are takes
+/// all. A run keeps what it has taken while it waits for the rest, or lighter ones would pass by it to the
+/// end. Only one run at a time does so: two that took half each would both wait for ever.
 fn take_of(folder: &Path, kind: &str, all: usize, count: usize) -> Vec<File> {
     let count = count.min(all);
     let open = |name: String| File::create(folder.join(name)).expect("a writable target folder");
