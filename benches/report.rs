@@ -10,6 +10,9 @@
 mod browser;
 #[path = "../crates/report/src/synthetic.rs"]
 mod synthetic;
+#[path = "../tests/all/common/waiting.rs"]
+#[allow(dead_code, reason = "tests wait for more than pages")]
+mod waiting;
 
 use browser::{in_browser, run, wait_until};
 use fencepost_history::PHASE;

@@ -12,10 +12,10 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_tested_fencepost");
 
 use common::leftovers::{controller, run_of_mount};
 use common::turn::{Turn, Weight};
+use common::waiting::await_nothing;
 use common::{Ran, Running};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 /// What is looked at, and how. Counters and times are left out.
 const LOOKS: &[(&str, &str)] = &[
@@ -146,7 +146,10 @@ fn run(plan: &str, args: &str) -> Ran {
         words.extend(["--nemesis-file", &file]);
     }
     words.extend(args.split_whitespace());
-    let ran = Ran::new(Running::start_in(None, &words, Weight::of(args)).finish(), results);
+    let ran = Ran::new(
+        Running::start_command(None, common::fencepost(&words), Weight::of(&words)).finish(),
+        results,
+    );
     eprintln!("--- fencepost test {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
     ran
 }
@@ -185,20 +188,19 @@ fn use_everything() {
 
 #[test]
 fn runs_leave_the_machine_as_it_was() {
-    let _turn = Turn::take(Weight::ALONE);
+    let _turn = Turn::take(Weight::alone());
     // What is made once and kept, images and copies of the program, is no leftover.
     use_everything();
     let before = look();
     use_everything();
-    let begun = Instant::now();
     let mut new: BTreeSet<String> = look().difference(&before).cloned().collect();
-    // What goes away within this time was on its way out, or another's.
-    while !new.is_empty() && begun.elapsed() < Duration::from_secs(15) {
-        std::thread::sleep(Duration::from_millis(200));
+    // What goes away was on its way out, or another's.
+    let new = await_nothing(|| {
         let now = look();
         new.retain(|line| now.contains(line));
         let others = Others::look();
         new.retain(|line| !others.have(line));
-    }
+        new.iter().cloned().collect()
+    });
     assert!(new.is_empty(), "the machine is not as it was before; new: {new:#?}");
 }

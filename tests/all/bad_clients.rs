@@ -1,7 +1,6 @@
 //! Clients that misbehave: a run ends with one sentence that names the client, and its last words where it
 //! has any.
 
-use crate::common::turn::Weight;
 use crate::common::{Ran, fencepost, output, test, under};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -153,8 +152,8 @@ fn a_client_that_breaks_its_streams_is_named(driver: &str) {
 
 under!(
     local: [what_a_client_writes_among_the_control_groups_counts, a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted],
-    docker: [what_a_client_writes_among_the_control_groups_counts, a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
-    docker_by_night: [],
+    docker: [],
+    docker_by_night: [what_a_client_writes_among_the_control_groups_counts, a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
 );
 
 #[test]
@@ -177,7 +176,7 @@ fn last_words_in_colour_are_shown_without_it() {
 #[test]
 fn a_client_that_prints_much_to_standard_error_goes_on() {
     // What a busy machine makes of 20 MB is no reason to give the client up.
-    let patient = "--driver local --clients 1 --concurrency 2 --ttl 3s --time-limit 1s --acquire-timeout 3s";
+    let patient = "--driver local --clients 1 --concurrency 2 --ttl 3s --acquisitions 10 --time-limit 120s --acquire-timeout 3s";
     let ran = test(&format!("{patient} --hold 1ms --workload lock --lock {FOLDER}@fills-its-log"));
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
 }
@@ -201,7 +200,7 @@ fn a_client_by_its_command_line_misbehaves_as_well() {
     let places = [folder.path(), results.path()].map(|path| path.to_str().expect("UTF-8"));
     args.extend(["--client-files", places[0], "--results", places[1]]);
     let args = [&["test"][..], &args].concat();
-    let sentence = failure(&Ran::new(output(&args, Weight::LIGHT), results));
+    let sentence = failure(&Ran::new(output(&args), results));
     assert!(sentence.contains("client c1 closed its standard output and runs on"), "{sentence}");
 }
 
@@ -283,7 +282,7 @@ fn from_the_page(folder: &Path, calls_the_server: bool) -> Ran {
     let more = ["--acquisitions", "60", "--time-limit", "30s", "--client", "python3 client.py"];
     let more = [&more[..], &["--client-packages", "python3", "--client-files"]].concat();
     let at = [folder.to_str().expect("UTF-8"), "--results", results.path().to_str().expect("UTF-8")];
-    let ran = Ran::new(output(&[&args[..], &more[..], &at[..]].concat(), Weight::LIGHT), results);
+    let ran = Ran::new(output(&[&args[..], &more[..], &at[..]].concat()), results);
     eprintln!("exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
     ran
 }

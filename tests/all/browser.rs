@@ -2,17 +2,17 @@
 
 use crate::common::browser::{complaints, in_browser, run, wait_until};
 use crate::common::server::Server;
-use crate::common::turn::Weight;
-use crate::common::{Running, root};
+use crate::common::{Running, await_history, root};
 use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
 use fantoccini::{Client, Locator};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The canary of all tests here: a page that goes wrong is noticed.
 #[test]
-fn an_error_in_a_page_is_seen() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn an_error_in_a_page_is_seen_by_night() {
     in_browser(async |client| {
         client.goto("data:text/html,<p>hello</p><script>missing.home()</script>").await.unwrap();
         wait_until(client, "return document.readyState === 'complete'").await;
@@ -62,7 +62,8 @@ const SPAN: &str = "const {from, to} = document.querySelector('canvas').dataset;
 const DETAILS: &str = "return document.querySelector('.explorer .details').textContent";
 
 #[test]
-fn a_report_can_be_looked_around_in() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn a_report_can_be_looked_around_in_by_night() {
     let folder = example();
     in_browser(async |client| {
         client.goto(&format!("file://{}/report.html", folder.path().display())).await.unwrap();
@@ -210,7 +211,8 @@ async fn list_becomes(client: &Client, first: &str, count: &str) {
 }
 
 #[test]
-fn runs_can_be_filtered_sorted_compared_and_opened() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn runs_can_be_filtered_sorted_compared_and_opened_by_night() {
     let results = runs();
     let server = Server::start(results.path());
     in_browser(async |client| {
@@ -242,7 +244,8 @@ fn runs_can_be_filtered_sorted_compared_and_opened() {
 }
 
 #[test]
-fn the_scripts_of_a_report_open_and_load_nothing() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn the_scripts_of_a_report_open_and_load_nothing_by_night() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = results.path().join("run");
     std::fs::create_dir(&folder).expect("a folder");
@@ -277,17 +280,14 @@ fn going_on(results: &Path) -> Running {
         ["test", "--config", "none", "--driver", "local", "--lock", "redis-single", "--time-limit", "25s"];
     let results_argument = results.to_str().expect("a path in UTF-8");
     let args = [&args[..], &["--nemesis", "pause", "--results", results_argument]].concat();
-    let running = Running::start(&args, Weight { units: 2, ..Weight::LIGHT });
-    let begun = Instant::now();
-    while !results.join("latest/history.jsonl").is_file() {
-        assert!(begun.elapsed() < Duration::from_secs(240), "the test did not begin");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let running = Running::start(&args);
+    await_history(results, "the test begins", |_| true);
     running
 }
 
 #[test]
-fn a_run_that_goes_on_is_shown_as_it_does() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn a_run_that_goes_on_is_shown_as_it_does_by_night() {
     let results = tempfile::tempdir().expect("a temporary folder");
     in_browser(async |client| {
         // Begun when the browser is there, which on a new machine is installed first.

@@ -1,7 +1,6 @@
 //! From a violation to a finding: a run is replayed, made smaller, kept as a scenario, and that scenario is
 //! played.
 
-use crate::common::turn::Weight;
 use crate::common::{output, under};
 use std::process::Output;
 
@@ -12,8 +11,7 @@ under! {
 }
 
 fn played(args: &str, expected: i32) -> String {
-    let Output { status, stdout, stderr } =
-        output(&args.split_whitespace().collect::<Vec<_>>(), Weight::LIGHT);
+    let Output { status, stdout, stderr } = output(&args.split_whitespace().collect::<Vec<_>>());
     let text = String::from_utf8_lossy(&stdout).into_owned();
     eprintln!("--- {args}\n{text}{}", String::from_utf8_lossy(&stderr));
     assert_eq!(status.code(), Some(expected), "{args}");
@@ -40,9 +38,8 @@ fn a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it(driver: &
     let entries = std::fs::read_dir(&findings).expect("the folder of findings").count();
     assert_eq!(entries, 1, "runs on the way are removed");
 
-    // A finding comes again in 8 of 10 plays at least.
+    // How often a finding comes again is for `chance`.
     let scenario = finding.join("scenario.toml").display().to_string();
     let play = ["scenario", &scenario, "--driver", driver, "--results", &results.to_string()];
-    let agrees = (0..3).any(|_| output(&play, Weight::LIGHT).status.success());
-    assert!(agrees, "none of three plays of {scenario} shows it");
+    assert!(matches!(output(&play).status.code(), Some(0 | 1)), "{scenario} cannot be played");
 }

@@ -1,7 +1,8 @@
 //! Machines that lack something: one sentence names it, and the exit code is that of a failure of the
 //! environment.
 
-use std::process::Command;
+use crate::common::turn::{Turn, Weight};
+use std::process::{Command, Output};
 
 /// What the program says on standard error in a mount namespace in which this was done before.
 fn without(preparation: &str, args: &str) -> String {
@@ -9,10 +10,16 @@ fn without(preparation: &str, args: &str) -> String {
     let script = format!("{preparation} && exec {} {args}", crate::PROGRAM);
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script]).current_dir(results.path()).env_remove("RUST_BACKTRACE");
-    let output = command.output().expect("unshare starts");
+    let output = in_turn(&mut command);
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(255), "{args}: {complaints}");
     complaints
+}
+
+/// Runs it when there is room for a run with as many nodes as any here.
+fn in_turn(command: &mut Command) -> Output {
+    let _turn = Turn::take(Weight::of(&["test", "--driver", "local"]));
+    command.output().expect("it starts")
 }
 
 #[test]
@@ -34,11 +41,21 @@ fn devices_that_a_machine_lacks_are_named() {
 #[test]
 fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let args =
-        ["test", "--lock", "canary-nolock", "--workload", "lock", "--time-limit", "2s", "--config", "none"];
+    let args = [
+        "test",
+        "--lock",
+        "canary-nolock",
+        "--workload",
+        "lock",
+        "--acquisitions",
+        "100",
+        "--config",
+        "none",
+    ];
     let mut command = Command::new(crate::PROGRAM);
-    command.args(args).current_dir(results.path()).env("DOCKER_HOST", "unix:///nowhere");
-    let output = command.output().expect("the program starts");
+    command.args(args).args(["--time-limit", "300s"]);
+    command.current_dir(results.path()).env("DOCKER_HOST", "unix:///nowhere");
+    let output = in_turn(&mut command);
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines: Vec<&str> = complaints.lines().filter(|line| line.contains("not docker")).collect();
     let why = "driver local, and not docker: no Docker engine answers at unix:///nowhere, which DOCKER_HOST names: ";
@@ -48,8 +65,9 @@ fn the_driver_that_auto_leaves_out_is_named_with_the_reason() {
 
 #[test]
 fn a_limit_of_open_files_is_named_with_what_to_do() {
-    let few = "test --driver local --lock redlock --workload lock --time-limit 1s --config none";
-    // Well below what five servers and their clients need: near it, the order in which nodes start decides.
+    let few = "test --driver local --lock redlock --workload lock --acquisitions 10 --time-limit 300s --config none";
+    // Of this run alone, and well below what five servers and their clients need: near it, the order in which
+    // nodes start decides.
     let complaints = without("ulimit -n 40", few);
     assert!(
         complaints.contains("Too many open files") && complaints.contains("`ulimit -n 1024`"),
@@ -61,6 +79,6 @@ fn a_limit_of_open_files_is_named_with_what_to_do() {
     command
         .args(["-c", &format!("ulimit -Sn 40 && exec {} {few}", crate::PROGRAM)])
         .current_dir(results.path());
-    let output = command.output().expect("a shell starts");
+    let output = in_turn(&mut command);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }

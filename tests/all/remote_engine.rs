@@ -2,14 +2,11 @@
 //! its own.
 
 use crate::common::turn::{Turn, Weight};
+use crate::common::waiting::await_until;
 use crate::common::{fencepost, root};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long an engine may take to remove what a killed controller left.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Ends with its standard input.
 struct RemoteEngine {
@@ -75,7 +72,7 @@ fn arguments(results: &Path, rest: &str) -> Vec<String> {
 #[test]
 #[ignore = "runs every night, by .ci/nightly"]
 fn an_engine_elsewhere_is_as_good_by_night() {
-    let _turn = Turn::take(Weight::ALONE);
+    let _turn = Turn::take(Weight::alone());
     let engine = RemoteEngine::start();
     faults_are_real_over(&engine, &engine.tcp);
     faults_are_real_over(&engine, &engine.ssh);
@@ -127,21 +124,13 @@ fn a_killed_controller_leaves_nothing(engine: &RemoteEngine) {
     // In the middle of its start it would leave containers that were made and not started; the next run
     // removes those.
     let history = results.path().join("latest/history.jsonl");
-    until("the run goes on", || std::fs::metadata(&history).is_ok_and(|file| file.len() > 0));
+    await_until("the run goes on", || std::fs::metadata(&history).is_ok_and(|file| file.len() > 0));
     controller.kill().expect("it runs");
     controller.wait().expect("it ends");
     let containers = || engine.contents().lines().filter(|line| !line.is_empty()).count() <= 1;
-    until("of a killed run there is at most the network", containers);
+    await_until("of a killed run there is at most the network", containers);
     let cleaned =
         engine.reached_by(&engine.ssh, &mut fencepost(&["clean"])).output().expect("the program starts");
     assert_eq!(cleaned.status.code(), Some(0), "{}", text(&cleaned));
     assert_eq!(engine.contents(), "");
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }

@@ -1,17 +1,16 @@
 //! Servers of a user's own in the place of Debian's: a program, and an image without anything that faults
 //! need.
 
-use crate::common::{test_until, under};
+use crate::common::{planned, under};
 use fencepost_cluster::image_store::{self, RootFileSystem};
 use fencepost_cluster::{DriverOptions, Suite};
-use fencepost_history::Kind;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 under!(
     local: [a_program_takes_the_place_of_debians],
-    docker: [an_image_is_cut_off_by_what_fencepost_puts_into_it],
-    docker_by_night: [],
+    docker: [],
+    docker_by_night: [an_image_is_cut_off_by_what_fencepost_puts_into_it],
 );
 
 /// Its redis-server is another version than that of nodes.
@@ -24,14 +23,12 @@ static ROOT: LazyLock<RootFileSystem> = LazyLock::new(|| {
 
 fn a_program_takes_the_place_of_debians(driver: &str) {
     let program = ROOT.folder().join("usr/bin/redis-server");
-    let ran = test_until(
-        &format!(
-            "--driver {driver} --lock redis-single --server {} --nemesis clock-jump --time-limit 5s",
-            program.display()
-        ),
-        |ran| assert!(ran.stdout.contains("redis-server 7.0."), "{}", ran.stdout),
-        |ran| ran.stages("inject", Kind::Ok).iter().any(|seen| seen["effective"] == true),
-    );
+    let plan =
+        "[[fault]]\nwhen = 'any acquire'\nfor = '1s'\nfault = 'clock-jump'\non = ['n1']\nwall = '30s'\n";
+    let args = "--lock redis-single --brief --time-limit 300s";
+    let ran = planned(plan, &format!("--driver {driver} {args} --server {}", program.display()));
+    assert!(ran.stdout.contains("redis-server 7.0."), "{}", ran.stdout);
+    ran.assert_faults_real();
     assert!(ran.folder().join("report.html").exists());
 }
 
@@ -69,18 +66,11 @@ impl Drop for ImageOfRedis {
 
 fn an_image_is_cut_off_by_what_fencepost_puts_into_it(driver: &str) {
     let image = ImageOfRedis::import();
-    let ran = test_until(
-        &format!(
-            "--driver {driver} --lock redlock --server image:{} --nemesis partition,delay --time-limit 8s",
-            image.0
-        ),
-        |ran| assert!(ran.stdout.contains("redis-server 7.0."), "{}", ran.stdout),
-        |ran| {
-            let seen = ran.nemesis_events("inject", Kind::Ok);
-            ["partition", "delay"]
-                .iter()
-                .all(|fault| seen.iter().any(|event| event.f == *fault && event.value["effective"] == true))
-        },
-    );
+    let plan = "[[fault]]\nwhen = 'any acquire'\nfor = '1s'\nfault = 'partition'\ngroups = 'c1|n1'\n\n\
+        [[fault]]\nwhen = 'partition healed'\nfor = '1s'\nfault = 'delay'\non = ['n1']\ndelay = '500ms'\n";
+    let args = "--lock redlock --brief --time-limit 300s";
+    let ran = planned(plan, &format!("--driver {driver} {args} --server image:{}", image.0));
+    assert!(ran.stdout.contains("redis-server 7.0."), "{}", ran.stdout);
+    ran.assert_all_effective(&["partition", "delay"]);
     assert!(ran.folder().join("report.html").exists());
 }

@@ -1,6 +1,5 @@
 //! Parts of a campaign on real clusters, and what a merge makes of them.
 
-use crate::common::turn::Weight;
 use crate::common::{Running, fencepost, output};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ const COMPARISON: &str = "compare --locks redis-single,canary-nolock --nemeses n
 fn play(words: &str, results: &Path) -> Output {
     let mut words: Vec<&str> = words.split_whitespace().collect();
     words.extend(["--results", results.to_str().expect("a path in UTF-8")]);
-    shown(&words, output(&words, Weight::LIGHT))
+    shown(&words, output(&words))
 }
 
 fn merge(parts: &[&Path], out: &Path) -> Output {
@@ -55,7 +54,8 @@ fn plans(results: &[&Path]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn parts_of_a_comparison_make_the_plans_of_the_whole_and_a_missing_one_is_said() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn parts_of_a_comparison_make_the_plans_of_the_whole_and_a_missing_one_is_said_by_night() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     let [alone, one, two] = ["alone", "one", "two"].map(at);
@@ -96,7 +96,8 @@ fn parts_of_a_comparison_make_the_plans_of_the_whole_and_a_missing_one_is_said()
 
 /// A part is killed, and started again by its engine; merges see how far it is.
 #[test]
-fn a_part_that_was_killed_is_named_and_goes_on_where_it_was() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn a_part_that_was_killed_is_named_and_goes_on_where_it_was_by_night() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     let command = "compare --locks redis-single --nemeses none --runs 6 --jobs 1 --driver local --ttl 500ms --hold 100ms \
@@ -104,7 +105,7 @@ fn a_part_that_was_killed_is_named_and_goes_on_where_it_was() {
     let one = at("one");
     let words = format!("{command} 1/2 --results {}", one.display());
     let words: Vec<&str> = words.split_whitespace().collect();
-    let mut running = Running::start(&words, Weight::LIGHT);
+    let mut running = Running::start(&words);
     let stdout = BufReader::new(running.child().stdout.take().expect("a pipe"));
     let ended = |line: &String| line.trim_start().starts_with("1/3");
     assert!(stdout.lines().map_while(Result::ok).any(|line| ended(&line)), "a run ends");
@@ -138,7 +139,8 @@ fn runs_of(comparison: &Value) -> usize {
 }
 
 #[test]
-fn parts_of_scenarios_make_one_table() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn parts_of_scenarios_make_one_table_by_night() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     let names = ["redis-fixed-value", "redis-get-del"];
@@ -169,7 +171,8 @@ fn parts_of_scenarios_make_one_table() {
 }
 
 #[test]
-fn parts_of_a_hunt_add_up() {
+#[ignore = "runs every night, by .ci/nightly"]
+fn parts_of_a_hunt_add_up_by_night() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     let command = "hunt --lock redis-single --nemeses duplicate --driver local --ttl 500ms --for 3s --jobs 2 --seed 3 --shard";

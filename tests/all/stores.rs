@@ -1,13 +1,13 @@
 //! Results in an object store, on a real server of S3's protocol (`moto_server`, of PyPI's `moto[server]`).
 
 use crate::common::fencepost;
+use crate::common::waiting::await_until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// In no file of a run may this be found.
 const SECRET: &str = "a-secret-that-must-not-be-kept";
@@ -23,11 +23,7 @@ struct Store {
 impl Store {
     fn start() -> Store {
         let store = Store::start_with(&[]);
-        let begun = Instant::now();
-        while !store.curl(&["--request", "PUT"], "/bucket").status.success() {
-            assert!(begun.elapsed() < Duration::from_secs(180), "the server does not answer");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        await_until("the server answers", || store.curl(&["--request", "PUT"], "/bucket").status.success());
         store
     }
 
@@ -102,7 +98,8 @@ fn leaks(folder: &Path) -> Vec<String> {
     String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
 }
 
-/// The server stands still for 20 s in the middle of a comparison: all runs are sent, each whole.
+/// The server stands still in the middle of a comparison, until a run could not be sent: all runs are sent in
+/// the end, each whole.
 #[test]
 fn a_store_that_goes_away_for_a_while_loses_no_run() {
     let store = Store::start();
@@ -114,12 +111,16 @@ fn a_store_that_goes_away_for_a_while_loses_no_run() {
     eprintln!("{line}");
     let server = Pid::from_raw(i32::try_from(store.server.id()).expect("a process"));
     kill(server, Signal::SIGSTOP).expect("it runs");
-    std::thread::sleep(Duration::from_secs(20));
+    let reader = std::thread::spawn(move || lines.collect::<Vec<String>>());
+    let mut complaints =
+        BufReader::new(comparing.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let unsent = complaints.find(|line| line.contains("stays here, and is sent again at the end"));
+    assert!(unsent.is_some(), "the comparison ended while the store stood still");
     kill(server, Signal::SIGCONT).expect("it is stopped");
-    let rest: Vec<String> = lines.collect();
-    let ended = comparing.wait_with_output().expect("it ends");
-    let errors = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(0), "{rest:#?}\n{errors}");
+    let errors = complaints.collect::<Vec<String>>().join("\n");
+    let rest = reader.join().expect("no panic");
+    let ended = comparing.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(0), "{rest:#?}\n{errors}");
 
     let made = names(&store.folder.path().join("results"));
     assert_eq!(made.len(), 6);

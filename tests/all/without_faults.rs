@@ -21,8 +21,12 @@ under!(
         a_set_keeps_what_was_added,
         a_herd_is_measured,
     ],
-    docker: [redlock_holds_in_peace, etcd_holds_in_peace],
+    local_by_night: [every_lock_alone_holds_in_peace],
+    docker: [],
     docker_by_night: [
+        redlock_holds_in_peace,
+        etcd_holds_in_peace,
+        every_lock_alone_holds_in_peace,
         every_lock_holds_in_peace,
         drawn_sections_hold_in_peace,
         chubby_shares_among_readers,
@@ -55,20 +59,28 @@ fn holds_in_peace(args: &str) {
     }
 }
 
-/// Each lock of the registry that has servers, side by side: with its token at the storage where it gives
-/// one, and with nothing but the lock itself to judge.
+/// Each lock of the registry that has servers, side by side, with its token at the storage where it gives
+/// one.
 fn every_lock_holds_in_peace(driver: &str) {
+    for_every_lock(|lock| {
+        let token = lock.capabilities(&Options::default()).token;
+        let guard = if token { "token" } else { "none" };
+        let name = lock.name;
+        holds_in_peace(&format!("--driver {driver} --lock {name} --workload increment --guard {guard}"));
+    });
+}
+
+/// The same with nothing but the lock itself to judge.
+fn every_lock_alone_holds_in_peace(driver: &str) {
+    for_every_lock(|lock| {
+        holds_in_peace(&format!("--driver {driver} --lock {} --workload lock", lock.name));
+    });
+}
+
+fn for_every_lock(run: impl Fn(&LockDefinition) + Sync) {
     std::thread::scope(|threads| {
         for lock in fencepost_locks::registry().iter().filter(|lock| !lock.service.servers().is_empty()) {
-            threads.spawn(move || {
-                let name = lock.name;
-                let token = lock.capabilities(&Options::default()).token;
-                let guard = if token { "token" } else { "none" };
-                holds_in_peace(&format!(
-                    "--driver {driver} --lock {name} --workload increment --guard {guard}"
-                ));
-                holds_in_peace(&format!("--driver {driver} --lock {name} --workload lock"));
-            });
+            threads.spawn(|| run(lock));
         }
     });
 }
@@ -83,7 +95,7 @@ fn etcd_holds_in_peace(driver: &str) {
 
 fn chubby_shares_among_readers(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --lock chubby --readers 7 --nemesis none --acquisitions 60 --time-limit 30s --hold 20ms \
+        "--driver {driver} --lock chubby --readers 7 --nemesis none --acquisitions 60 --time-limit 300s --hold 200ms \
          --lock-delay 2s"
     ));
     assert_eq!(ran.code, 0);
@@ -129,7 +141,7 @@ fn guards_let_honest_holders_write(driver: &str) {
 fn a_set_keeps_what_was_added(driver: &str) {
     let ran = test(&format!(
         "--driver {driver} --lock redis-single --workload set --nemesis none --hold 10ms --acquisitions 60 \
-         --time-limit 30s"
+         --time-limit 300s"
     ));
     assert_eq!(ran.code, 0);
     assert_eq!(ran.outcome("lost-additions"), Outcome::Valid);
@@ -139,7 +151,7 @@ fn a_set_keeps_what_was_added(driver: &str) {
     assert!(ran.stdout.contains("acknowledged additions lost 0.0 %"), "{}", ran.stdout);
     let canary = test(&format!(
         "--driver {driver} --lock canary-nolock --workload set --nemesis none --hold 10ms --acquisitions 150 \
-         --time-limit 30s"
+         --time-limit 300s"
     ));
     assert_eq!(canary.outcome("lost-additions"), Outcome::Violation);
     assert!(canary.verdict().metrics[0].value > 10.0, "{:?}", canary.verdict().metrics);
@@ -148,7 +160,7 @@ fn a_set_keeps_what_was_added(driver: &str) {
 fn a_herd_is_measured(driver: &str) {
     let ran = test(&format!(
         "--driver {driver} --lock etcd --workload herd --nemesis none --hold 10ms --concurrency 20 \
-         --acquire-timeout 10s --acquisitions 60 --time-limit 30s"
+         --acquire-timeout 60s --acquisitions 60 --time-limit 300s"
     ));
     assert_eq!(ran.code, 0);
     let figures = ran.verdict().metrics;
@@ -190,7 +202,7 @@ fn variants_of_redlock_hold_in_peace(driver: &str) {
 /// so the counters come apart, and tokens repeat sooner or later. The lock itself holds.
 fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --token incr-each --guard token --nemesis none --acquisitions 20 --time-limit 30s"
+        "--driver {driver} --token incr-each --guard token --nemesis none --acquisitions 20 --time-limit 300s"
     ));
     assert_eq!(ran.outcome("exclusion"), Outcome::Valid);
     let tokens = ran.history().iter().filter(|event| event.value["token"].is_u64()).count();
@@ -200,7 +212,7 @@ fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
 /// Some sections end just before the lease does, and still no process goes on beyond it.
 fn drawn_sections_hold_in_peace(driver: &str) {
     let ran = test_drawn(&format!(
-        "--driver {driver} --lock redis-single --nemesis none --acquisitions 60 --time-limit 90s --ttl 2s"
+        "--driver {driver} --lock redis-single --nemesis none --acquisitions 60 --time-limit 300s --ttl 2s"
     ));
     assert_eq!(ran.code, 0);
     let history = ran.history();
@@ -213,12 +225,15 @@ fn drawn_sections_hold_in_peace(driver: &str) {
 
 fn a_watchdog_outlives_the_ttl(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --lock redis-single --watchdog --ttl 2s --hold 5s --acquire-timeout 14s --time-limit 14s \
-         --clients 2 --concurrency 2 --nemesis none"
+        "--driver {driver} --lock redis-single --watchdog --ttl 5s --hold 12s --acquire-timeout 60s --acquisitions 2 \
+         --time-limit 300s --clients 2 --concurrency 2 --nemesis none"
     ));
     assert_eq!(ran.code, 0);
     let history = ran.history();
     let renewed = history.iter().filter(|event| event.f == f::RENEWED).count();
-    assert!(renewed > 4, "only {renewed} renewals");
+    // A section of 12 s is longer than two leases of 5 s: without two renewals it would have lost the lock.
+    assert!(renewed >= 2, "only {renewed} renewals");
+    let longest = RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.end_ns - hold.from_ns).max();
+    assert!(longest >= Some(12_000_000_000), "the longest section took {longest:?} ns");
     assert!(history.iter().all(|event| event.f != f::LOST), "a lock was lost without faults");
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each program uses its own part of this")]
 
+use super::waiting::await_until_async;
 use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder};
 use futures_util::FutureExt;
@@ -11,9 +12,6 @@ use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
-
-/// How long a page may take. The machine also runs clusters meanwhile.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
 
 /// Width and height of the window.
 const WINDOW: (u32, u32) = (1280, 900);
@@ -50,11 +48,7 @@ pub async fn run(client: &Client, script: &str) -> Value {
 
 /// Asks the page again and again until a script returns true.
 pub async fn wait_until(client: &Client, script: &str) {
-    let begun = std::time::Instant::now();
-    while run(client, script).await != true {
-        assert!(begun.elapsed() < PATIENCE, "still not so after {PATIENCE:?}: {script}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    await_until_async(script, async || run(client, script).await == true).await;
 }
 
 fn is_there(program: &str) -> bool {

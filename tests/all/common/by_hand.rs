@@ -1,6 +1,7 @@
 //! Servers that a test starts itself, on this machine and not in a node: for runs on servers that exist
 //! already.
 
+use super::waiting::await_until;
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, image_store};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::io::{Read, Write};
@@ -8,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The secret of every server here, which must come out nowhere.
 pub const PASSWORD: &str = "correct-horse-battery-staple";
@@ -33,12 +34,12 @@ impl ByHand {
         let mut command = program_of_root(program);
         command.args(arguments).current_dir(folder.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let server = ByHand { child: child.expect("the server starts"), _folder: folder, port };
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{program} does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut server = ByHand { child: child.expect("the server starts"), _folder: folder, port };
+        await_until(&format!("{program} listens"), || {
+            let ended = server.child.try_wait().expect("it is ours");
+            assert!(ended.is_none(), "{program} ended before it listened: {ended:?}");
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         server
     }
 
@@ -126,15 +127,12 @@ impl ByHand {
              --bcrypt-cost 4"
         );
         let etcd = ByHand::start(port, "etcd", &split(&words));
-        let begun = Instant::now();
         let order = |path: &str, body: &str| {
             let answer = ask_etcd(gateway, path, body, None);
             assert!(answer.contains("header"), "{path}: {answer}");
         };
-        while !ask_etcd(gateway, "kv/range", r#"{"key":"aw=="}"#, None).contains("header") {
-            assert!(begun.elapsed() < Duration::from_secs(60), "etcd does not serve");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let serves = || ask_etcd(gateway, "kv/range", r#"{"key":"aw=="}"#, None).contains("header");
+        await_until("etcd serves", serves);
         // `fencepost` and `fencepost-of-others`; the range from `fencepost/` to `fencepost0`.
         order("kv/put", r#"{"key":"ZmVuY2Vwb3N0LW9mLW90aGVycw==","value":"cHJlY2lvdXM="}"#);
         for (user, role) in [("root", "root"), ("limited", "limited")] {
@@ -214,8 +212,14 @@ impl Certificates {
     }
 }
 
+/// A port on which nothing listens. Not one that the kernel draws for connections: one of those may get it
+/// before the server does.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).expect("below 10,000");
+    let ports = std::iter::repeat_with(|| 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000);
+    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.next().expect("a free port")
 }
 
 fn split(words: &str) -> Vec<String> {

@@ -2,16 +2,13 @@
 //! number of the controlling process: so each run is looked at by itself, whatever else goes on beside it.
 
 use super::turn::Weight;
+use super::waiting::await_nothing;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// Set for the program under test; processes on the host inherit it. Those inside nodes are found by their
 /// mounts.
 pub const MARK: &str = "FENCEPOST_TESTED";
-
-/// How long the kernel and the engine may take to end what was killed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The process that controls, or controlled, the run of this name: `PROCESS-NUMBER-SEED`, or
 /// `PURPOSE-PROCESS-NUMBER`.
@@ -23,12 +20,7 @@ pub fn controller(run: &str) -> Option<u32> {
 /// Fails if anything of the runs of this process is left once the kernel and the engine had time to remove
 /// it.
 pub fn assert_none(process: u32, mark: &str, weight: Weight) {
-    let begun = Instant::now();
-    let mut left = left_by(process, mark, weight.docker);
-    while !left.is_empty() && begun.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(50));
-        left = left_by(process, mark, weight.docker);
-    }
+    let mut left = await_nothing(|| left_by(process, mark, weight.uses_engine()));
     left.retain(|line| line.strip_prefix("network ").is_none_or(|name| !is_kept_by_the_engine(name)));
     assert!(left.is_empty(), "runs of process {process} left: {left:#?}");
 }

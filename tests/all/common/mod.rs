@@ -7,6 +7,7 @@ pub mod leftovers;
 pub mod needs;
 pub mod server;
 pub mod turn;
+pub mod waiting;
 
 use fencepost_checker::{Outcome, RunVerdict};
 use fencepost_history::{Event, Kind, Process, read_history};
@@ -14,8 +15,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use turn::{Turn, Weight};
+use waiting::await_until;
 
 /// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which
 /// `tests/cluster` proves; so most functions are tested under `local`, and under `docker` what the driver
@@ -61,16 +62,13 @@ pub struct Running {
 
 impl Running {
     /// Starts it when its turn has come. Its output is kept in pipes.
-    pub fn start(args: &[&str], weight: Weight) -> Running {
-        Running::start_in(Some(Turn::take(weight)), args, weight)
+    pub fn start(args: &[&str]) -> Running {
+        let weight = Weight::of(args);
+        Running::start_command(Some(Turn::take(weight)), fencepost(args), weight)
     }
 
-    /// Starts it at once; None where the test itself has taken its turn.
-    pub fn start_in(turn: Option<Turn>, args: &[&str], weight: Weight) -> Running {
-        Running::start_command(turn, fencepost(args), weight)
-    }
-
-    /// As [`Running::start_in`], for a command of [`fencepost`] that was given more.
+    /// As [`Running::start`], for a command of [`fencepost`] that was given more; with no turn where the test
+    /// itself has taken it.
     pub fn start_command(turn: Option<Turn>, mut command: Command, weight: Weight) -> Running {
         static STARTED: AtomicU64 = AtomicU64::new(0);
         needs::check();
@@ -83,6 +81,24 @@ impl Running {
     /// The process, to be sent signals and read from.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
+    }
+
+    /// Waits until a part of a node of the run is there: a process in it, or a container.
+    pub fn await_a_node(&mut self) {
+        let (process, mark, engine) = (self.child.id(), self.mark.clone(), self.weight.uses_engine());
+        let own = format!("process /proc/{process}:");
+        await_until("a node is being started", || {
+            assert!(
+                self.child.try_wait().expect("it is ours").is_none(),
+                "the run ended before it had a node"
+            );
+            let made = leftovers::left_by(process, &mark, engine);
+            let is_of_node = |line: &String| {
+                ["process ", "container "].iter().any(|kind| line.starts_with(kind))
+                    && !line.starts_with(&own)
+            };
+            made.iter().any(is_of_node)
+        });
     }
 
     /// Waits for its end, and gives its output. Fails if it left anything behind.
@@ -105,31 +121,27 @@ impl Running {
 
 /// What is to be gone after the end of a process.
 pub struct Left {
-    process: u32,
+    pub process: u32,
     mark: String,
     weight: Weight,
 }
 
 impl Left {
-    /// Waits for a moment until nothing is left, and fails otherwise.
+    /// Waits until nothing is left, and fails if something stays.
     pub fn assert_none(&self) {
         leftovers::assert_none(self.process, &self.mark, self.weight);
     }
 }
 
 /// Runs the program on a cluster, to its end. Fails if it left anything behind.
-pub fn output(args: &[&str], weight: Weight) -> Output {
-    Running::start(args, weight).finish()
+pub fn output(args: &[&str]) -> Output {
+    Running::start(args).finish()
 }
 
 /// Waits until the history of the latest run has what is looked for.
 pub fn await_history(results: &Path, what: &str, has_it: impl Fn(&str) -> bool) {
-    let begun = Instant::now();
     let history = results.join("latest/history.jsonl");
-    while !std::fs::read_to_string(&history).is_ok_and(|text| has_it(&text)) {
-        assert!(begun.elapsed() < Duration::from_secs(240), "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    await_until(what, || std::fs::read_to_string(&history).is_ok_and(|text| has_it(&text)));
 }
 
 /// What a run of the program left in its folder.
@@ -141,65 +153,50 @@ pub struct Ran {
     pub results: tempfile::TempDir,
 }
 
-/// Runs `fencepost test` with these arguments, separated by blanks, to its end.
+/// Runs `fencepost test` with these arguments, separated by blanks, to its end. Critical sections take 100 ms
+/// each where `args` do not say otherwise: many of them fit into a short run.
 pub fn test(args: &str) -> Ran {
-    weighed(Weight::LIGHT, args)
+    match args.contains("--hold ") || args.contains("--workload herd") {
+        true => test_drawn(args),
+        false => test_drawn(&format!("{args} --hold 100ms")),
+    }
 }
 
 /// As [`test`], with critical sections whose lengths are drawn.
 pub fn test_drawn(args: &str) -> Ran {
-    run_test(Weight::LIGHT, args)
-}
-
-/// As [`test`], for a run that is to have as much of the machine as this, at least. Critical sections take
-/// 100 ms each where `args` do not say otherwise: many of them fit into a short run.
-pub fn weighed(weight: Weight, args: &str) -> Ran {
-    match args.contains("--hold ") || args.contains("--workload herd") {
-        true => run_test(weight, args),
-        false => run_test(weight, &format!("{args} --hold 100ms")),
-    }
-}
-
-fn run_test(weight: Weight, args: &str) -> Ran {
-    let results = tempfile::tempdir().expect("a temporary folder");
-    let mut words = vec!["test", "--results", results.path().to_str().expect("a path in UTF-8")];
-    words.extend(args.split_whitespace());
-    let ran = Ran::new(output(&words, Weight::of(args).or(weight)), results);
-    eprintln!("--- fencepost test {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
-    ran
+    run("test", args)
 }
 
 /// Runs `fencepost test` with this plan of faults.
 pub fn planned(plan: &str, args: &str) -> Ran {
-    planned_weighed(Weight::LIGHT, plan, args)
+    let file = written(plan);
+    test(&format!("--nemesis-file {} {args}", file.path().display()))
 }
 
-/// As [`planned`], for a run that is to have as much of the machine as this, at least.
-pub fn planned_weighed(weight: Weight, plan: &str, args: &str) -> Ran {
-    let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(file.path(), plan).expect("a writable file");
-    weighed(weight, &format!("--nemesis-file {} {args}", file.path().display()))
+/// Plays a scenario, by its name or by its text, once.
+pub fn directed(scenario: &str, args: &str) -> Ran {
+    match scenario.contains('\n') {
+        true => {
+            let file = written(scenario);
+            run("scenario", &format!("{} {args}", file.path().display()))
+        }
+        false => run("scenario", &format!("{scenario} {args}")),
+    }
 }
 
-/// Runs `fencepost test` with one seed after the other, five at most, until what can only be said to happen
-/// sooner or later has happened: which moment a fault meets is not in the plan. What must always be so is
-/// asserted by `always`.
-pub fn test_until(args: &str, always: impl Fn(&Ran), happened: impl Fn(&Ran) -> bool) -> Ran {
-    until_it_happens(|seed| test(&format!("{args} --seed {seed}")), always, happened)
+fn written(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), text).expect("a writable file");
+    file
 }
 
-/// As [`test_until`], for runs of any kind.
-pub fn until_it_happens(
-    run: impl Fn(u64) -> Ran,
-    always: impl Fn(&Ran),
-    happened: impl Fn(&Ran) -> bool,
-) -> Ran {
-    let tried = (1..=5).map(|seed| {
-        let ran = run(seed);
-        always(&ran);
-        ran
-    });
-    tried.into_iter().find(happened).expect("it happened in none of five runs")
+fn run(command: &str, args: &str) -> Ran {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut words = vec![command, "--results", results.path().to_str().expect("a path in UTF-8")];
+    words.extend(args.split_whitespace());
+    let ran = Ran::new(output(&words), results);
+    eprintln!("--- fencepost {command} {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
+    ran
 }
 
 impl Ran {
@@ -255,10 +252,37 @@ impl Ran {
         events
     }
 
+    /// What a fault of this name saw on `target` in the first stage that tells of it.
+    pub fn observed(&self, stage: &str, fault: &str, target: &str) -> Value {
+        let events = self.nemesis_events(stage, Kind::Ok);
+        let of_target = |event: &&Event| event.f == fault && event.value["observed"][target] != Value::Null;
+        let event = events.iter().find(of_target);
+        let event = event.unwrap_or_else(|| panic!("{fault} has no {stage} that tells of {target}"));
+        event.value["observed"][target].clone()
+    }
+
     /// The phases that the run went through.
     pub fn phases(&self) -> Vec<String> {
         let phases = self.history().into_iter().filter(|event| event.f == "phase");
         phases.filter_map(|event| Some(event.value.as_str()?.to_owned())).collect()
+    }
+
+    /// These faults, in this order, and no others were injected; each was seen to take effect, and was
+    /// healed.
+    pub fn assert_all_effective(&self, faults: &[&str]) {
+        let injected = self.nemesis_events("inject", Kind::Ok);
+        let effective = injected.iter().filter(|event| event.value["effective"] == true);
+        let effective: Vec<&str> = effective.map(|event| event.f.as_ref()).collect();
+        assert_eq!(effective, faults, "injected were {injected:#?}");
+        self.assert_faults_real();
+    }
+
+    /// What `fencepost analyze` says of the run's folder alone, with no engine in reach, and its exit code.
+    pub fn analyzed(&self) -> (Option<i32>, String) {
+        let folder = self.folder();
+        let mut command = fencepost(&["analyze", folder.to_str().expect("UTF-8")]);
+        let output = command.env("DOCKER_HOST", "unix:///nowhere").output().expect("the program starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Faults were injected, some were seen to take effect, and every healing that began ended well.
