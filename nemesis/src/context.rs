@@ -22,6 +22,15 @@ pub trait Clients: Send + Sync {
     fn pid(&self, client: &str) -> Option<i32>;
 }
 
+/// Those of a deployment without client programs, and of faults that never aim at them.
+pub struct NoClients;
+
+impl Clients for NoClients {
+    fn pid(&self, _client: &str) -> Option<i32> {
+        None
+    }
+}
+
 /// Which server leads, as the servers say. The engine implements it, for services that have a leader.
 #[async_trait]
 pub trait Leadership: Send + Sync {

@@ -64,7 +64,7 @@ mod trigger_check;
 pub use aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim, WhichAim};
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
 pub use clock_tool::{ClockLook, ClockTool};
-pub use context::{Clients, ErrorReplies, FaultContext, Leadership, Readiness, RunningService};
+pub use context::{Clients, ErrorReplies, FaultContext, Leadership, NoClients, Readiness, RunningService};
 pub use disk_tool::{DiskTool, prepare_disk};
 pub use draw_plan::{aims, draw, draw_fault, reaches_points};
 pub use existing_servers::{ExistingServers, HookAction};

@@ -201,6 +201,7 @@ fn megabytes(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use fencepost_cluster::for_tests::eventually;
     use std::collections::BTreeSet;
 
     fn run(results: &Path, name: &str, lock: &str, started: u64, outcome: Option<Outcome>) -> PathBuf {
@@ -262,9 +263,7 @@ mod tests {
         drop(going);
         // A process that another test begins at this moment has the lock of the run, too, until it is the
         // program it is to be.
-        while is_running(&path) {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        eventually("the run is over", || !is_running(&path));
         collect(results.path(), 0, false);
         assert_eq!(fs::read_link(results.path().join("latest")).unwrap(), Path::new("redlock-1"));
     }

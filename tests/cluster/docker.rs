@@ -1,6 +1,6 @@
 //! Real nodes under the driver `docker`.
 
-use crate::common::scenarios;
+use crate::common::{isolation, scenarios};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,7 +45,7 @@ async fn programs_are_confined() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_and_this_machine_do_not_reach_each_other() {
-    scenarios::nodes_and_this_machine_do_not_reach_each_other("docker").await;
+    isolation::nodes_and_this_machine_do_not_reach_each_other("docker").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +54,8 @@ async fn capabilities() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fast() {
+#[ignore = "runs every night, by .ci/nightly"]
+async fn fast_by_night() {
     scenarios::fast("docker", Duration::from_secs(40), Duration::from_secs(20)).await;
 }
 

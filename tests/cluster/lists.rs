@@ -1,6 +1,7 @@
 //! Real lists and packages, by way of a mirror that changes some of them. The rest comes from this machine's
 //! mirror.
 
+use crate::common::PATIENCE;
 use crate::faulty_mirror::{FaultyMirror, Reply, Request};
 use fencepost_cluster::for_tests::{
     Archive, Downloader, Downloads, FileLock, Limits, Mirror, Store, architecture, lock_aside,
@@ -51,8 +52,7 @@ async fn turn() -> FileLock {
 
 fn downloads<'a>(all: &Path, mirror: &FaultyMirror, progress: &'a Progress) -> Downloads<'a> {
     let settings = DownloadSettings { mirror: Some(mirror.url("debian")), ..Default::default() };
-    let ms = Duration::from_millis;
-    let limits = Limits { connect: ms(500), silence: ms(20_000), tries: 2, pause: ms(1) };
+    let limits = Limits { connect: PATIENCE, silence: PATIENCE, tries: 2, pause: Duration::from_millis(1) };
     Downloads {
         mirror: Mirror::find(&settings).unwrap(),
         downloader: Downloader::new(&settings, limits).unwrap(),

@@ -334,19 +334,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_resets_ends_the_connection_to_the_server() {
-        let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+        let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
         let address = server(move |mut stream| {
-            let ended = ended.clone();
+            let seen = seen.clone();
             async move {
-                let _ = stream.read_u8().await;
-                let _ = ended.send(stream.read_u8().await.unwrap_err().kind());
+                for _ in 0..2 {
+                    let _ = seen.send(stream.read_u8().await.map_err(|error| error.kind()));
+                }
             }
         });
         let mut client = TcpStream::connect(door_to(address.await).await).await.unwrap();
         client.write_all(b"x").await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(sees.recv().await, Some(Ok(b'x')));
         reset(&client);
         drop(client);
-        assert_eq!(ends.recv().await, Some(io::ErrorKind::ConnectionReset));
+        assert_eq!(sees.recv().await, Some(Err(io::ErrorKind::ConnectionReset)));
     }
 }

@@ -98,8 +98,15 @@ pub(crate) fn is_over(lock_file: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread::{sleep, spawn};
-    use std::time::Duration;
+    use crate::eventually::eventually;
+    use std::thread::spawn;
+
+    /// Whether a thread of this machine waits for the lock on this file.
+    fn is_waited_for(path: &Path) -> bool {
+        let file = format!(":{} ", std::fs::metadata(path).expect("the file").ino());
+        let locks = std::fs::read_to_string("/proc/locks").expect("the kernel's locks");
+        locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&file))
+    }
 
     #[test]
     fn a_lock_whose_file_was_removed_meanwhile_is_taken_on_the_new_one() {
@@ -110,7 +117,7 @@ mod tests {
             let path = path.clone();
             move || lock(&path)
         });
-        sleep(Duration::from_millis(50));
+        eventually("the second waits for the lock", || is_waited_for(&path));
         std::fs::remove_file(&path).expect("the file is removed");
         drop(first);
         let second = waiting.join().expect("no panic").expect("the lock");

@@ -21,6 +21,7 @@ mod driver;
 mod drivers;
 mod environment;
 mod error;
+mod eventually;
 mod file_lock;
 mod hash;
 pub mod image_store;
@@ -36,6 +37,7 @@ mod program;
 mod progress;
 pub mod protocol;
 mod register;
+mod stub_node;
 mod subnet;
 
 pub use cache::folder as cache_folder;
@@ -57,14 +59,16 @@ pub use progress::{Progress, progress_to_stderr};
 pub use register::place_of_private_folders;
 
 /// Parts whose tests need root, an engine or a network, and so are no unit tests: they are in
-/// `tests/cluster`.
+/// `tests/cluster`. And what unit tests of several crates share.
 #[doc(hidden)]
 pub mod for_tests {
     pub use crate::cluster_folder::ClusterFolder;
     pub use crate::debian::for_tests::*;
     pub use crate::drivers::docker::{name_of_run, of_run};
+    pub use crate::eventually::eventually;
     pub use crate::file_lock::{FileLock, lock_aside};
     pub use crate::leftovers::end_all_in;
+    pub use crate::stub_node::StubNode;
 }
 
 /// The beginning of the agent's line in a node's log that says which limit the node's programs went over.

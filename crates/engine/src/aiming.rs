@@ -155,18 +155,10 @@ mod tests {
     use async_trait::async_trait;
     use fencepost_cluster::ClusterError;
     use fencepost_history::{Completion, Seed, Writer, f};
-    use fencepost_nemesis::{Clients, Leadership, ServerFaults, Trigger};
+    use fencepost_nemesis::{Leadership, NoClients, ServerFaults, Trigger};
     use serde_json::{Value, json};
     use std::collections::HashMap;
     use std::sync::Arc;
-
-    struct NoClients;
-
-    impl Clients for NoClients {
-        fn pid(&self, _: &str) -> Option<i32> {
-            None
-        }
-    }
 
     struct SecondLeads;
 

@@ -12,8 +12,9 @@ use crate::stop::Stop;
 use crate::validation::RunSpec;
 use async_trait::async_trait;
 use fencepost_checker::RunVerdict;
-use fencepost_cluster::protocol::{Limits, Output, Service};
-use fencepost_cluster::{Attached, ClusterError, Node};
+use fencepost_cluster::for_tests::StubNode;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{
     Event, Grant, LockFacts, Millis, NodeKind, Released, Seed, TimeSpan, Writer, f, read_history,
@@ -25,7 +26,6 @@ use nix::libc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -208,15 +208,12 @@ impl SimulatedNode {
 }
 
 #[async_trait]
-impl Node for SimulatedNode {
+impl StubNode for SimulatedNode {
     fn name(&self) -> &str {
         &self.name
     }
     fn kind(&self) -> NodeKind {
         self.kind
-    }
-    fn address(&self) -> Ipv4Addr {
-        Ipv4Addr::LOCALHOST
     }
     async fn start(&self, _: &Service) -> Result<i32, ClusterError> {
         Ok(1)
@@ -242,27 +239,6 @@ impl Node for SimulatedNode {
     }
     async fn connect(&self, _: &str, _: Duration) -> Result<std::io::Result<Duration>, ClusterError> {
         Ok(Ok(WAY))
-    }
-    async fn tool(&self, name: &str, _: Value) -> Result<Value, ClusterError> {
-        Err(ClusterError::new(format!("a simulated node has no tool {name}")))
-    }
-    async fn exec(&self, _: &[&str], _: Duration) -> Result<Output, ClusterError> {
-        Err(ClusterError::new("a simulated node runs no programs"))
-    }
-    async fn put(&self, _: &str, _: &[u8]) -> Result<(), ClusterError> {
-        Ok(())
-    }
-    async fn get(&self, _: &str) -> Result<Vec<u8>, ClusterError> {
-        Ok(Vec::new())
-    }
-    async fn remove(&self, _: &str) -> Result<(), ClusterError> {
-        Ok(())
-    }
-    async fn limit(&self, _: Limits) -> Result<(), ClusterError> {
-        Ok(())
-    }
-    async fn attach(&self, _: &[String]) -> Result<Attached, ClusterError> {
-        Err(ClusterError::new("a simulated node runs no programs"))
     }
 }
 

@@ -79,21 +79,20 @@ impl Awaited<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::StubNode;
+    use crate::testing::AnsweringNode;
 
     async fn awaited(runs: bool, trouble: Option<&str>) -> Result<(), String> {
-        let [node] = StubNode { stdout: "", stderr: "", runs }.nodes();
-        let within = Duration::from_millis(50);
-        let awaited = Awaited { node: &node, server: "etcd", services: &["etcd"], within };
+        let [node] = AnsweringNode { stdout: "", stderr: "", runs }.nodes();
+        let awaited = Awaited { node: &node, server: "etcd", services: &["etcd"], within: START_TIME };
         awaited.serves(async || Ok(trouble.map(str::to_owned))).await.map_err(|error| error.0)
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_server_that_does_not_serve_is_named_with_the_reason() {
         assert_eq!(awaited(true, None).await, Ok(()));
         assert_eq!(
             awaited(true, Some("it has found no quorum")).await.unwrap_err(),
-            "etcd on n1 did not serve within 0.05 s (it has found no quorum); the log of n1 says why"
+            "etcd on n1 did not serve within 60 s (it has found no quorum); the log of n1 says why"
         );
         assert_eq!(
             awaited(false, Some("refused")).await.unwrap_err(),

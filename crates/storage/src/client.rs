@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{Error, ErrorKind, Result as IoResult};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -69,7 +70,25 @@ impl StorageClient {
     /// Begins to connect to `host:port`, and keeps at it.
     pub fn open(address: &str) -> StorageClient {
         let address = address.to_owned();
-        StorageClient { server: Reconnecting::open(move || dial(address.clone())) }
+        StorageClient::over(move || {
+            let address = address.clone();
+            async move {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                Ok(stream.into_split())
+            }
+        })
+    }
+
+    /// As [`StorageClient::open`], over the connections that `connect` makes.
+    pub(crate) fn over<Connect, Connecting, Input, Output>(connect: Connect) -> StorageClient
+    where
+        Connect: Fn() -> Connecting + Send + 'static,
+        Connecting: Future<Output = IoResult<(Input, Output)>> + Send + 'static,
+        Input: AsyncRead + Send + Unpin + 'static,
+        Output: AsyncWrite + Send + Unpin + 'static,
+    {
+        StorageClient { server: Reconnecting::open(move || greet(connect())) }
     }
 
     /// The value of `key`. The credentials tell the guard which holder reads.
@@ -136,10 +155,15 @@ fn completion(response: Response) -> Completion {
     }
 }
 
-async fn dial(address: String) -> IoResult<(RequestClient<Response>, impl Future<Output = ()>)> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let (input, output) = stream.into_split();
+/// The connection, once the storage has answered on it.
+async fn greet<Input, Output>(
+    connecting: impl Future<Output = IoResult<(Input, Output)>>,
+) -> IoResult<(RequestClient<Response>, impl Future<Output = ()>)>
+where
+    Input: AsyncRead + Send + Unpin + 'static,
+    Output: AsyncWrite + Send + Unpin + 'static,
+{
+    let (input, output) = connecting.await?;
     let mut input = LineReader::new(input, LINE_MAX);
     let (output, _) = LineWriter::start(output);
     // A stopped storage's kernel accepts connections, too: only an answer shows that it serves.
@@ -169,81 +193,72 @@ async fn dial(address: String) -> IoResult<(RequestClient<Response>, impl Future
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guards::find_guard;
-    use crate::server::serve_storage;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use crate::testing::{refusing, serving};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
-    const LONG: Duration = Duration::from_secs(5);
-    const SHORT: Duration = Duration::from_millis(50);
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
-    async fn storage(guard: &str) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("bound").to_string();
-        tokio::spawn(serve_storage(listener, find_guard(guard).expect("there")));
-        address
-    }
-
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn reads_and_writes_by_the_guards_rules() {
-        let client = StorageClient::open(&storage("token").await);
+        let client = serving("token");
         let (without, token) =
             (Credentials::default(), |token| Credentials { token: Some(token), ..Credentials::default() });
-        assert_eq!(client.read("a", &without, LONG).await, Completion::Ok(0.into()));
-        assert_eq!(client.write("a", &8.into(), &token(35), LONG).await, Completion::Ok(8.into()));
-        let stale = client.write("a", &9.into(), &token(33), LONG).await;
+        assert_eq!(client.read("a", &without, TIMEOUT).await, Completion::Ok(0.into()));
+        assert_eq!(client.write("a", &8.into(), &token(35), TIMEOUT).await, Completion::Ok(8.into()));
+        let stale = client.write("a", &9.into(), &token(33), TIMEOUT).await;
         assert_eq!(stale, Completion::fail(ErrorCode::Rejected, "stale-token: 33 < 35"));
-        assert_eq!(client.read("a", &without, LONG).await, Completion::Ok(8.into()));
+        assert_eq!(client.read("a", &without, TIMEOUT).await, Completion::Ok(8.into()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_was_never_sent_fails() {
-        // A port that was free a moment ago refuses connections.
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("bound").to_string();
-        drop(listener);
-        let client = StorageClient::open(&address);
-        assert!(
-            matches!(client.write("a", &1.into(), &Credentials::default(), SHORT).await, Completion::Fail(why) if why.starts_with("unreachable"))
-        );
+        let written = refusing().write("a", &1.into(), &Credentials::default(), TIMEOUT).await;
+        assert!(matches!(written, Completion::Fail(why) if why.starts_with("unreachable")));
     }
 
-    /// Answers the first request (the one that `dial` sends), and no other; then closes the connection, or
-    /// keeps it.
-    async fn mute_storage(close: bool) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("bound").to_string();
-        tokio::spawn(async move {
-            let mut kept = Vec::new();
-            while let Ok((mut stream, _)) = listener.accept().await {
+    /// Answers the first request of a connection (the greeting), and no other; then it closes the
+    /// connection, or keeps it.
+    fn mute(close: bool) -> StorageClient {
+        StorageClient::over(move || {
+            let (ours, mut theirs) = duplex(1 << 16);
+            tokio::spawn(async move {
                 let mut line = [0; 256];
-                let _ = stream.read(&mut line).await;
-                let _ = stream.write_all(b"{\"id\":0,\"ok\":{}}\n").await;
-                let _ = stream.read(&mut line).await;
+                let _ = theirs.read(&mut line).await;
+                let _ = theirs.write_all(b"{\"id\":0,\"ok\":{}}\n").await;
+                let _ = theirs.read(&mut line).await;
                 if !close {
-                    kept.push(stream);
+                    std::future::pending::<()>().await;
                 }
-            }
-        });
-        address
+            });
+            std::future::ready(Ok(split(ours)))
+        })
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_write_without_an_answer_is_indeterminate() {
-        let client = StorageClient::open(&mute_storage(false).await);
-        assert!(
-            matches!(client.write("a", &1.into(), &Credentials::default(), SHORT).await, Completion::Info(why) if why.starts_with("timeout"))
-        );
-        let client = StorageClient::open(&mute_storage(true).await);
-        let broken = client.write("a", &1.into(), &Credentials::default(), LONG).await;
-        assert!(matches!(broken, Completion::Info(why) if why.starts_with("disconnected")));
+        for (close, code) in [(false, "timeout"), (true, "disconnected")] {
+            let begun = Instant::now();
+            let written = mute(close).write("a", &1.into(), &Credentials::default(), TIMEOUT).await;
+            assert!(matches!(&written, Completion::Info(why) if why.starts_with(code)), "{written:?}");
+            let waited = if close { Duration::ZERO } else { TIMEOUT };
+            assert_eq!(begun.elapsed().as_secs(), waited.as_secs(), "{code}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_without_an_answer_fails() {
+        let read = mute(false).read("a", &Credentials::default(), TIMEOUT).await;
+        assert!(matches!(read, Completion::Fail(why) if why.starts_with("timeout")));
     }
 
     #[tokio::test]
-    async fn a_read_without_an_answer_fails() {
-        let client = StorageClient::open(&mute_storage(false).await);
-        assert!(
-            matches!(client.read("a", &Credentials::default(), SHORT).await, Completion::Fail(why) if why.starts_with("timeout"))
-        );
+    async fn the_storage_is_reached_over_tcp() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound").to_string();
+        tokio::spawn(crate::serve_storage(listener, crate::find_guard("none").expect("there")));
+        let patience = Duration::from_secs(120);
+        let written =
+            StorageClient::open(&address).write("a", &8.into(), &Credentials::default(), patience).await;
+        assert_eq!(written, Completion::Ok(8.into()));
     }
 }

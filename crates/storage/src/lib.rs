@@ -14,6 +14,8 @@ mod replicas;
 mod sequencers;
 mod server;
 mod store;
+#[cfg(test)]
+mod testing;
 
 pub use client::StorageClient;
 pub use guards::{Credentials, Guard, Need, Record, Rejection, Write, find_guard, guards};

@@ -42,8 +42,11 @@ impl ProtectedStorage {
                 addresses.len()
             )));
         }
-        let replicas = addresses.iter().map(|address| StorageClient::open(address)).collect();
-        Ok(ProtectedStorage { replicas, next_number: AtomicU64::new(1) })
+        Ok(ProtectedStorage::over(addresses.iter().map(|address| StorageClient::open(address)).collect()))
+    }
+
+    fn over(replicas: Vec<StorageClient>) -> ProtectedStorage {
+        ProtectedStorage { replicas, next_number: AtomicU64::new(1) }
     }
 
     /// The value of `key`.
@@ -136,57 +139,43 @@ impl Poll {
 mod tests {
     use super::*;
     use crate::guards::find_guard;
-    use crate::server::serve_storage;
-    use tokio::net::TcpListener;
+    use crate::testing;
 
-    const LONG: Duration = Duration::from_secs(5);
-    const SHORT: Duration = Duration::from_millis(100);
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     fn token(token: u64) -> Credentials {
         Credentials { token: Some(token), ..Credentials::default() }
     }
 
-    /// Addresses of three replicas, of which so many serve.
-    async fn replicas(guard: &str, serving: usize) -> Vec<String> {
-        let mut addresses = Vec::new();
-        for number in 0..3 {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            addresses.push(listener.local_addr().expect("bound").to_string());
-            if number < serving {
-                tokio::spawn(serve_storage(listener, find_guard(guard).expect("there")));
-            }
-        }
-        addresses
+    /// Three replicas, of which so many serve.
+    fn open(guard: &str, serving: usize) -> ProtectedStorage {
+        let replica = |number| if number < serving { testing::serving(guard) } else { testing::refusing() };
+        ProtectedStorage::over((0..3).map(replica).collect())
     }
 
-    async fn open(guard: &str, serving: usize) -> ProtectedStorage {
-        let guard = find_guard(guard).expect("there");
-        ProtectedStorage::open(&replicas(guard.name(), serving).await, guard).expect("three")
-    }
-
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_majority_is_enough_and_a_minority_is_not() {
-        let storage = open("epoch-quorum", 2).await;
-        assert_eq!(storage.mark("a", &token(33), LONG).await, Completion::Ok(Value::Null));
-        assert_eq!(storage.write("a", &8.into(), &token(33), LONG).await, Completion::Ok(8.into()));
-        assert_eq!(storage.read("a", &token(33), LONG).await, Completion::Ok(8.into()));
-        let minority = open("epoch-quorum", 1).await;
-        assert!(matches!(minority.mark("a", &token(33), SHORT).await, Completion::Fail(_)));
-        assert!(matches!(minority.write("a", &8.into(), &token(33), SHORT).await, Completion::Info(_)));
-        assert!(matches!(minority.read("a", &token(33), SHORT).await, Completion::Fail(_)));
-        let none = open("epoch-quorum", 0).await;
-        assert!(matches!(none.write("a", &8.into(), &token(33), SHORT).await, Completion::Fail(_)));
+        let storage = open("epoch-quorum", 2);
+        assert_eq!(storage.mark("a", &token(33), TIMEOUT).await, Completion::Ok(Value::Null));
+        assert_eq!(storage.write("a", &8.into(), &token(33), TIMEOUT).await, Completion::Ok(8.into()));
+        assert_eq!(storage.read("a", &token(33), TIMEOUT).await, Completion::Ok(8.into()));
+        let minority = open("epoch-quorum", 1);
+        assert!(matches!(minority.mark("a", &token(33), TIMEOUT).await, Completion::Fail(_)));
+        assert!(matches!(minority.write("a", &8.into(), &token(33), TIMEOUT).await, Completion::Info(_)));
+        assert!(matches!(minority.read("a", &token(33), TIMEOUT).await, Completion::Fail(_)));
+        let none = open("epoch-quorum", 0);
+        assert!(matches!(none.write("a", &8.into(), &token(33), TIMEOUT).await, Completion::Fail(_)));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_marked_epoch_shuts_the_earlier_writer_out_and_an_unmarked_one_does_not() {
         for (guard, late) in [("epoch-quorum", Err("stale-epoch")), ("epoch-quorum-unmarked", Ok(1))] {
-            let storage = open(guard, 3).await;
+            let storage = open(guard, 3);
             if find_guard(guard).is_some_and(Guard::marks_first) {
-                assert_eq!(storage.mark("a", &token(34), LONG).await, Completion::Ok(Value::Null));
+                assert_eq!(storage.mark("a", &token(34), TIMEOUT).await, Completion::Ok(Value::Null));
             }
-            assert_eq!(storage.read("a", &token(34), LONG).await, Completion::Ok(0.into()));
-            let earlier = storage.write("a", &1.into(), &token(33), LONG).await;
+            assert_eq!(storage.read("a", &token(34), TIMEOUT).await, Completion::Ok(0.into()));
+            let earlier = storage.write("a", &1.into(), &token(33), TIMEOUT).await;
             match late {
                 Ok(value) => assert_eq!(earlier, Completion::Ok(value.into()), "{guard}"),
                 Err(code) => {
@@ -196,21 +185,25 @@ mod tests {
                     )
                 }
             }
-            assert_eq!(storage.write("a", &1.into(), &token(34), LONG).await, Completion::Ok(1.into()));
+            assert_eq!(storage.write("a", &1.into(), &token(34), TIMEOUT).await, Completion::Ok(1.into()));
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn readers_take_the_newest_value_of_a_majority() {
-        let guard = find_guard("epoch-quorum").expect("there");
-        let addresses = replicas("epoch-quorum", 3).await;
-        let storage = ProtectedStorage::open(&addresses, guard).expect("three");
+        let storages = [(); 3].map(|()| testing::storage("epoch-quorum"));
+        let one_more = || ProtectedStorage::over(storages.iter().map(testing::client).collect());
+        let storage = one_more();
         for value in 1..=5 {
-            let written = storage.write("a", &value.into(), &token(33), LONG).await;
+            let written = storage.write("a", &value.into(), &token(33), TIMEOUT).await;
             assert_eq!(written, Completion::Ok(value.into()));
         }
-        let later = ProtectedStorage::open(&addresses, guard).expect("three");
-        assert_eq!(later.read("a", &token(34), LONG).await, Completion::Ok(5.into()));
-        assert!(ProtectedStorage::open(&addresses[..1], guard).is_err());
+        assert_eq!(one_more().read("a", &token(34), TIMEOUT).await, Completion::Ok(5.into()));
+    }
+
+    #[test]
+    fn a_guard_has_as_many_storages_as_it_needs() {
+        let guard = find_guard("epoch-quorum").expect("there");
+        assert!(ProtectedStorage::open(&["127.0.0.1:1".to_owned()], guard).is_err());
     }
 }

@@ -11,7 +11,8 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 
 /// How a storage is set up: the options of `fencepost storage`.
 #[derive(Clone, Debug, Args)]
@@ -103,7 +104,11 @@ async fn serve(listener: TcpListener, storage: Arc<Storage>) {
             Ok((stream, _)) => {
                 let storage = storage.clone();
                 // A broken connection concerns its client only.
-                tokio::spawn(async move { serve_connection(stream, &storage).await });
+                tokio::spawn(async move {
+                    stream.set_nodelay(true)?;
+                    let (input, output) = stream.into_split();
+                    serve_connection(input, output, &storage).await
+                });
             }
             // Out of file descriptors, say. What is open goes on; do not spin meanwhile.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -111,9 +116,12 @@ async fn serve(listener: TcpListener, storage: Arc<Storage>) {
     }
 }
 
-async fn serve_connection(stream: TcpStream, storage: &Storage) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (input, output) = stream.into_split();
+/// Answers the requests of one connection until it ends.
+pub(crate) async fn serve_connection(
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    storage: &Storage,
+) -> std::io::Result<()> {
     let mut input = LineReader::new(input, LINE_MAX);
     let (output, _) = LineWriter::start(output);
     // A line that is no request ends the connection: without an id no answer can be sent.

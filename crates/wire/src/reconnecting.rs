@@ -186,7 +186,7 @@ mod tests {
         (server, deaths)
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_dead_connection_is_replaced() {
         let (server, mut lives) = numbered();
         let soon = || Instant::now() + Duration::from_secs(5);
@@ -194,26 +194,26 @@ mod tests {
         assert_eq!(*first, 1);
         drop(lives.recv().await);
         while !first.is_dead() {
-            tokio::task::yield_now().await;
+            sleep(DIAL_REST).await;
         }
         assert_eq!(*server.wait(soon()).await.expect("connects again"), 2);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_doubted_connection_stays_until_another_answers() {
         let (server, _lives) = numbered();
         let first = server.wait(Instant::now() + Duration::from_secs(5)).await.expect("connects");
         server.doubt(&first);
         assert_eq!(*server.current().expect("still there"), 1);
         while *server.current().expect("never gone") == 1 {
-            tokio::task::yield_now().await;
+            sleep(DIAL_REST).await;
         }
         assert!(!first.is_dead(), "requests in flight on the old connection may still be answered");
     }
 
     /// A connection that ends as soon as nothing holds it, as real ones do, must not set off another
     /// replacement when it has been replaced: two connections would replace each other without end.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_end_of_a_connection_that_was_replaced_replaces_no_other() {
         let count = Arc::new(AtomicU32::new(0));
         let dialled = count.clone();

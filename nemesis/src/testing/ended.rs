@@ -1,14 +1,13 @@
 //! A node whose server has always ended by itself when a signal comes: its end is reported with the answer.
 
-use crate::context::{Clients, FaultContext, RunningService};
+use crate::context::{FaultContext, NoClients, RunningService};
 use async_trait::async_trait;
-use fencepost_cluster::protocol::{Limits, Output, Service};
-use fencepost_cluster::{Attached, ClusterError, Node};
-use fencepost_history::NodeKind;
+use fencepost_cluster::for_tests::StubNode;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,28 +36,8 @@ impl EndedServer {
     }
 }
 
-struct NoClients;
-
-impl Clients for NoClients {
-    fn pid(&self, _client: &str) -> Option<i32> {
-        None
-    }
-}
-
 #[async_trait]
-impl Node for EndedServer {
-    fn name(&self) -> &str {
-        "n1"
-    }
-
-    fn kind(&self) -> NodeKind {
-        NodeKind::Server
-    }
-
-    fn address(&self) -> Ipv4Addr {
-        Ipv4Addr::LOCALHOST
-    }
-
+impl StubNode for EndedServer {
     async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
         let mut state = self.state.lock();
         let starts = state.1 + 1;
@@ -103,32 +82,4 @@ impl Node for EndedServer {
             _ => Value::Null,
         })
     }
-
-    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
-        unused()
-    }
-
-    async fn put(&self, _path: &str, _content: &[u8]) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn get(&self, _path: &str) -> Result<Vec<u8>, ClusterError> {
-        unused()
-    }
-
-    async fn remove(&self, _path: &str) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn limit(&self, _limits: Limits) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn attach(&self, _argv: &[String]) -> Result<Attached, ClusterError> {
-        unused()
-    }
-}
-
-fn unused<T>() -> Result<T, ClusterError> {
-    Err(ClusterError::new("faults on servers that end do not use this"))
 }

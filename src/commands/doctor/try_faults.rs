@@ -2,12 +2,11 @@
 
 use super::report::Effect;
 use anyhow::{Result, anyhow};
-use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder};
 use fencepost_history::{NodeKind, ObservedTarget, Seed};
 use fencepost_nemesis::{
-    Clients, FaultContext, Nemesis, Observation, RunningService, ServerFaults, Settings, Topology,
+    FaultContext, Nemesis, NoClients, Observation, RunningService, ServerFaults, Settings, Topology,
 };
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -139,14 +138,4 @@ fn effect_of(nemesis: &dyn Nemesis, observation: &Observation) -> Effect {
         _ => "signals",
     });
     Effect::Effective { mechanism: mechanism.to_owned() }
-}
-
-/// There are no client programs.
-struct NoClients;
-
-#[async_trait]
-impl Clients for NoClients {
-    fn pid(&self, _client: &str) -> Option<i32> {
-        None
-    }
 }

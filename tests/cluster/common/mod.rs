@@ -1,5 +1,6 @@
 //! What the tests of both drivers share: each scenario runs under both.
 
+pub mod isolation;
 pub mod leftovers;
 #[path = "../../needs.rs"]
 pub mod needs;
@@ -12,7 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Ends only what hangs.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The driver of that name. Where it cannot work the test fails, and says why.
 pub async fn driver(name: &str) -> Box<dyn Driver> {

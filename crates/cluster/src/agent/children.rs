@@ -280,6 +280,7 @@ pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), Cluste
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eventually::eventually;
 
     #[test]
     fn a_process_that_ended_before_its_signal_is_no_error() {
@@ -296,19 +297,11 @@ mod tests {
     fn killing_a_tree_ends_its_descendants() {
         let mut shell = Command::new("sh").args(["-c", "sleep 60 & sleep 60"]).spawn().unwrap();
         let pid = i32::try_from(shell.id()).unwrap();
-        let begun = Instant::now();
-        let mut sleepers = BTreeSet::new();
-        while sleepers.len() < 2 && begun.elapsed() < Duration::from_secs(10) {
-            sleepers = descendants(pid);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(sleepers.len(), 2);
+        eventually("the shell has both sleepers", || descendants(pid).len() == 2);
+        let sleepers = descendants(pid);
         assert!(signal_tree(pid, nix::libc::SIGKILL).unwrap());
         shell.wait().unwrap();
         let gone = |pid: &i32| stat(*pid).is_none_or(|(state, _)| state == b'Z');
-        while !sleepers.iter().all(gone) && begun.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(sleepers.iter().all(gone), "descendants outlived their parent");
+        eventually("no descendant outlives its parent", || sleepers.iter().all(gone));
     }
 }

@@ -16,7 +16,7 @@ use fencepost_cluster::{Cluster, ClusterSpec, Node};
 use fencepost_history::{NodeKind, Refusal};
 use fencepost_locks::Access;
 use fencepost_locks::protocol::Hello;
-use fencepost_nemesis::{Clients, FaultContext};
+use fencepost_nemesis::{FaultContext, NoClients};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use std::path::Path;
@@ -171,15 +171,5 @@ impl TestServers for NodeTestServers {
                 })??)
             }
         }
-    }
-}
-
-/// No fault aims at the clients.
-struct NoClients;
-
-#[async_trait]
-impl Clients for NoClients {
-    fn pid(&self, _client: &str) -> Option<i32> {
-        None
     }
 }

@@ -7,12 +7,12 @@ use crate::prepared_fault::prepare;
 use crate::recorder::Placement;
 use crate::stop::Stop;
 use async_trait::async_trait;
-use fencepost_cluster::protocol::{Limits, Output, Service};
-use fencepost_cluster::{Attached, ClusterError, Node};
-use fencepost_history::{Event, NodeKind, ServerEnded, Writer, read_history};
-use fencepost_nemesis::{Clients, Readiness, RunningService};
+use fencepost_cluster::for_tests::StubNode;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use fencepost_history::{Event, ServerEnded, Writer, read_history};
+use fencepost_nemesis::{NoClients, Readiness, RunningService};
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,19 +50,7 @@ impl Readiness for Server {
 }
 
 #[async_trait]
-impl Node for Server {
-    fn name(&self) -> &str {
-        "n1"
-    }
-
-    fn kind(&self) -> NodeKind {
-        NodeKind::Server
-    }
-
-    fn address(&self) -> Ipv4Addr {
-        Ipv4Addr::LOCALHOST
-    }
-
+impl StubNode for Server {
     async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
         self.starts.fetch_add(1, Ordering::Relaxed);
         *self.runs.lock() = !self.is_broken;
@@ -98,46 +86,6 @@ impl Node for Server {
     /// Its clock, which no fault has changed.
     async fn tool(&self, _name: &str, _args: Value) -> Result<Value, ClusterError> {
         Ok(Value::Null)
-    }
-
-    async fn signal(&self, _pid: i32, _signal: i32) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
-        unused()
-    }
-
-    async fn put(&self, _path: &str, _content: &[u8]) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn get(&self, _path: &str) -> Result<Vec<u8>, ClusterError> {
-        unused()
-    }
-
-    async fn remove(&self, _path: &str) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn limit(&self, _limits: Limits) -> Result<(), ClusterError> {
-        unused()
-    }
-
-    async fn attach(&self, _argv: &[String]) -> Result<Attached, ClusterError> {
-        unused()
-    }
-}
-
-fn unused<T>() -> Result<T, ClusterError> {
-    Err(ClusterError::new("a kill does not use this"))
-}
-
-struct NoClients;
-
-impl Clients for NoClients {
-    fn pid(&self, _client: &str) -> Option<i32> {
-        None
     }
 }
 

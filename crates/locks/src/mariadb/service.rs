@@ -163,13 +163,13 @@ async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::StubNode;
+    use crate::testing::AnsweringNode;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_server_that_does_not_serve_is_named_with_the_reason() {
         let says = |runs| async move {
-            let nodes = StubNode { stdout: "", stderr: "ERROR 2002 (HY000): no\n", runs }.nodes();
-            await_ready(&nodes, Duration::from_millis(100)).await.unwrap_err().0
+            let nodes = AnsweringNode { stdout: "", stderr: "ERROR 2002 (HY000): no\n", runs }.nodes();
+            await_ready(&nodes, START_TIME).await.unwrap_err().0
         };
         assert_eq!(
             says(false).await,
@@ -177,13 +177,13 @@ mod tests {
         );
         assert_eq!(
             says(true).await,
-            "MariaDB on n1 did not serve within 0.1 s (ERROR 2002 (HY000): no); the log of n1 says why"
+            "MariaDB on n1 did not serve within 60 s (ERROR 2002 (HY000): no); the log of n1 says why"
         );
     }
 
     #[tokio::test]
     async fn the_version_is_the_number_alone() {
-        let [node] = StubNode { stdout: "11.8.9-MariaDB-0+deb13u1\n", stderr: "", runs: true }.nodes();
+        let [node] = AnsweringNode { stdout: "11.8.9-MariaDB-0+deb13u1\n", stderr: "", runs: true }.nodes();
         assert_eq!(version(&node).await.unwrap(), "MariaDB 11.8.9");
     }
 

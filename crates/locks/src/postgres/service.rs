@@ -183,13 +183,13 @@ async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::StubNode;
+    use crate::testing::AnsweringNode;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_server_that_does_not_serve_is_named_with_the_reason() {
         let says = |runs| async move {
-            let nodes = StubNode { stdout: "", stderr: "psql: error: refused\n", runs }.nodes();
-            await_ready(&nodes, Duration::from_millis(100)).await.unwrap_err().0
+            let nodes = AnsweringNode { stdout: "", stderr: "psql: error: refused\n", runs }.nodes();
+            await_ready(&nodes, START_TIME).await.unwrap_err().0
         };
         assert_eq!(
             says(false).await,
@@ -197,7 +197,7 @@ mod tests {
         );
         assert_eq!(
             says(true).await,
-            "PostgreSQL on n1 did not serve within 0.1 s (psql: error: refused); the log of n1 says why"
+            "PostgreSQL on n1 did not serve within 60 s (psql: error: refused); the log of n1 says why"
         );
     }
 }

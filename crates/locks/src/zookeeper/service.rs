@@ -288,7 +288,7 @@ fn parse_version(answer: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::StubNode;
+    use crate::testing::AnsweringNode;
 
     #[test]
     fn what_a_server_tells_is_understood() {
@@ -300,23 +300,23 @@ mod tests {
         assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), None);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn servers_that_do_not_serve_are_named_with_the_reason() {
         let says = |stdout, stderr, runs| async move {
-            let nodes = StubNode { stdout, stderr, runs }.nodes();
-            await_ready(&nodes, Duration::from_millis(100)).await.unwrap_err().0
+            let nodes = AnsweringNode { stdout, stderr, runs }.nodes();
+            await_ready(&nodes, START_TIME).await.unwrap_err().0
         };
         let alone = "This ZooKeeper instance is not currently serving requests\n";
         assert_eq!(
             says(alone, "", true).await,
-            "ZooKeeper on n1 did not serve within 0.1 s (it has found no quorum); the log of n1 says why"
+            "ZooKeeper on n1 did not serve within 60 s (it has found no quorum); the log of n1 says why"
         );
         assert_eq!(
             says("", "refused", false).await,
             "ZooKeeper on n1 ended as soon as it was started; the log of n1 says why"
         );
-        let nodes = StubNode { stdout: "Mode: follower\n", stderr: "", runs: true }.nodes();
-        assert!(await_ready(&nodes, Duration::from_millis(100)).await.is_ok());
+        let nodes = AnsweringNode { stdout: "Mode: follower\n", stderr: "", runs: true }.nodes();
+        assert!(await_ready(&nodes, START_TIME).await.is_ok());
     }
 
     #[test]

@@ -69,7 +69,7 @@ async fn two_at_once(
     (one, two, left)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn racy_guards_let_the_earlier_holder_overwrite_the_later_one() {
     let tokens = [r#"{"f":"write","value":1,"token":33}"#, r#"{"f":"write","value":2,"token":34}"#];
     let uniques = [r#"{"f":"write","value":1,"unique":"x"}"#, r#"{"f":"write","value":2,"unique":"y"}"#];

@@ -356,3 +356,25 @@ impl EventLoop {
         Ok(shared.stop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_first_goes_on_first_and_of_what_is_due_together_the_earlier_packet() {
+        let held = |due_ns, order, id| HeldPacket {
+            due_ns,
+            order,
+            destination: Ipv4Addr::LOCALHOST,
+            form: PacketForm::Original(id),
+        };
+        let mut all =
+            BinaryHeap::from([held(7, 1, 9), held(5, 3, 1), held(5, 2, 8), held(6, 4, 2)].map(Reverse));
+        let ids = std::iter::from_fn(|| all.pop()).map(|Reverse(held)| match held.form {
+            PacketForm::Original(id) => id,
+            PacketForm::Copy(_) => unreachable!("there is none"),
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), [8, 1, 2, 9]);
+    }
+}

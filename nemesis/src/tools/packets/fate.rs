@@ -192,6 +192,29 @@ mod tests {
     }
 
     #[test]
+    fn jitter_makes_some_packets_sooner_than_the_delay_and_lets_them_overtake() {
+        let spread = Impairment {
+            delay_ms: 60.0,
+            jitter_ms: 20.0,
+            distribution: Distribution::Normal,
+            ..Impairment::default()
+        };
+        let (mut link, mut random) = (Link::new(spread), SmallRng::seed_from_u64(1));
+        // One leaves each millisecond.
+        let left_ns = (0..200).map(|number| number * 1_000_000);
+        let due: Vec<(u64, u64)> =
+            left_ns.map(|now_ns| (now_ns, link.fate(now_ns, 84, &mut random).due_ns.unwrap())).collect();
+        let delays_ms: Vec<u64> = due.iter().map(|(now_ns, due_ns)| (due_ns - now_ns) / 1_000_000).collect();
+        assert!(delays_ms.iter().any(|ms| *ms < 40) && delays_ms.iter().any(|ms| *ms > 80), "{delays_ms:?}");
+        let mut newest_ns = 0;
+        let overtaken = due.iter().filter(|(_, due_ns)| {
+            newest_ns = newest_ns.max(*due_ns);
+            *due_ns < newest_ns
+        });
+        assert!(overtaken.count() > 20, "{delays_ms:?}");
+    }
+
+    #[test]
     fn losses_have_their_share_and_their_correlation() {
         for correlation in [0.0, 0.6] {
             let impairment = Impairment { loss: 0.2, loss_correlation: correlation, ..Impairment::default() };
@@ -242,5 +265,14 @@ mod tests {
         assert_eq!(due, [1010, 2010, 3010]);
         let idle = link.fate(60_000_000_000, 986, &mut random).due_ns.unwrap() / 1_000_000;
         assert_eq!(idle, 61_010, "an idle link saves nothing up");
+    }
+
+    #[test]
+    fn packets_wait_for_a_rate_no_longer_than_they_have_to() {
+        let limited = Impairment { rate_kbit: 64, ..Impairment::default() };
+        let (mut link, mut random) = (Link::new(limited), SmallRng::seed_from_u64(1));
+        // 98 bytes each on the wire.
+        let due: Vec<u64> = (0..20).map(|_| link.fate(0, 84, &mut random).due_ns.unwrap()).collect();
+        assert_eq!((due[0], due[19]), (12_250_000, 245_000_000));
     }
 }

@@ -12,25 +12,28 @@ async fn listening(results: &FilePath) -> std::net::SocketAddr {
     address
 }
 
+/// The client's end of one connection, in memory: paused time goes on only once everything waits.
+fn connected(results: &FilePath) -> tokio::io::DuplexStream {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    tokio::spawn(listen::answer(theirs, serving(results), pace::Pace::default()));
+    ours
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_asks_for_nothing_is_closed() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let results = results();
-    let address = listening(results.path()).await;
     // Nothing, half a request, and the beginning of another version of HTTP.
     for sent in [&b""[..], b"GET / HTTP/1.1\r\nHost: local", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
         let begun = tokio::time::Instant::now();
-        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let mut stream = connected(results.path());
         stream.write_all(sent).await.unwrap();
         let mut answer = Vec::new();
         // Time passes by itself while every task waits.
         let _ = stream.read_to_end(&mut answer).await;
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{answer:?}");
-        assert!(
-            begun.elapsed() < Duration::from_secs(15),
-            "{sent:?} was waited for for {:?}",
-            begun.elapsed()
-        );
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(15), "{sent:?} was waited for for {waited:?}");
     }
 }
 
@@ -39,18 +42,19 @@ async fn an_answer_that_is_not_read_is_given_up_after_ten_seconds() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     const BYTES: u64 = 64 << 20;
     let results = results();
-    // More than the buffers of a connection hold.
     fs::File::create(results.path().join("long.log")).unwrap().set_len(BYTES).unwrap();
-    let address = listening(results.path()).await;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = b"GET /files/long.log HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    // The time passes by itself, once every task waits.
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "it was not answered at all");
-    assert!((answer.len() as u64) < BYTES, "it was kept for longer");
+    for (unread, kept) in [(Duration::from_secs(9), true), (Duration::from_secs(11), false)] {
+        let mut stream = connected(results.path());
+        let request = b"GET /files/long.log HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut answer = vec![0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, b"HTTP/1.1 200");
+        // The time passes by itself, once every task waits.
+        tokio::time::sleep(unread).await;
+        let _ = stream.read_to_end(&mut answer).await;
+        assert_eq!(answer.len() as u64 > BYTES, kept, "{} bytes after {unread:?}", answer.len());
+    }
 }
 
 /// Clients that ask for a long file, and take nothing of it.
@@ -74,7 +78,7 @@ async fn readers_of_nothing_that_take_all_places_do_not_keep_others_from_an_answ
             let mut stream = TcpStream::connect(address).unwrap();
             stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
             // Far less than the ten minutes for which such a reader was once waited for.
-            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
