@@ -167,14 +167,16 @@ impl Impaired {
         }
     }
 
-    /// The target that still waits as long as during the fault, in a sentence. Without any answer, a
-    /// partition is at work or a node is gone: rules of ours are not.
+    /// The target that still waits as long as during the fault, in a sentence: a delay that is left makes
+    /// every round trip longer, and a busy machine only some. Without any answer, a partition is at work or a
+    /// node is gone: rules of ours are not.
     fn still_slow(&self, after: &[Echoes]) -> Option<String> {
+        let added_ms = self.parameters.round_trip_ms();
         let mut all = self.on.iter().zip(&self.before).zip(after);
         all.find_map(|((target, before), after)| {
-            let (before_ms, now_ms) = (before.median_ms?, after.median_ms?);
-            let slow = now_ms > before_ms + (self.parameters.round_trip_ms() / 2.0).max(20.0);
-            slow.then(|| {
+            let (before_ms, now_ms) = (before.median_ms?, after.least_ms?);
+            let is_slow = added_ms > 0.0 && now_ms > before_ms + (added_ms / 2.0).max(20.0);
+            is_slow.then(|| {
                 format!("round trips of {target} still take {now_ms} ms after healing, and took {before_ms} ms before the fault")
             })
         })

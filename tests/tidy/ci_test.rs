@@ -26,12 +26,12 @@ struct Judged {
     alone: Vec<String>,
 }
 
-/// `transcript` is what cargo prints; tests of `passing` pass alone; `flaky` is added to the list of those seen.
+/// `transcript` is what cargo prints; tests of `passing` pass alone; `flaky` lists those seen before.
 fn judge(transcript: &str, code: u8, passing: &[&str], flaky: &str) -> Judged {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path();
     let [programs, ci] = ["bin", ".ci"].map(|name| place.join(name));
-    [&programs, &ci].map(|folder| create_dir_all(folder).expect("a folder"));
+    create_dir_all(&programs).and_then(|()| create_dir_all(&ci)).expect("a folder");
     let file = |path: &Path, text: &str| write(path, text).expect("a writable folder");
     file(&programs.join("cargo"), CARGO);
     set_permissions(programs.join("cargo"), PermissionsExt::from_mode(0o755)).expect("ours");

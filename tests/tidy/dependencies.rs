@@ -1,9 +1,11 @@
-//! Licences and sources of dependencies, by the lists in `deny.toml`. By night and on pull requests `cargo deny`
-//! looks at the same lists with all features, at advisories, and at what is banned; here is what can be seen
-//! without another program or a network: each dependency that this build compiles.
+//! Licences and sources of dependencies, by the lists in `deny.toml`. By night and on pull requests `cargo
+//! deny` looks at the same lists with all features, at advisories, and at what is banned; here is what can be
+//! seen without another program or a network: each dependency of what this build makes. What only tests
+//! use is in no program.
 
 use crate::sources::{root, text};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -29,8 +31,8 @@ fn package_problems(package: &Value, allowed: &[String]) -> Vec<String> {
     problems
 }
 
-/// All packages that this build takes, as cargo resolved them. Dependencies of other systems are not there to be
-/// looked at.
+/// All packages of what this build makes, as cargo resolved them. Dependencies of other systems are not there
+/// to be looked at.
 fn packages() -> Vec<Value> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
@@ -40,7 +42,34 @@ fn packages() -> Vec<Value> {
         .expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    metadata["packages"].as_array().expect("a list of packages").clone()
+    let used = used(&metadata);
+    let packages = metadata["packages"].as_array().expect("a list of packages");
+    packages.iter().filter(|package| used.contains(id(&package["id"]))).cloned().collect()
+}
+
+fn id(value: &Value) -> &str {
+    value.as_str().expect("packages have names")
+}
+
+/// The workspace's packages, and what they need other than for their tests.
+fn used(metadata: &Value) -> BTreeSet<&str> {
+    let nodes = metadata["resolve"]["nodes"].as_array().expect("a graph");
+    let needs: BTreeMap<&str, &Value> = nodes.iter().map(|node| (id(&node["id"]), &node["deps"])).collect();
+    let members = metadata["workspace_members"].as_array().expect("a list of members");
+    let mut open: Vec<&str> = members.iter().map(id).collect();
+    let mut used = BTreeSet::new();
+    while let Some(package) = open.pop() {
+        if used.insert(package) {
+            let needed = needs[package].as_array().expect("a list").iter().filter(|need| !is_for_tests(need));
+            open.extend(needed.map(|need| id(&need["pkg"])));
+        }
+    }
+    used
+}
+
+fn is_for_tests(need: &Value) -> bool {
+    let kinds = need["dep_kinds"].as_array().expect("a list");
+    kinds.iter().all(|kind| kind["kind"] == "dev")
 }
 
 fn allowed_licences() -> Vec<String> {
@@ -49,8 +78,8 @@ fn allowed_licences() -> Vec<String> {
     allowed.iter().map(|licence| licence.as_str().expect("a name").to_owned()).collect()
 }
 
-/// Whether an SPDX expression can be met with these licences: all parts of an AND, one part of an OR. Old crates
-/// write `MIT/Apache-2.0`. AND binds more closely than OR; parentheses group.
+/// Whether an SPDX expression can be met with these licences: all parts of an AND, one part of an OR. Old
+/// crates write `MIT/Apache-2.0`. AND binds more closely than OR; parentheses group.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ");
     if let Some(parts) = split(&expression, " OR ") {

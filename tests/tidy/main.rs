@@ -1,6 +1,5 @@
-//! What keeps the sources tidy: which crate may import which, no cycles between modules, known words,
-//! links that lead somewhere, files that fit a screen or ten, licences of dependencies, tests that wait for no
-//! clock.
+//! What keeps the sources tidy: which crate may import which, no cycles between modules, known words, links
+//! that lead somewhere, files that fit a screen or ten, licences of dependencies, tests without clocks.
 
 mod ci_test;
 mod cycles;

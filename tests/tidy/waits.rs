@@ -1,6 +1,6 @@
-//! Tests that would depend on how fast the machine is: those that sleep, that hold a real clock against a limit,
-//! that try until something happens. A test waits for an event in place of that, runs on paused time, or asserts
-//! what the program itself observed.
+//! Tests that would depend on how fast the machine is: those that sleep, that hold a real clock against a
+//! limit, that try until something happens. A test waits for an event in place of that, runs on paused time,
+//! or asserts what the program itself observed.
 
 use crate::scan::{code, tests_only};
 use crate::sources::{files, text};
@@ -27,7 +27,24 @@ enum Kind {
 }
 
 /// Places that may, each with its reason.
-const ALLOWED: &[(&str, Kind, &str)] = &[];
+const ALLOWED: &[(&str, Kind, &str)] = &[
+    ("crates/engine/src/conformance/tests/fake.rs", Kind::Sleep, "all its tests pause the time"),
+    ("crates/locks/src/redlock/lock.rs", Kind::ShortLimit, "a table of lengths; nothing waits"),
+    ("crates/report/src/tests.rs", Kind::Elapsed, "prints how long pages took, for who looks at them"),
+    ("nemesis/tests/clock.rs", Kind::Sleep, "lets time pass for a clock to show it; longer is as good"),
+    ("nemesis/tests/clock.rs", Kind::Elapsed, "a lower bound, and what the test itself took as an upper one"),
+    ("tests/all/common/waiting.rs", Kind::Sleep, "the helper that polls"),
+    ("tests/all/common/waiting.rs", Kind::Elapsed, "ends what hangs, after minutes"),
+    ("tests/cluster/common/mod.rs", Kind::Sleep, "the helper that polls"),
+    ("tests/cluster/common/mod.rs", Kind::Elapsed, "ends what hangs, after minutes"),
+    (
+        "tests/cluster/common/scenarios.rs",
+        Kind::Elapsed,
+        "a time that the test itself took; how fast nodes start, by night",
+    ),
+    ("tests/faults/disk.rs", Kind::Elapsed, "lower bounds: a slow disk is at least so slow"),
+    ("tests/faults/packets.rs", Kind::Elapsed, "lower bounds: a delayed packet is at least so late"),
+];
 
 /// A sentence for each place that is not allowed, and for each exception that is needed no more.
 pub fn problems() -> Vec<String> {
@@ -67,8 +84,8 @@ fn is_test_file(file: &Path) -> bool {
     (in_folder && !file.starts_with("tests/bin") && !file.starts_with("tests/locks")) || name == "tests.rs"
 }
 
-/// Lines of test code that do one of these things. Functions of a test with paused time may sleep and measure; a
-/// helper may where a test of its file pauses the time.
+/// Lines of test code that do one of these things. Functions of a test with paused time may sleep and
+/// measure; a helper may where a test of its file pauses the time.
 fn places(tested: &str) -> Vec<(usize, Kind)> {
     let helpers_are_paused = tested.contains("start_paused");
     let mut is_paused = helpers_are_paused;
