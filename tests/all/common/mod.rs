@@ -52,12 +52,14 @@ pub fn fencepost(args: &[&str]) -> Command {
     command
 }
 
-/// The program while it runs on a cluster, with the right to do so. However it ends, it must leave nothing.
+/// The program while it runs on a cluster, with the right to do so. However it ends, it must leave nothing. A
+/// test that fails before its end kills it; the next start of any run removes what it left.
 pub struct Running {
-    child: Child,
+    child: Option<Child>,
     mark: String,
     weight: Weight,
-    turn: Option<Turn>,
+    /// Given back as it is dropped.
+    _turn: Option<Turn>,
 }
 
 impl Running {
@@ -74,22 +76,22 @@ impl Running {
         needs::check();
         let mark = format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         command.env(leftovers::MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().expect("the program starts");
-        Running { child, mark: format!("{}={mark}", leftovers::MARK), weight, turn }
+        let child = Some(command.spawn().expect("the program starts"));
+        Running { child, mark: format!("{}={mark}", leftovers::MARK), weight, _turn: turn }
     }
 
     /// The process, to be sent signals and read from.
     pub fn child(&mut self) -> &mut Child {
-        &mut self.child
+        self.child.as_mut().expect("it was not finished")
     }
 
     /// Waits until a part of a node of the run is there: a process in it, or a container.
     pub fn await_a_node(&mut self) {
-        let (process, mark, engine) = (self.child.id(), self.mark.clone(), self.weight.uses_engine());
+        let (process, mark, engine) = (self.child().id(), self.mark.clone(), self.weight.uses_engine());
         let own = format!("process /proc/{process}:");
         await_until("a node is being started", || {
             assert!(
-                self.child.try_wait().expect("it is ours").is_none(),
+                self.child().try_wait().expect("it is ours").is_none(),
                 "the run ended before it had a node"
             );
             let made = leftovers::left_by(process, &mark, engine);
@@ -109,13 +111,22 @@ impl Running {
     }
 
     /// As [`Running::finish`], for one that was killed: what it left is to be asked for later.
-    pub fn finish_whatever_is_left(self) -> (Output, Left) {
-        let Running { child, mark, weight, turn } = self;
-        let left = Left { process: child.id(), mark, weight };
+    pub fn finish_whatever_is_left(mut self) -> (Output, Left) {
+        let child = self.child.take().expect("it was not finished");
+        let left = Left { process: child.id(), mark: self.mark.clone(), weight: self.weight };
         let output = child.wait_with_output().expect("it ends");
         // Removing what is left needs no core; the next may begin.
-        drop(turn);
+        drop(self);
         (output, left)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
