@@ -280,10 +280,10 @@ fn a_lock_that_is_drawn_by_lot_is_never_accused() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        // Every second lock of these goes back to the process that had it, in half of the cases.
+        // Every second lock of these goes back to the process that had it, in a third of the cases.
         let mut last = 0;
         let text = turns(200, |_| {
-            let goes_back = seed % 2 == 0 && draw(2) == 0;
+            let goes_back = seed % 2 == 0 && draw(3) == 0;
             last = if goes_back { last } else { draw(10) };
             last
         });

@@ -3,7 +3,7 @@
 //! A process waits for a key from the beginning of its first attempt that failed after its last grant, until
 //! it is granted the key: however short its attempts are, and however long it rests between them.
 
-use super::chance::is_no_chance;
+use super::chance::{Draw, is_no_chance};
 use crate::prose::{lock, seconds, times};
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::are_by_slowness;
@@ -14,6 +14,7 @@ use fencepost_history::Kind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
+use std::ops::Range;
 
 /// How all processes fared. A process that goes on under another number after an indeterminate operation
 /// counts as the same one.
@@ -114,8 +115,11 @@ impl<'a> Waits<'a> {
     pub fn starved(&self, bound_ns: u64) -> Vec<LeftOut<'a>> {
         let stretches = self.of_keys.values().map(|key| key.stretches.len()).sum();
         let of_key = |(name, key): (&&'a str, &OfKey<'a>)| {
-            let long = key.stretches.iter().filter(|stretch| stretch.proves(bound_ns));
-            let left_out = long.filter_map(|stretch| key.left_out(name, stretch, bound_ns, stretches));
+            let long: Vec<_> = key.stretches.iter().filter(|stretch| stretch.proves(bound_ns)).collect();
+            // Of most runs there are none.
+            let asked = if long.is_empty() { Vec::new() } else { key.asked() };
+            let left_out =
+                long.iter().filter_map(|long| key.left_out(name, long, bound_ns, &asked, stretches));
             left_out.max_by_key(|left_out| (left_out.slots.len(), length_of(left_out.tried)))
         };
         self.of_keys.iter().filter(|_| !self.is_shared).filter_map(of_key).collect()
@@ -179,12 +183,30 @@ impl<'a> OfKey<'a> {
         self.grants.chunk_by(|one, next| one.1 == next.1).map(<[_]>::len).max().unwrap_or(0)
     }
 
-    /// The processes that were left out for the whole of a stretch, if that is no chance.
+    /// For each grant the slots that asked for it since the one before, in order.
+    fn asked(&self) -> Vec<Vec<u64>> {
+        let mut attempts: BTreeMap<u64, Vec<&Operation>> = BTreeMap::new();
+        for stretch in &self.stretches {
+            attempts.entry(stretch.slot).or_default().extend(stretch.attempts());
+        }
+        let mut attempts: Vec<_> =
+            attempts.into_iter().map(|(slot, attempts)| (slot, attempts.into_iter().peekable())).collect();
+        let mut before_ns = 0;
+        let mut slots = |granted_ns: u64| {
+            let span = (std::mem::replace(&mut before_ns, granted_ns), granted_ns);
+            attempts.iter_mut().filter_map(|(slot, all)| was_asked(all, span).then_some(*slot)).collect()
+        };
+        self.grants.iter().map(|(granted_ns, _)| slots(*granted_ns)).collect()
+    }
+
+    /// The processes that were left out for the whole of a stretch, if that is no chance. `asked` are the
+    /// slots that asked for each grant.
     fn left_out(
         &self,
         name: &'a str,
         stretch: &Stretch<'a>,
         bound_ns: u64,
+        asked: &[Vec<u64>],
         stretches: usize,
     ) -> Option<LeftOut<'a>> {
         let is_beside = |other: &&Stretch| {
@@ -194,20 +216,21 @@ impl<'a> OfKey<'a> {
                 && !are_by_slowness(&other.failed)
         };
         let set: Vec<&Stretch> = self.stretches.iter().filter(is_beside).collect();
-        let mut attempts: Vec<_> = set.iter().map(|stretch| stretch.attempts().peekable()).collect();
-        let mut before_ns = stretch.tried.0;
-        let asked = self.within(stretch).iter().map(|&(granted_ns, _)| {
-            let span = (std::mem::replace(&mut before_ns, granted_ns), granted_ns);
-            attempts.iter_mut().map(|attempts| usize::from(was_asked(attempts, span))).sum()
+        // What was asked for the first one may have been asked before the stretch.
+        let draws = self.within(stretch).skip(1).map(|at| {
+            let last_holder = self.grants[at - 1].1;
+            let asked: Vec<u64> = asked[at].iter().copied().filter(|slot| *slot != last_holder).collect();
+            let of_set = asked.iter().filter(|slot| set.iter().any(|stretch| stretch.slot == **slot)).count();
+            Draw { asked: asked.len(), of_set }
         });
-        is_no_chance(asked, set.len(), self.processes, stretches).then(|| self.of(name, &set, stretch))
+        is_no_chance(draws, set.len(), self.processes, stretches).then(|| self.of(name, &set, stretch))
     }
 
     /// The grants while a stretch lasted, which all went to others.
-    fn within(&self, stretch: &Stretch) -> &[(u64, u64)] {
+    fn within(&self, stretch: &Stretch) -> Range<usize> {
         let from = self.grants.partition_point(|(granted_ns, _)| *granted_ns <= stretch.tried.0);
         let until = self.grants.partition_point(|(granted_ns, _)| *granted_ns < stretch.granted_ns());
-        &self.grants[from..until.max(from)]
+        from..until.max(from)
     }
 
     fn of(&self, key: &'a str, set: &[&Stretch<'a>], stretch: &Stretch) -> LeftOut<'a> {
