@@ -194,7 +194,7 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 /// full. Nothing where it may not, or does not say.
 fn eviction(info: &str) -> String {
     match (field(info, "maxmemory"), field(info, "maxmemory_policy")) {
-        (Some("0"), _) | (None, _) | (_, None | Some("noeviction")) => String::new(),
+        (Some("0") | None, _) | (_, None | Some("noeviction")) => String::new(),
         (Some(_), Some(policy)) => {
             format!(
                 ", whose maxmemory-policy {policy} may remove a lock that is held: a lock needs noeviction"
