@@ -236,7 +236,9 @@ def table(kept, conditions):
             version = next((each["version"] for each in reversed(kept) if each["lock"] == lock and each.get("version")), "")
             cells = " | ".join(cell(lock, *of[name]) for name in conditions)
             name = f"*{lock}*, the reference" if lock == reference else lock.removeprefix("adapters/")
-            by = f"a recipe by {version}" if library(lock) != WHOSE["library"] else version
+            # Runs of before adapters said so themselves.
+            is_old = library(lock) != WHOSE["library"] and version and not version.startswith("a recipe")
+            by = f"a recipe by {version}" if is_old else version
             lines.append(f"| {name} | {by} | {cells} |")
     meaning = [f"- *{title}*: {about}" for title, about, _ in conditions.values()]
     return "\n".join(lines) + "\n\n" + "\n".join(meaning)
