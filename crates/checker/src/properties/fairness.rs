@@ -12,9 +12,9 @@
 //! - *Violation*, `starved`: from their first attempts after their last grants on, one or more processes were
 //!   granted nothing for longer than the idle bound, however short their attempts were, while others were
 //!   granted the key so often that it is no [`chance`].
-//! - *Not judged*: the run was shorter than the idle bound, so it could not have been violated; or at its end a
-//!   process had waited in vain for longer than that, while others got the key, and it may be chance; or there
-//!   were faults, for which processes may have to wait. Then the figures are part of the reason.
+//! - *Not judged*: the run was shorter than the idle bound, so it could not have been violated; or at its end
+//!   a process had waited in vain for longer than that, while others got the key, and it may be chance; or
+//!   there were faults, for which processes may have to wait. Then the figures are part of the reason.
 //! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With
 //!   so few grants hardly anything was tested.
 //!
@@ -22,8 +22,9 @@
 //! an acquire has no part in it. The bound of a key that is never granted is twice the sum of the longest TTL
 //! and the longest time of an acquire, and at least [`BOUND_MIN_NS`].
 //!
-//! *Figures.* The longest wait is the time from the first attempt of a process at a key, after its last grant,
-//! until it was granted the key. The greatest number of grants in a row to one process, while others tried.
+//! *Figures.* The longest wait is the time from the first attempt of a process at a key, after its last
+//! grant, until it was granted the key. The greatest number of grants in a row to one process, while others
+//! tried.
 
 mod chance;
 mod waits;

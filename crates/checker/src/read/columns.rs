@@ -2,8 +2,8 @@
 //! `jepsen.log`.
 //!
 //! An operation is a line of columns that tabs separate: process, type, function, value, and an error where
-//! there is one. In a log, a level, a time, a thread and the name of the logger stand before it, in an order that
-//! depends on its age.
+//! there is one. In a log, a level, a time, a thread and the name of the logger stand before it, in an order
+//! that depends on its age.
 
 use super::read_ready;
 use fencepost_history::read_line;

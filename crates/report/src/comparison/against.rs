@@ -5,7 +5,8 @@ use super::model::{Cell, Comparison};
 use fencepost_checker::{Harm, Outcome, Rate};
 use std::collections::BTreeMap;
 
-/// In how many of the decided runs of a cell the lock failed, and by what. Of a cell whose runs are in memory.
+/// In how many of the decided runs of a cell the lock failed, and by what. Of a cell whose runs are in
+/// memory.
 fn failures(cell: &Cell) -> Failures {
     let mut failures = Failures::default();
     for run in &cell.runs {

@@ -29,7 +29,8 @@ pub struct CellDifference {
     pub reference: Rate,
     /// How much more often the lock fails, with 95 % confidence, in percentage points.
     pub difference: (f64, f64),
-    /// Kinds of failures of which the rates differ, where there are several: of the lock, and of the reference.
+    /// Kinds of failures of which the rates differ, where there are several: of the lock, and of the
+    /// reference.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<Harm, (Rate, Rate)>,
 }

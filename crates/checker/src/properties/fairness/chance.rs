@@ -1,13 +1,13 @@
 //! Whether processes are left out by chance.
 //!
 //! The lock that is never accused is drawn by lot: each grant goes to one of the processes that asked for it
-//! since the one before, or in up to a third of the cases ([`BACK`]) to the process that had it last, which may
-//! be the first to ask again (a workload rests after three of four sections only). So if k of the c processes
-//! that asked, but for the last holder, are of some set, the grant misses the set with a probability of at most
-//! 1 - (1 - [`BACK`]) k / c, and several grants do with the product of these, whatever came before. A run has
-//! many sets and many moments from which on they may be missed: the product is multiplied by their number
-//! (C(n, k) sets of k of n processes, and each stretch in which a process waits), and must be at most
-//! [`ACCUSED`]. So such a lock is accused in fewer than one of a million runs.
+//! since the one before, or in up to a third of the cases ([`BACK`]) to the process that had it last, which
+//! may be the first to ask again (a workload rests after three of four sections only). So if k of the c
+//! processes that asked, but for the last holder, are of some set, the grant misses the set with a
+//! probability of at most 1 - (1 - [`BACK`]) k / c, and several grants do with the product of these, whatever
+//! came before. A run has many sets and many moments from which on they may be missed: the product is
+//! multiplied by their number (C(n, k) sets of k of n processes, and each stretch in which a process waits),
+//! and must be at most [`ACCUSED`]. So such a lock is accused in fewer than one of a million runs.
 
 /// The share of grants that may go back to the process that had the lock last.
 const BACK: f64 = 1.0 / 3.0;

@@ -269,8 +269,8 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Whether one of some attempts, which are in order, was under way at some moment of a span, which is later than
-/// those that were asked about before.
+/// Whether one of some attempts, which are in order, was under way at some moment of a span, which is later
+/// than those that were asked about before.
 fn was_asked<'a>(attempts: &mut Peekable<impl Iterator<Item = &'a Operation<'a>>>, span: Span) -> bool {
     let ended_ns = |attempt: &Operation| attempt.completion.map_or(u64::MAX, |end| end.time);
     while attempts.next_if(|attempt| ended_ns(attempt) <= span.0).is_some() {}
