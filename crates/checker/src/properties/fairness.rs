@@ -13,8 +13,9 @@
 //!   granted nothing for longer than the idle bound, however short their attempts were, while others were
 //!   granted the key so often that it is no [`chance`].
 //! - *Not judged*: the run was shorter than the idle bound, so it could not have been violated; or at its end
-//!   a process had waited in vain for longer than that, while others got the key, and it may be chance; or
-//!   there were faults, for which processes may have to wait. Then the figures are part of the reason.
+//!   a process had waited in vain for longer than that, and longer than any process that was granted a key at
+//!   last, while others got the key, and it may be chance; or there were faults, for which processes may have
+//!   to wait. Then the figures are part of the reason.
 //! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With
 //!   so few grants hardly anything was tested.
 //!

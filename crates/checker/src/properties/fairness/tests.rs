@@ -265,6 +265,20 @@ fn a_run_in_which_too_little_was_granted_to_tell_is_not_judged() {
 }
 
 #[test]
+fn a_wait_at_the_end_that_others_saw_end_with_a_grant_is_usual() {
+    // Process 0 is granted nothing in the last 5.9 s. Process 9 waited for as long before, and got the lock.
+    let usual = |turn: u64| match turn {
+        0..60 => turn % 9,
+        60 => 9,
+        _ => 1 + turn % 9,
+    };
+    let longest = verdict(&Fairness, &turns(115, usual));
+    assert_eq!((longest.outcome, longest.stats["longest_wait_ms"].as_u64()), (Outcome::Valid, Some(6001)));
+    let longer = reason(&turns(122, usual));
+    assert!(longer.starts_with("process 0 tried to acquire a from 5.500 s to 12.101 s"), "{longer}");
+}
+
+#[test]
 fn a_process_that_gets_another_key_meanwhile_does_not_wait() {
     // It is refused one key now and then, and gets another one at its end.
     let text = turns(60, |turn| 1 + turn % 9);

@@ -125,13 +125,13 @@ impl<'a> Waits<'a> {
         self.of_keys.iter().filter(|_| !self.is_shared).filter_map(of_key).collect()
     }
 
-    /// The process that waited the longest in vain at the end, for longer than the bound and while others got
-    /// the key.
+    /// The process that waited the longest in vain at the end, while others got the key: for longer than the
+    /// bound, and than any process that was granted a key at last.
     pub fn waits_at_the_end(&self, bound_ns: u64) -> Option<LeftOut<'a>> {
         let alone =
             self.stretches_at_the_end(bound_ns).map(|(name, key, alone)| key.of(name, &[alone], alone));
-        let others_got_it = alone.filter(|alone| !self.is_shared && alone.others > 0);
-        others_got_it.max_by_key(|alone| length_of(alone.tried))
+        let unusual = alone.filter(|alone| length_of(alone.tried) > self.longest_ns() && alone.others > 0);
+        unusual.filter(|_| !self.is_shared).max_by_key(|alone| length_of(alone.tried))
     }
 
     /// Those that lasted for longer than the bound, and in which the process was granted neither this key nor
