@@ -175,7 +175,26 @@ def worst(runs):
     return next((harm for harm in HARMS if harm in shown), None)
 
 
-def cell(runs, reference):
+def is_own(harm, reference):
+    """Whether it is worse than what the reference showed in its runs, so that it is the lock's own."""
+    same = worst(reference)
+    return harm in OF_THE_LOCK and bool(reference) and (same is None or list(HARMS).index(harm) < list(HARMS).index(same))
+
+
+def library(lock):
+    """What stands for the client's side of a lock: its library, or the recipe that is an adapter's own, with nothing of a library but its
+    requests: a mistake in one is not that library's."""
+    file = HERE / lock.removeprefix("adapters/").split("@")[0] / "lock.toml"
+    return "the recipe" if file.exists() and file.read_text().startswith('about = "a recipe by ') else WHOSE["library"]
+
+
+def whose(lock, named, own):
+    """Whose failures some runs show, in words: the lock's own where the reference did not show it."""
+    words = {**WHOSE, "library": library(lock)}
+    return words["library"] if own else " and ".join(words[name] for name in WHOSE if name in named)
+
+
+def cell(lock, runs, reference):
     """`✗ granted twice 3/4 (the service)`, or what became of the runs otherwise. In bold where the lock's own failure is worse than what
     the reference showed in its runs."""
     if not runs:
@@ -185,15 +204,14 @@ def cell(runs, reference):
     if (harm := worst(runs)) is not None:
         sign, words = HARMS[harm]
         having = [each for each in runs if harm in each["harms"]]
-        of_harm = [name for name in WHOSE if name not in ("no-fence", "machine")]
-        whose = " and ".join(WHOSE[name] for name in of_harm if any(name in each["whose"] for each in having))
         drivers = {each["driver"] for each in having}
         where = f", {drivers.pop()} only" if len(drivers) == 1 and len({each["driver"] for each in runs}) > 1 else ""
-        same = worst(reference)
-        is_own = harm in OF_THE_LOCK and bool(reference) and (same is None or list(HARMS).index(harm) < list(HARMS).index(same))
-        named = "" if harm in ("unfenced", "busy-machine") else f" ({WHOSE['library'] if is_own else whose})"
+        own = is_own(harm, reference)
+        late = ("no-fence", "machine")
+        of_lock = whose(lock, {name for each in having for name in each["whose"] if name not in late}, own)
+        named = "" if harm in ("unfenced", "busy-machine") or not of_lock else f" ({of_lock})"
         text = f"{sign} {words} {len(having)}/{len(runs)}{named}{where}"
-        return f"**{text}**" if is_own else text
+        return f"**{text}**" if own else text
     counts = {}
     for each in runs:
         counts[each["outcome"]] = counts.get(each["outcome"], 0) + 1
@@ -209,22 +227,27 @@ def table(kept, conditions):
     lines.append("|---" * (2 + len(conditions)) + "|")
     for service, locks in services().items():
         reference = REFERENCES.get(service)
+        if reference is None:
+            lines.append(f"| *{service}: no reference, since no built-in lock uses these servers* |" + " |" * (1 + len(conditions)))
         for lock in locks:
             of = {name: [[each for each in kept if (each["lock"], each["condition"]) == (row, name)] for row in (lock, reference)] for name in conditions}
             if not any(runs for runs, _ in of.values()):
                 continue
             version = next((each["version"] for each in reversed(kept) if each["lock"] == lock and each.get("version")), "")
-            cells = " | ".join(cell(*of[name]) for name in conditions)
+            cells = " | ".join(cell(lock, *of[name]) for name in conditions)
             name = f"*{lock}*, the reference" if lock == reference else lock.removeprefix("adapters/")
-            lines.append(f"| {name} | {version} | {cells} |")
+            # Runs of before adapters said so themselves.
+            is_old = library(lock) != WHOSE["library"] and version and not version.startswith("a recipe")
+            by = f"a recipe by {version}" if is_old else version
+            lines.append(f"| {name} | {by} | {cells} |")
     meaning = [f"- *{title}*: {about}" for title, about, _ in conditions.values()]
     return "\n".join(lines) + "\n\n" + "\n".join(meaning)
 
 
-def evidence(kept, locks):
-    """Of each lock the first violation of each property, and the command that repeats it."""
+def evidence(kept):
+    """Of each lock the first violation of each property, and the command that repeats it. Whose it is stands there as in the tables."""
     lines = []
-    for lock in locks:
+    for lock, reference in [(lock, REFERENCES.get(service)) for service, locks in services().items() for lock in locks]:
         shown = set()
         for condition in CONDITIONS:
             for each in kept:
@@ -232,8 +255,10 @@ def evidence(kept, locks):
                 if (each["lock"], each["condition"]) == (lock, condition) and is_new and each["sentence"]:
                     shown |= set(each["broken"])
                     sentence = each["sentence"].replace("|", "\\|")
-                    whose = " and ".join(words for name, words in WHOSE.items() if name in each["whose"])
-                    lines.append(f"- {lock.removeprefix('adapters/')}, {CONDITIONS[condition][0]} ({whose}): {sentence}.")
+                    beside = [other for other in kept if (other["lock"], other["condition"]) == (reference, condition)]
+                    own = lock != reference and is_own(worst([each]), beside)
+                    words = whose(lock, each["whose"], own) or "whose: not known"
+                    lines.append(f"- {lock.removeprefix('adapters/')}, {CONDITIONS[condition][0]} ({words}): {sentence}.")
                     lines.append(f"  `fencepost {' '.join(arguments(each))}`")
     return "Of each lock the first violation of each property, and the command that repeats it:\n\n" + "\n".join(lines)
 
@@ -246,8 +271,9 @@ def drivers(kept):
     return (
         f"Runs so far: {', '.join(counts)}. A cell adds up those of both drivers, and says the worst that they showed, in how many of them, and "
         f"whose failure it was: ✓ held · {legend} ([docs/checking.md](../docs/checking.md#whose-failure)). The first row of each group is "
-        "its reference: the built-in lock on the same servers, under the same conditions with the same seeds. **Bold** is what the reference "
-        "did not show, so that it is the library's, whatever a fault may have done to the servers."
+        "its reference: the built-in lock on the same servers, under the same conditions with the same seeds; groups without one say so. **Bold** is "
+        "what the reference did not show, so that it is the library's, whatever a fault may have done to the servers. *The recipe*: the adapter is "
+        "a lock of this project's own, and the library beneath it only sends its requests, so its mistakes are none of that library's."
     )
 
 
@@ -262,6 +288,7 @@ def main():
     parser.add_argument("--driver", default="local", choices=["local", "docker"])
     parser.add_argument("--conditions", default=",".join(CONDITIONS), help="of " + ", ".join(CONDITIONS))
     parser.add_argument("--write", action="store_true", help="write the tables into adapters/README.md")
+    parser.add_argument("--check", action="store_true", help="make no runs; fail if adapters/README.md has other tables")
     options = parser.parse_args()
     options.results = options.results.resolve()
     locks, conditions = options.locks or rows(), options.conditions.split(",")
@@ -281,14 +308,16 @@ def main():
         return record
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        made = list(pool.map(run_and_keep, missing(options, kept, locks, conditions)))
-    if options.write:
-        known = rows()
-        parts = [drivers(kept), table(kept, DRAWN), table(kept, PLANNED), evidence(kept, known)]
+        made = list(pool.map(run_and_keep, [] if options.check else missing(options, kept, locks, conditions)))
+    if options.write or options.check:
+        parts = [drivers(kept), table(kept, DRAWN), table(kept, PLANNED), evidence(kept)]
         readme = HERE / "README.md"
         before, rest = readme.read_text().split(BEGIN, 1)
         after = rest.split(END, 1)[1]
-        readme.write_text(f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}")
+        text = f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}"
+        if options.check and text != readme.read_text():
+            sys.exit("audit.py: the tables of adapters/README.md are not those of audit.jsonl; write them with --runs 0 --write")
+        readme.write_text(text)
     failed = sum(each["outcome"] == "failed" for each in made)
     if failed:
         sys.exit(f"audit.py: {failed} of {len(made)} runs gave no verdict")

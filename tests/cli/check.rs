@@ -352,3 +352,64 @@ fn histories_of_other_tools_get_no_wrong_green() {
         is("violation", 1)
     );
 }
+
+/// Two holders in shared mode, of a lock that allows that.
+const SHARED: &str = r#"{"process":0,"type":"invoke","f":"acquire","value":{"mode":"shared"}}
+{"process":0,"type":"ok","f":"acquire"}
+{"process":1,"type":"invoke","f":"acquire","value":{"mode":"shared"}}
+{"process":1,"type":"ok","f":"acquire"}
+{"process":0,"type":"invoke","f":"release"}
+{"process":0,"type":"ok","f":"release"}
+{"process":1,"type":"invoke","f":"release"}
+{"process":1,"type":"ok","f":"release"}
+"#;
+
+#[test]
+fn shared_holders_are_no_violation_of_a_model_that_knows_no_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = file(folder.path(), "shared.jsonl", SHARED.as_bytes());
+    for model in ["mutex", "owner-mutex"] {
+        let output = check(&["--model", model, &shared]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(254), String::new()), "{model}");
+        assert_eq!(
+            text(&output.stderr),
+            format!(
+                "fencepost: {shared}, line 1: the model knows no mode, and \"acquire\" asks for {{\"mode\":\"shared\"}}: use --model \
+                 lease-mutex, which knows both modes\n"
+            )
+        );
+    }
+    assert_eq!(check(&["--model", "lease-mutex", &shared]).status.code(), Some(0));
+    let exclusive = file(folder.path(), "exclusive.jsonl", SHARED.replace("shared", "exclusive").as_bytes());
+    assert_eq!(check(&["--model", "owner-mutex", &exclusive]).status.code(), Some(1));
+}
+
+#[test]
+fn logs_of_the_first_versions_of_jepsen_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_2014 = "INFO  jepsen.core - Worker 0 starting\nINFO  jepsen.util - 0\t:invoke\t:write\t4\n\
+                   INFO  jepsen.util - 0\t:ok\t:write\t4\nINFO  jepsen.util - 1\t:invoke\t:read\tnil\n\
+                   INFO  jepsen.util - 1\t:ok\t:read\t3\n";
+    let of_0_1 = of_2014
+        .replace("INFO  jepsen.util - ", "INFO [2020-06-02 15:33:51,841] jepsen worker 0 - jepsen.util ");
+    for (name, log) in [("2014.log", of_2014.to_owned()), ("0.1.log", of_0_1)] {
+        let wrong = file(folder.path(), name, log.as_bytes());
+        assert_eq!(check(&["--model", "register", &wrong]).status.code(), Some(1), "{name}");
+        let right = file(folder.path(), name, log.replace(":read\t3", ":read\t4").as_bytes());
+        assert_eq!(check(&["--model", "register", &right]).status.code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn operations_of_etcds_robustness_tests_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let operation = r#"{"ClientId":1,"Input":{"Type":"range"},"Call":5,"Output":{"Revision":3},"Return":9}"#;
+    for (name, text_of) in
+        [("operations.json", operation.to_owned()), ("array.json", format!("[{operation}]"))]
+    {
+        let output = check(&["--model", "register", &file(folder.path(), name, text_of.as_bytes())]);
+        assert_eq!(output.status.code(), Some(254), "{name}");
+        let said = text(&output.stderr);
+        assert!(said.contains("line 1: this is an operation of Porcupine"), "{said}");
+    }
+}

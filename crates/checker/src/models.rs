@@ -21,6 +21,7 @@ pub use set::{Set, SetOp};
 pub use values::Values;
 
 use crate::model::FastPath;
+use fencepost_history::{AcquireArguments, Mode};
 
 /// How a model's operations are written in a history file. Values come as JSON text.
 pub trait Codec: FastPath {
@@ -43,6 +44,20 @@ pub enum Refusal {
     UnknownOperation(&'static str),
     /// The value is of the wrong kind. Says what it should be.
     WrongValue(&'static str),
+    /// An acquire asks for the shared mode, and to the model all holders exclude each other.
+    SharedMode,
+}
+
+/// Refuses an acquire that asks for the shared mode.
+pub(crate) fn refuse_shared_mode(value: &str) -> Result<(), Refusal> {
+    if !value.contains("mode") {
+        return Ok(());
+    }
+    let value: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
+    match AcquireArguments::of(&value).mode {
+        Some(Mode::Shared) => Err(Refusal::SharedMode),
+        Some(Mode::Exclusive) | None => Ok(()),
+    }
 }
 
 /// Reads a JSON integer.

@@ -175,6 +175,11 @@ fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
             "the model knows {known}, not {f:?} (--rename {f}=NAME if it is one of these; --skip {f} leaves it out, which is right only for \
              an operation that does not change the object)"
         ),
+        Refusal::SharedMode => {
+            format!(
+                "the model knows no mode, and {f:?} asks for {value}: use --model lease-mutex, which knows both modes"
+            )
+        }
         Refusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
     };
     malformed(line.number, reason)
@@ -311,7 +316,7 @@ impl<M: Codec + Clone> Collector<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::{FencedMutex, Mutex, Register};
+    use crate::models::{FencedMutex, Mutex, OwnerMutex, Register};
 
     fn parts<M: Codec + Clone>(model: M, text: &str) -> Result<Vec<KeyHistory<M>>, String> {
         read(&model, &mut JsonLines::new(text.as_bytes()), &ReadOptions::default())
@@ -367,6 +372,24 @@ mod tests {
         );
         assert!(refused(r#""type":"ok""#, r#""type":"done""#).starts_with("line 4: "));
         assert!(refused("null}", "null").starts_with("line 6: "));
+    }
+
+    #[test]
+    fn models_of_one_holder_refuse_the_shared_mode() {
+        let acquire = |mode: &str| {
+            format!(r#"{{"process":1,"type":"invoke","f":"acquire","value":{{"mode":"{mode}"}}}}"#)
+        };
+        let (shared, exclusive) = (acquire("shared"), acquire("exclusive"));
+        let error = |refused: Result<(), String>| refused.err().unwrap_or_default();
+        let refused = [
+            error(parts(Mutex, &shared).map(drop)),
+            error(parts(OwnerMutex, &shared).map(drop)),
+            error(parts(FencedMutex, &shared).map(drop)),
+        ];
+        let sentence = "line 1: the model knows no mode, and \"acquire\" asks for {\"mode\":\"shared\"}: use --model lease-mutex, which \
+                        knows both modes";
+        assert_eq!(refused, [sentence; 3]);
+        assert_eq!(error(parts(OwnerMutex, &exclusive).map(drop)), "");
     }
 
     #[test]

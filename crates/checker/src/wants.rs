@@ -2,7 +2,11 @@
 //!
 //! A key is *wanted* while any acquire of it is under way, however that ends, and between two attempts that
 //! follow each other within
-//! [`GAP_NS`]: a lock that says no at once is asked again and again.
+//! [`GAP_NS`]: a lock that says no at once is asked again and again. By [`View::Holders`], an acquire counts
+//! only for the time that it was given, and one that outlasted that only from so much later on: what held its
+//! answer back, such as a virtual machine that compiles what it does for the first time, may have held back
+//! its question. One that took twice the time that it was given shows nothing. `time-outs` judges libraries
+//! that do not keep to the time.
 //!
 //! It is *taken* while a process holds it (as long as it claims it, or its lease runs), or releases it. By
 //! [`View::Holders`], which is for peace, nothing else counts: where an acquire takes long to answer, or
@@ -48,7 +52,10 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
     let mut keys: BTreeMap<&str, Wants> = BTreeMap::new();
     for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
         let key = keys.entry(acquire.key).or_default();
-        key.wanted.push((began_ns, ended_ns));
+        key.wanted.push(match view {
+            View::Holders => asked_for(acquire, (began_ns, ended_ns)),
+            View::Benefit => (began_ns, ended_ns),
+        });
         match kind {
             Kind::Ok => key.granted += 1,
             _ => key.failed.push(acquire),
@@ -102,6 +109,13 @@ pub(crate) fn acquires<'a>(
     })
 }
 
+/// When an acquire certainly asked for the key, as far as the time goes that it was given.
+fn asked_for(acquire: &Operation, (began_ns, ended_ns): Span) -> Span {
+    let Some(given_ns) = acquire.timeout_ns() else { return (began_ns, ended_ns) };
+    let due_ns = began_ns.saturating_add(given_ns);
+    (began_ns.saturating_add(ended_ns.saturating_sub(due_ns)), ended_ns.min(due_ns))
+}
+
 /// With the gaps closed that are too short to count.
 fn bridged(spans: Vec<Span>) -> Vec<Span> {
     let mut bridged: Vec<Span> = Vec::with_capacity(spans.len());
@@ -127,12 +141,13 @@ impl Wants<'_> {
         let span = |acquire: &&Operation| {
             (acquire.invoke.time, acquire.completion.map_or(acquire.invoke.time, |end| end.time))
         };
-        let failed = union(self.failed.iter().map(span).collect());
-        let length = |without: &[Span]| {
+        let failed = || self.failed.iter();
+        let length = |failed: Vec<Span>, without: &[Span]| {
             let without = union([&self.taken[..], &self.pending, without].concat());
-            length_ns(&difference(&failed, &without, within))
+            length_ns(&difference(&union(failed), &without, within))
         };
-        (length(&[]), length(&self.perhaps))
+        let asked = failed().map(|acquire| asked_for(acquire, span(acquire))).collect();
+        (length(failed().map(span).collect(), &[]), length(asked, &self.perhaps))
     }
 
     /// The attempts that failed and were under way at some moment of a span.

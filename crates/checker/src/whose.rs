@@ -9,7 +9,7 @@ use std::fmt;
 pub enum Whose {
     /// The servers and the protocol by which they grant.
     Service,
-    /// The code that runs in the client.
+    /// The client's side: its library, its use of it, or what stands between it and the servers.
     Library,
     /// A late write that no lock prevents.
     NoFence,
@@ -44,7 +44,10 @@ impl Whose {
             Whose::Service => {
                 "its servers, or the protocol by which they grant, went against the lock's claim"
             }
-            Whose::Library => "no fault had hit the servers, or only a client's code can do this",
+            Whose::Library => {
+                "the client's side: its library, its use of it, or what stands between it and the servers (a pooler, a setting that evicts \
+                 keys); no fault had hit the servers, or only a client can do this"
+            }
             Whose::NoFence => {
                 "a holder was late, which no lock prevents; a fencing token or a transaction that the storage checks does"
             }

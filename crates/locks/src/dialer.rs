@@ -225,8 +225,21 @@ fn tls_mistake(server: &Server, error: &rustls::Error) -> Option<String> {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "has a certificate of an authority that the client does not trust".to_owned()
             }
+            CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+                format!(
+                    "has a certificate without a subjectAltName, and clients go by nothing else: {}",
+                    remedy(name)
+                )
+            }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 format!("has a certificate for another name than {name}")
+            }
+            // The library has no name for it in its own terms.
+            CertificateError::Other(why) if why.to_string().starts_with("UnsupportedCertVersion") => {
+                format!(
+                    "has a certificate of version 1, which cannot have a subjectAltName: {}",
+                    remedy(name)
+                )
             }
             other => format!("has a certificate that the client does not take: {other}"),
         },
@@ -246,6 +259,14 @@ fn tls_mistake(server: &Server, error: &rustls::Error) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What to do about a certificate that does not name the server.
+fn remedy(name: &str) -> String {
+    let kind = if name.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
+    format!(
+        "issue one of version 3 with subjectAltName={kind}:{name} (openssl x509 -req takes it from a file by -extfile)"
+    )
 }
 
 /// Whether what listens there answers the first message of TLS with one of TLS.

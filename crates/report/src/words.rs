@@ -1,5 +1,6 @@
 //! A verdict in plain words, for somebody who has never heard of the lock that was tested.
 
+mod abandoned;
 mod broken;
 mod counts;
 
@@ -112,8 +113,14 @@ fn unmoved_clients(run: &RunIndex) -> &'static str {
 }
 
 /// What a reader has to know before the verdict, where anything: that a server ended and no fault did that,
-/// that the run was cut off, or that it is still going. A sentence or two.
+/// that the run was cut off, or that it is still going; and that sections were abandoned. A few sentences.
 pub fn caveat(run: &RunIndex) -> Option<String> {
+    let caveats: Vec<String> = unfinished(run).into_iter().chain(abandoned::abandoned(run)).collect();
+    (!caveats.is_empty()).then(|| caveats.join(" "))
+}
+
+/// That the run did not come to its end, or not on servers that were there.
+fn unfinished(run: &RunIndex) -> Option<String> {
     if let Some(why) = run.why_its_end_says_nothing() {
         let ended = run.ended_unexplained().map(|(_, ended)| ended).filter(|ended| !ended.was_killed());
         let log = ended.filter(|ended| !ended.log.is_empty());

@@ -44,7 +44,7 @@ pub(super) struct CheckLockArgs {
     json: bool,
 }
 
-/// Checks a lock's client. The exit code is 0 if it keeps the protocol, else 1.
+/// Checks a lock's client. The exit code is 0 if it keeps the protocol, and all of it could be tried, else 1.
 pub(super) fn check(args: CheckLockArgs) -> Result<i32> {
     let CheckLockArgs { lock, driver, ttl, option, client_memory, tls, auth, json } = args;
     let lock_options = Options { tls, auth, ..Options::default() };
@@ -83,7 +83,7 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
         true => say!("{}", serde_json::to_string(&summary)?),
         false => say!("{}", report::ending(&summary, &spec.options.lock)),
     }
-    Ok(i32::from(!summary.keeps_the_protocol))
+    Ok(i32::from(!summary.keeps_the_protocol || !summary.is_tried()))
 }
 
 /// Keeps the logs of all nodes, and says where.

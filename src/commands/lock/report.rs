@@ -35,6 +35,11 @@ impl Summary {
         Summary { lock: spec.lock.name.to_owned(), version, servers, keeps_the_protocol, rules }
     }
 
+    /// Whether every rule was tried that applies. A library that never grants leaves most of them open.
+    pub(super) fn is_tried(&self) -> bool {
+        self.names(RuleOutcome::NotTried).is_empty()
+    }
+
     fn names(&self, outcome: RuleOutcome) -> Vec<String> {
         let rules = self.rules.iter().filter(|rule| rule.outcome == outcome);
         rules.map(|rule| rule.name.to_owned()).collect()
@@ -92,6 +97,11 @@ pub(super) fn ending(summary: &Summary, path: &str) -> String {
     let (lock, all) = (&summary.lock, summary.rules.len());
     let mut text = String::from("\n");
     text += &match summary.keeps_the_protocol {
+        true if !summary.is_tried() => {
+            format!(
+                "{lock} breaks no rule of the client protocol that could be tried: {kept} of {all} points"
+            )
+        }
         true => format!("{lock} keeps the client protocol: {kept} of {all} points"),
         false => format!("{lock} does not keep the client protocol: see {}", and(&bad)),
     };
@@ -109,7 +119,7 @@ pub(super) fn ending(summary: &Summary, path: &str) -> String {
     if !notes.is_empty() {
         let _ = write!(text, "; look at {}", and(&notes));
     }
-    if summary.keeps_the_protocol {
+    if summary.is_tried() && summary.keeps_the_protocol {
         let _ = write!(text, "\nnext      fencepost test --lock {path}");
     }
     text

@@ -28,7 +28,7 @@
 //! way in between.
 
 use super::pending::Pending;
-use super::{Codec, Refusal};
+use super::{Codec, Refusal, refuse_shared_mode};
 use crate::model::{Conflict, Decision, FastPath, History, Model};
 
 /// An anonymous mutex.
@@ -75,9 +75,9 @@ impl Model for Mutex {
 }
 
 impl Codec for Mutex {
-    fn invoke(&mut self, _process: u64, f: &str, _value: &str) -> Result<MutexOp, Refusal> {
+    fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<MutexOp, Refusal> {
         match f {
-            "acquire" => Ok(MutexOp::Acquire),
+            "acquire" => refuse_shared_mode(value).map(|()| MutexOp::Acquire),
             "release" => Ok(MutexOp::Release),
             _ => Err(Refusal::UnknownOperation("acquire and release")),
         }

@@ -64,8 +64,8 @@ impl Model for OwnerMutex {
 }
 
 impl Codec for OwnerMutex {
-    fn invoke(&mut self, process: u64, f: &str, _value: &str) -> Result<LockOp, Refusal> {
-        LockOp::read(process, f)
+    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<LockOp, Refusal> {
+        LockOp::read(process, f, value)
     }
 
     fn complete(&mut self, _op: &LockOp, _value: &str) -> Result<(), Refusal> {
@@ -112,8 +112,8 @@ impl Model for FencedMutex {
 }
 
 impl Codec for FencedMutex {
-    fn invoke(&mut self, process: u64, f: &str, _value: &str) -> Result<LockOp, Refusal> {
-        LockOp::read(process, f)
+    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<LockOp, Refusal> {
+        LockOp::read(process, f, value)
     }
 
     fn complete(&mut self, op: &LockOp, value: &str) -> Result<Option<i64>, Refusal> {

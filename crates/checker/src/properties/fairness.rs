@@ -9,21 +9,25 @@
 //!   of the run, and longer than the bound, in stretches of [`STRETCH_MIN_NS`] and more. In peace a lock has
 //!   no reason for either: a waiter that is not woken, a queue that is blocked by an entry of no process, and
 //!   processes that keep each other from the lock show so.
-//! - *Violation*, `starved`: a process tried for longer than the bound and was granted nothing, while others
-//!   were granted the key [`GRANTS_A_PROCESS`](waits::GRANTS_A_PROCESS) times for each process that tried,
-//!   and more. With each chance the same, that happens in one of 20,000 cases.
-//! - *Not judged*: the run was shorter than the bound, so it could not have been violated; or there were
-//!   faults, for which processes may have to wait. Then the figures are part of the reason.
+//! - *Violation*, `starved`: from their first attempts after their last grants on, one or more processes were
+//!   granted nothing for longer than the idle bound, however short their attempts were, while others were
+//!   granted the key so often that it is no [`chance`].
+//! - *Not judged*: the run was shorter than the idle bound, so it could not have been violated; or at its end
+//!   a process had waited in vain for longer than that, and longer than any process that was granted a key at
+//!   last, while others got the key, and it may be chance; or there were faults, for which processes may have
+//!   to wait. Then the figures are part of the reason.
 //! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With
 //!   so few grants hardly anything was tested.
 //!
 //! The idle bound is twice the longest TTL and a second, and at least [`BOUND_MIN_NS`]; what processes give
-//! an acquire has no part in it. The bound of a process is twice the sum of the longest TTL and the longest
-//! time of an acquire, and at least [`BOUND_MIN_NS`].
+//! an acquire has no part in it. The bound of a key that is never granted is twice the sum of the longest TTL
+//! and the longest time of an acquire, and at least [`BOUND_MIN_NS`].
 //!
-//! *Figures.* The longest wait is the time that a process spent in acquires of one key until it was granted
-//! it. The greatest number of grants in a row to one process, while others tried.
+//! *Figures.* The longest wait is the time from the first attempt of a process at a key, after its last
+//! grant, until it was granted the key. The greatest number of grants in a row to one process, while others
+//! tried.
 
+mod chance;
 mod waits;
 
 use super::checker::{Checker, FindingClass, NotJudged};
@@ -36,12 +40,13 @@ use crate::verdict::{Finding, Outcome, Verdict};
 use crate::wants::{View, Wants, length_of, longest, wants};
 use crate::whose::Harm;
 use fencepost_history::RunPhase;
-use waits::{Streak, Waits};
+use waits::{LeftOut, Waits};
 
 figures! {
     /// How long processes waited.
     FairnessFigures of "fairness" {
         longest_wait_ms: u64,
+        /// Processes that had waited for longer than the bound at the end.
         starved: u64,
         in_a_row: u64,
         in_vain_ms: u64,
@@ -93,8 +98,8 @@ impl Checker for Fairness {
             },
             FindingClass {
                 name: "starved",
-                meaning: "Without any fault, one process never got the lock for a long time, while others got it over and over.",
-                advice: "Let those who wait queue up, or let a process that has released the lock wait before it asks again.",
+                meaning: "Without any fault, one or more processes never got the lock for a long time, while others got it over and over.",
+                advice: "Look for something that an acquire leaves behind where it fails; else let those who wait queue up, or let a process that has released the lock wait before it asks again.",
             },
         ]
     }
@@ -113,9 +118,9 @@ impl Checker for Fairness {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let open = open_span(run);
-        let bound_ns = bound_ns(run);
-        let waits = Waits::of(run, open, bound_ns);
-        if waits.of_slots.is_empty() {
+        let (bound_ns, idle_bound_ns) = (bound_ns(run), idle_bound_ns(run));
+        let waits = Waits::of(run, open);
+        if waits.are_none() {
             return Err(NotJudged::because("no process tried to acquire a lock"));
         }
         let in_vain = in_vain(run, open);
@@ -123,37 +128,35 @@ impl Checker for Fairness {
         if !run.is_in_peace() {
             return Err(NotJudged::because(format!(
                 "faults were injected, for which processes may have to wait: {}; a lock without a holder was waited for {} at most",
-                waits.figures(bound_ns),
+                waits.figures(idle_bound_ns),
                 seconds(idle_ns),
             )));
         }
         let never: Vec<Finding> =
             in_vain.iter().filter_map(|each| never_granted(each, bound_ns, open)).collect();
-        let idle_bound_ns = idle_bound_ns(run);
         let idle = in_vain.iter().filter(|each| never.iter().all(|finding| finding.key != each.name));
         let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(each, idle_bound_ns, open)).collect();
-        let starved: Vec<Finding> =
-            waits.streaks.iter().filter(|_| idle.is_empty()).map(Streak::finding).collect();
+        let starved = if idle.is_empty() { waits.starved(idle_bound_ns) } else { Vec::new() };
+        let starved: Vec<Finding> = starved.iter().map(LeftOut::finding).collect();
         let findings = [never, idle, starved].concat();
         let hardly =
             in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > length_of(open));
-        if findings.is_empty() && hardly.is_none() && length_of(open) < idle_bound_ns {
-            return Err(NotJudged::because(format!(
-                "the run was shorter ({}) than the bound ({}); {}",
-                seconds(length_of(open)),
-                seconds(idle_bound_ns),
-                waits.figures(bound_ns),
-            )));
+        let figures = || waits.figures(idle_bound_ns);
+        if findings.is_empty()
+            && hardly.is_none()
+            && let Some(reason) = too_short(&waits, open, idle_bound_ns)
+        {
+            return Err(NotJudged::because(format!("{reason}; {}", figures())));
         }
         let (outcome, summary) = match (findings.first(), hardly) {
             (Some(finding), _) => (Outcome::Violation, finding.sentence.clone()),
             (None, Some(each)) => (Outcome::Vacuous, hardly_tested(each, open)),
-            (None, None) => (Outcome::Valid, waits.figures(bound_ns)),
+            (None, None) => (Outcome::Valid, figures()),
         };
         let in_vain_ns = in_vain.iter().map(|each| each.tried_ns).max().unwrap_or(0);
         let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&FairnessFigures {
             longest_wait_ms: waits.longest_ns() / 1_000_000,
-            starved: waits.starved(bound_ns) as u64,
+            starved: waits.in_vain(idle_bound_ns) as u64,
             in_a_row: waits.in_a_row as u64,
             in_vain_ms: in_vain_ns / 1_000_000,
             idle_ms: idle_ns / 1_000_000,
@@ -162,12 +165,24 @@ impl Checker for Fairness {
     }
 }
 
-/// How long a process may try for a lock that others get.
+/// Why a run without findings proves nothing, as a clause: nothing that it shows could be a violation yet.
+fn too_short(waits: &Waits, open: Span, bound_ns: u64) -> Option<String> {
+    if length_of(open) < bound_ns {
+        let run = seconds(length_of(open));
+        return Some(format!("the run was shorter ({run}) than the bound ({})", seconds(bound_ns)));
+    }
+    let left_out = waits.waits_at_the_end(bound_ns)?;
+    let why =
+        if left_out.is_by_slowness() { "errors of a slow machine may be why" } else { "that may be chance" };
+    Some(format!("{}: {why}", left_out.in_words()))
+}
+
+/// How long a lock may be tried for that is never granted.
 fn bound_ns(run: &RunIndex) -> u64 {
     BOUND_MIN_NS.max(2 * (run.longest_ttl_ns() + run.longest_timeout_ns()))
 }
 
-/// How long a lock may be idle in peace.
+/// How long a lock may be idle in peace, or be granted to others only.
 fn idle_bound_ns(run: &RunIndex) -> u64 {
     BOUND_MIN_NS.max(2 * run.longest_ttl_ns() + 1_000_000_000)
 }

@@ -3,14 +3,15 @@
 //! A program that gives an acquire 300 ms has something else to do afterwards. In a run without faults
 //! nothing but a slow machine keeps a library from that. A machine so slow that it does so over and over by
 //! more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the storage show it: they
-//! take one message there and one back, and no library has a part in them. The first acquire of each
+//! take one message there and one back, and no library has a part in them. In a run without storage, what
+//! holders answer when they are asked whether they hold shows it. The first acquire of each
 //! process does not count: a library may connect in it, and a program in a virtual machine compile what it
 //! does for the first time.
 //!
 //! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
 //!   than [`LATE_NS`].
 //! - *Not judged*: there were faults, or no acquire of the workload had a time-out; or acquires were late,
-//!   and half of all reads and writes of the storage took longer than [`SLOW_NS`].
+//!   and half of all reads and writes of the storage (or of these questions) took longer than [`SLOW_NS`].
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -86,10 +87,10 @@ impl Checker for TimeOuts {
             .collect();
         let (all, count) = (timed.len(), late.len());
         let is_late = count >= LATE_MIN;
-        let storage_ns = if is_late { median_storage_ns(run) } else { None };
-        if let Some(half_ns) = storage_ns.filter(|&half_ns| half_ns > SLOW_NS) {
+        let others = if is_late { median_of_others(run) } else { None };
+        if let Some((what, half_ns)) = others.filter(|&(_, half_ns)| half_ns > SLOW_NS) {
             return Err(NotJudged::because(format!(
-                "the machine was too slow: half of all reads and writes of the storage, in which no lock has a part, took more than {}",
+                "the machine was too slow: half of all {what}, took more than {}",
                 seconds(half_ns)
             )));
         }
@@ -128,12 +129,19 @@ impl Checker for TimeOuts {
     }
 }
 
-/// How long half of all reads and writes of the storage took at least; `None` if there were none.
-fn median_storage_ns(run: &RunIndex) -> Option<u64> {
-    let of_storage = run.operations.iter().filter(|operation| matches!(operation.f(), f::READ | f::WRITE));
-    let mut took: Vec<u64> = of_storage.filter_map(|it| Some(it.completion?.time - it.invoke.time)).collect();
-    took.sort_unstable();
-    quantile(&took, 0.5)
+/// Operations that show how slow the machine was, and how long half of them took at least: reads and writes
+/// of the storage, or where there were none, questions to holders. None where there were neither.
+fn median_of_others(run: &RunIndex) -> Option<(&'static str, u64)> {
+    let median = |names: &[&str]| {
+        let others = run.operations.iter().filter(|operation| names.contains(&operation.f()));
+        let mut took: Vec<u64> = others.filter_map(|it| Some(it.completion?.time - it.invoke.time)).collect();
+        took.sort_unstable();
+        quantile(&took, 0.5)
+    };
+    let of_storage = "reads and writes of the storage, in which no lock has a part";
+    let of_holders = "answers of holders to whether they hold, for which no holder has to wait";
+    let storage = median(&[f::READ, f::WRITE]).map(|half_ns| (of_storage, half_ns));
+    storage.or_else(|| median(&[f::HOLDS]).map(|half_ns| (of_holders, half_ns)))
 }
 
 #[cfg(test)]
@@ -178,6 +186,16 @@ mod tests {
         };
         assert_eq!(verdict(&TimeOuts, &storage(99)).outcome, Outcome::Violation);
         assert!(maybe_verdict(&TimeOuts, &storage(400)).is_none());
+    }
+
+    #[test]
+    fn without_storage_the_answers_of_holders_show_a_slow_machine() {
+        let holders = |took_ms: u64| {
+            let asked = |at: u64| format!("{at} 7 invoke holds a null\n{} 7 ok holds a true\n", at + took_ms);
+            acquires(2060) + &(10..13).map(|number| asked(number * 5000)).collect::<String>()
+        };
+        assert_eq!(verdict(&TimeOuts, &holders(99)).outcome, Outcome::Violation);
+        assert!(maybe_verdict(&TimeOuts, &holders(400)).is_none());
     }
 
     #[test]

@@ -1,9 +1,16 @@
-//! Validity: no grant was reported as valid for longer than its TTL.
+//! Validity: no grant was reported as valid for longer than its TTL, or as over when it came.
 //!
 //! A client that knows by its own clock until when its lock is valid (`validity_ms`) may go on until then.
 //! What remains of a TTL at the moment of the answer is never more than the TTL, whatever the clocks show: a
 //! library that answers more has measured the time that its acquire took as negative, by a clock that was set
-//! back.
+//! back. And a lock of which nothing is left is none: a library that grants it all the same, with a validity
+//! below zero, counts from another moment than that of the attempt that was granted, or does not look.
+//!
+//! A validity of exactly zero is no library's word: the kits give it to a grant whose attempt, as far as they
+//! can see, began a TTL ago or earlier, as after a wait within the library. Nor does a validity below zero
+//! count where a fault was in force while the acquire was under way, or had moved a clock before: its client
+//! may have been stopped after its last look. Without faults, a machine does that too: for no longer than any
+//! acquire of the run outlasted the time that it had been given.
 //!
 //! Only locks with a TTL are judged, of which the history says so: a session may have a time-out of its own,
 //! longer than the one that was requested.
@@ -11,7 +18,7 @@
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
-use crate::run_index::{Hold, RunIndex};
+use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::Lease;
 
@@ -21,6 +28,8 @@ figures! {
         grants: u64,
         /// For longer than the TTL.
         too_long: u64,
+        /// Over when they came.
+        over: u64,
     }
 }
 
@@ -32,15 +41,22 @@ impl Checker for Validity {
     }
 
     fn about(&self) -> &'static str {
-        "validity: no grant was reported as valid for longer than its TTL"
+        "validity: no grant was reported as valid for longer than its TTL, or as over when it came"
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "validity-too-long",
-            meaning: "The library reported its lock as valid for longer than the TTL for which it had acquired it.",
-            advice: "Measure the time that an acquire takes by the monotonic clock, never by the wall clock.",
-        }]
+        &[
+            FindingClass {
+                name: "validity-too-long",
+                meaning: "The library reported its lock as valid for longer than the TTL for which it had acquired it.",
+                advice: "Measure the time that an acquire takes by the monotonic clock, never by the wall clock.",
+            },
+            FindingClass {
+                name: "over-on-arrival",
+                meaning: "The library granted a lock whose validity, by its own word, had run out before.",
+                advice: "Count the validity from the beginning of the attempt that was granted, and give back a lock of which nothing is left.",
+            },
+        ]
     }
 
     fn claim(&self) -> Option<&'static str> {
@@ -63,42 +79,89 @@ impl Checker for Validity {
         if reported.is_empty() {
             return Err(NotJudged::because("no client reported for how long its lock is valid"));
         }
-        let too_long = reported.iter().filter(|(_, validity_ms, ttl_ns)| validity_ms * 1e6 > *ttl_ns as f64);
-        let findings: Vec<Finding> = too_long.map(|&(hold, ms, ttl_ns)| finding(hold, ms, ttl_ns)).collect();
-        let (all, count) = (reported.len(), findings.len());
-        let (outcome, summary) = match count {
-            0 => (
+        let doubt_ns = longest_overrun_ns(run);
+        let too_long = |ms: f64, ttl_ns: u64| ms * 1e6 > ttl_ns as f64;
+        let is_over = |hold: &Hold, ms: f64| ms * 1e6 < -(doubt_ns as f64) && !may_be_excused(run, hold);
+        let findings: Vec<Finding> = reported
+            .iter()
+            .filter_map(|&(hold, ms, ttl_ns)| match () {
+                () if too_long(ms, ttl_ns) => Some(finding_too_long(hold, ms, ttl_ns)),
+                () if is_over(hold, ms) => Some(finding_over(hold, ms, ttl_ns)),
+                () => None,
+            })
+            .collect();
+        let count = |class: &str| findings.iter().filter(|finding| finding.class == class).count();
+        let (all, too_long, over) = (reported.len(), count(TOO_LONG), count(OVER));
+        let mut said = Vec::new();
+        if too_long > 0 {
+            let (were, their) = if too_long == 1 { ("was", "its") } else { ("were", "their") };
+            said.push(format!(
+                "{too_long} of {all} grants {were} reported as valid for longer than {their} TTL"
+            ));
+        }
+        if over > 0 {
+            said.push(match over {
+                1 => format!("1 of {all} grants was over when it came"),
+                _ => format!("{over} of {all} grants were over when they came"),
+            });
+        }
+        let (outcome, summary) = match said.is_empty() {
+            true => (
                 Outcome::Valid,
                 format!("none of {all} grants was reported as valid for longer than its TTL"),
             ),
-            _ => (
-                Outcome::Violation,
-                format!(
-                    "{count} of {all} grants {} reported as valid for longer than {} TTL",
-                    if count == 1 { "was" } else { "were" },
-                    if count == 1 { "its" } else { "their" },
-                ),
-            ),
+            false => (Outcome::Violation, said.join("; ")),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary)
-            .with_figures(&ValidityFigures { grants: all as u64, too_long: count as u64 });
+        let (grants, too_long, over) = (all as u64, too_long as u64, over as u64);
+        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&ValidityFigures {
+            grants,
+            too_long,
+            over,
+        });
         Ok(verdict.with_findings(findings))
     }
 }
 
-fn finding(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
+const TOO_LONG: &str = "validity-too-long";
+const OVER: &str = "over-on-arrival";
+
+/// By how much an acquire outlasted the time that it had been given, at most.
+fn longest_overrun_ns(run: &RunIndex) -> u64 {
+    let overrun = |acquire: &Operation| {
+        let due_ns = acquire.invoke.time.saturating_add(acquire.timeout_ns()?);
+        Some(acquire.completion?.time.saturating_sub(due_ns))
+    };
+    run.acquires().filter_map(overrun).max().unwrap_or(0)
+}
+
+/// Whether a fault may have stopped the client of a grant after its look at the clock, or moved that clock.
+fn may_be_excused(run: &RunIndex, hold: &Hold) -> bool {
+    let moved_a_clock = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= hold.from_ns;
+    run.any_fault(hold.invoke_ns, hold.from_ns) || run.faults.iter().any(moved_a_clock)
+}
+
+fn finding_too_long(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
+    let said = format!("reported it as valid for {}", seconds((validity_ms * 1e6) as u64));
+    finding(TOO_LONG, hold, ttl_ns, &said)
+}
+
+fn finding_over(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
+    let said = format!("reported that it had been over for {}", seconds((-validity_ms * 1e6) as u64));
+    finding(OVER, hold, ttl_ns, &said)
+}
+
+fn finding(class: &str, hold: &Hold, ttl_ns: u64, said: &str) -> Finding {
     Finding {
-        class: "validity-too-long".to_owned(),
+        class: class.to_owned(),
         key: hold.key.to_owned(),
         time: hold.from_ns,
         events: vec![hold.from],
         sentence: format!(
-            "process {} acquired {} at {} for {}, and its library reported it as valid for {}",
+            "process {} acquired {} at {} for {}, and its library {said}",
             hold.process,
             lock(hold.key),
             seconds(hold.from_ns),
             seconds(ttl_ns),
-            seconds((validity_ms * 1e6) as u64),
         ),
         ..Finding::default()
     }
@@ -120,7 +183,7 @@ mod tests {
     #[test]
     fn accepts_what_remains_of_the_ttl() {
         assert_eq!(verdict(&Validity, &granted("lease:\"ttl\"", 2000.0)).outcome, Outcome::Valid);
-        assert_eq!(verdict(&Validity, &granted("lease:\"ttl\"", -12.0)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&Validity, &granted("lease:\"ttl\"", 0.0)).outcome, Outcome::Valid);
         // The library makes three seconds of two.
         let stepped = granted("lease:\"ttl\",ttl-step:\"3s\"", 2999.0);
         assert_eq!(verdict(&Validity, &stepped).outcome, Outcome::Valid);
@@ -135,6 +198,36 @@ mod tests {
             verdict.findings[0].sentence,
             "process 1 acquired a at 0.020 s for 2.000 s, and its library reported it as valid for 60.772 s"
         );
+    }
+
+    #[test]
+    fn rejects_a_grant_that_was_over_when_it_came() {
+        let over = verdict(&Validity, &granted("lease:\"ttl\"", -170.0));
+        assert_eq!((over.outcome, &*over.findings[0].class), (Outcome::Violation, "over-on-arrival"));
+        assert_eq!(over.summary, "1 of 1 grants was over when it came");
+        assert_eq!(
+            over.findings[0].sentence,
+            "process 1 acquired a at 0.020 s for 2.000 s, and its library reported that it had been over for 0.170 s"
+        );
+    }
+
+    #[test]
+    fn what_stops_a_client_excuses_a_grant_that_was_over_when_it_came() {
+        let over = granted("lease:\"ttl\"", -170.0);
+        // An acquire of this run outlasted the time that it had been given by as much, or nearly.
+        let late = |ms: u64| {
+            format!(
+                "{over}\n30 2 invoke acquire b {{ttl_ms:2000,timeout_ms:100}}\n{ms} 2 fail acquire b null taken"
+            )
+        };
+        assert_eq!(verdict(&Validity, &late(300)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&Validity, &late(299)).outcome, Outcome::Violation);
+        // A fault that began only after the grant excuses nothing.
+        let fault =
+            |at: u64| format!("{at} nemesis invoke pause - {{id:1,stage:\"inject\",targets:[\"c1\"]}}");
+        let before = over.replacen('\n', &format!("\n{}\n", fault(0)), 1);
+        assert_eq!(verdict(&Validity, &before).outcome, Outcome::Valid);
+        assert_eq!(verdict(&Validity, &format!("{over}\n{}", fault(30))).outcome, Outcome::Violation);
     }
 
     #[test]

@@ -2,20 +2,26 @@
 //! `jepsen.log`.
 //!
 //! An operation is a line of columns that tabs separate: process, type, function, value, and an error where
-//! there is one. In a log, a time, a thread and the name of the logger stand before it.
+//! there is one. In a log, a level, a time, a thread and the name of the logger stand before it, in an order
+//! that depends on its age.
 
 use super::read_ready;
 use fencepost_history::read_line;
 use std::io::{self, BufRead, Read};
 
-/// What stands before an operation in a log.
-const LOGGER: &str = "jepsen.util: ";
+/// What stands before an operation in a log, and may be followed by a dash or a colon.
+const LOGGER: &str = "jepsen.util";
+
+/// The words with which lines of logs began before they began with the time.
+const LEVELS: [&str; 4] = ["INFO", "WARN", "ERROR", "DEBUG"];
 
 /// Gives each operation as a map of EDN, in a line of its own, and an empty line for a line of a log that
-/// holds none, so that lines keep their numbers. A line that is neither stays as it is, and is refused as no
-/// map.
+/// holds none (a log has lines of many kinds), so that lines keep their numbers. In a text that is no log,
+/// such a line stays as it is, and is refused as no map.
 pub struct ColumnLines<R> {
     lines: R,
+    /// Whether the text is a log: its first line says so.
+    is_log: Option<bool>,
     /// What was made of the last line, as far as it was not read.
     rest: Vec<u8>,
     at: usize,
@@ -23,7 +29,7 @@ pub struct ColumnLines<R> {
 
 impl<R: BufRead> ColumnLines<R> {
     pub fn new(lines: R) -> Self {
-        ColumnLines { lines, rest: Vec::new(), at: 0 }
+        ColumnLines { lines, is_log: None, rest: Vec::new(), at: 0 }
     }
 }
 
@@ -35,7 +41,9 @@ pub fn looks_like_columns(text: &[u8]) -> bool {
 }
 
 fn is_of_a_log(line: &str) -> bool {
-    line.contains(LOGGER) || line.starts_with("20") && line.as_bytes().get(4) == Some(&b'-')
+    let begins_with_time = line.starts_with("20") && line.as_bytes().get(4) == Some(&b'-');
+    let level = line.split([' ', '\t']).next().unwrap_or_default();
+    begins_with_time || (LEVELS.contains(&level) && line.contains("jepsen"))
 }
 
 /// Process, type, function, value and error.
@@ -58,10 +66,11 @@ fn word(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The line as EDN, or as it is.
-fn as_map(line: &str) -> String {
-    let operation = line.split_once(LOGGER).map_or(line, |(_, operation)| operation);
+fn as_map(line: &str, is_log: bool) -> String {
+    let operation = line.split_once(LOGGER).filter(|_| is_log).map_or(line, |(_, operation)| operation);
+    let operation = [": ", " - "].iter().find_map(|sign| operation.strip_prefix(sign)).unwrap_or(operation);
     let Some([process, kind, function, value, error]) = columns(operation) else {
-        return if is_of_a_log(line) { String::new() } else { line.to_owned() };
+        return if is_log { String::new() } else { line.to_owned() };
     };
     let value = if value.is_empty() { "nil" } else { value };
     let error = if error.trim().is_empty() { "nil" } else { error };
@@ -79,7 +88,11 @@ impl<R: BufRead> BufRead for ColumnLines<R> {
         if self.at == self.rest.len() {
             let mut line = Vec::new();
             let is_end = read_line(&mut self.lines, &mut line)? == 0;
-            self.rest = as_map(String::from_utf8_lossy(&line).trim_end()).into_bytes();
+            let text = String::from_utf8_lossy(&line);
+            if self.is_log.is_none() && !text.trim().is_empty() {
+                self.is_log = Some(is_of_a_log(&text));
+            }
+            self.rest = as_map(text.trim_end(), self.is_log == Some(true)).into_bytes();
             if !is_end {
                 self.rest.push(b'\n');
             }
@@ -123,11 +136,29 @@ mod tests {
     }
 
     #[test]
+    fn logs_of_earlier_versions_are_read() {
+        let operations = "{:process 0 :type :invoke :f :write :value 4 :error nil}\n\
+                          {:process :nemesis :type :info :f :start :value nil :error nil}\n";
+        let of_2014 = "INFO  jepsen.core - Worker 0 starting\n\
+                       INFO  jepsen.util - 0\t:invoke\t:write\t4\n\
+                       INFO  jepsen.util - :nemesis\t:info\t:start\tnil\n";
+        let of_0_1 = "INFO [2020-06-02 15:33:51,841] jepsen worker 0 - jepsen.util 0\t:invoke\t:write\t4\n\
+                      INFO [2020-06-02 15:33:51,842] jepsen nemesis - jepsen.util :nemesis\t:info\t:start\tnil\n";
+        assert_eq!(read(of_2014), format!("\n{operations}"));
+        assert_eq!(read(of_0_1), operations);
+        assert!(looks_like_columns(of_2014.as_bytes()) && looks_like_columns(of_0_1.as_bytes()));
+        assert!(!looks_like_columns(b"INFO is the first word of this text"));
+    }
+
+    #[test]
     fn of_a_log_only_the_operations_count_and_lines_keep_their_numbers() {
         let log = "2024-05-01 10:00:00,123{GMT}\tINFO\t[jepsen test runner] jepsen.core: Test version 1\n\
                    2024-05-01 10:00:01,123{GMT}\tINFO\t[jepsen worker 0] jepsen.util: 0\t:invoke\t:acquire\tnil\n";
         assert_eq!(read(log), "\n{:process 0 :type :invoke :f :acquire :value nil :error nil}\n");
         assert!(looks_like_columns(log.as_bytes()) && looks_like_columns(b"\n0\t:invoke\t:read\tnil"));
+        // A log has lines of other kinds, too.
+        let with_a_trace = log.replacen('\n', "\njava.lang.Exception: 0 :ok\n", 1);
+        assert_eq!(read(&with_a_trace), format!("\n{}", read(log)));
         assert!(
             !looks_like_columns(b"{\"process\":0}")
                 && !looks_like_columns(b"[{:process 0}]")

@@ -38,6 +38,8 @@ pub(super) struct CheckResult {
     pub(super) processes: Option<Vec<u64>>,
     /// Whether the rules after it cannot be checked.
     pub(super) is_last: bool,
+    /// Whose part it is, where that is not as the rule says.
+    pub(super) about: Option<RuleSubject>,
 }
 
 /// Why the check of a rule ends early.
@@ -55,7 +57,7 @@ pub(super) type Checked = Result<CheckResult, Ended>;
 
 impl CheckResult {
     fn new(outcome: RuleOutcome, seen: impl Into<String>, change: Option<String>) -> CheckResult {
-        CheckResult { outcome, seen: seen.into(), change, processes: None, is_last: false }
+        CheckResult { outcome, seen: seen.into(), change, processes: None, is_last: false, about: None }
     }
 
     pub(super) fn kept(seen: impl Into<String>) -> CheckResult {
@@ -85,6 +87,12 @@ impl CheckResult {
     /// After this no other rule can be checked.
     pub(super) fn and_the_last(mut self) -> CheckResult {
         self.is_last = true;
+        self
+    }
+
+    /// The library did it, whatever the rule is about.
+    pub(super) fn of_the_library(mut self) -> CheckResult {
+        self.about = Some(RuleSubject::Library);
         self
     }
 

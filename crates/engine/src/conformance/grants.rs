@@ -1,7 +1,7 @@
 //! Points of what a grant hands out.
 
 use super::check_result::{CheckResult, Checked, Ended};
-use super::session::RuleContext;
+use super::session::{RuleContext, seconds};
 use fencepost_history::{Grant, Lease, Millis, TimeSpan};
 use serde_json::Value;
 
@@ -45,9 +45,42 @@ pub(super) async fn validity(context: &RuleContext<'_>) -> Checked {
         }
         least = least.min(validity_ms);
     }
+    if let Some(note) = validity_of_a_wait(context).await? {
+        return Ok(note);
+    }
     Ok(CheckResult::kept(format!(
         "at least {least} ms and at most the TTL of {ttl_ms} ms, in {GRANTS} grants"
     )))
+}
+
+/// Says so where a grant that had to wait is said to be valid for less, by half of the wait or more: then its
+/// lease is counted from the beginning of the acquire, as a kit must where the library itself waits.
+async fn validity_of_a_wait(context: &RuleContext<'_>) -> Result<Option<CheckResult>, Ended> {
+    let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
+    let (key, ttl) = (context.key("wait"), context.terms().ttl);
+    context.grant(&holder, &key).await?;
+    let released = async {
+        tokio::time::sleep(ttl / 2).await;
+        context.release(&holder, &key).await
+    };
+    let (waited, released) = tokio::join!(context.acquire(&waiter, &key, ttl), released);
+    let (waited, _) = (waited?, released?);
+    if !waited.is_ok() {
+        return Ok(None);
+    }
+    context.release(&waiter, &key).await?;
+    let Some(Millis(validity_ms)) = Grant::of(&waited.value).validity_ms else { return Ok(None) };
+    let missing_ms = TimeSpan(ttl).millis() as f64 - validity_ms;
+    Ok((missing_ms >= waited.took.as_secs_f64() * 1e3 / 2.0).then(|| {
+        let seen = format!(
+            "of a lock that was waited for {}, {validity_ms} ms of the TTL were left when it was granted",
+            seconds(waited.took)
+        );
+        let look = "The lease seems to count from the beginning of the acquire, as it must where the library itself waits: in a test, processes \
+                    that had to wait give their sections up. Let the client repeat attempts that do not block (in a kit: env.poll), so that the \
+                    lease counts from the attempt that was granted";
+        CheckResult::note(seen, look).of_processes(vec![holder.number, waiter.number])
+    }))
 }
 
 pub(super) async fn tokens(context: &RuleContext<'_>) -> Checked {

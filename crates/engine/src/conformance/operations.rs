@@ -19,13 +19,23 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
     let granted = context.acquire(&process, &key, FREE).await?;
     if !granted.is_ok() {
-        let broken = CheckResult::broken(
-            format!("the acquire of a free lock was answered with {granted}"),
-            "Look at this error, which is the library's or that of the client's own code, and at the address that the client connects to",
-        );
+        let seen = format!("the acquire of a free lock was answered with {granted}");
+        // A no is an answer as the protocol wants it. An error may be the client's.
+        let result = match granted.fail_code() {
+            Some(ErrorCode::RefusedByLibrary | ErrorCode::Taken) => CheckResult::note(
+                seen,
+                "The library refuses a lock that no process holds, and that is its failure or that of how it is used: look at what its \
+                 acquire asks the servers, and at the time that it is given",
+            )
+            .of_the_library(),
+            _ => CheckResult::broken(
+                seen,
+                "Look at this error, which is the library's or that of the client's own code, and at the address that the client connects to",
+            ),
+        };
         // Where the lock is never granted every other rule would say so again.
         let again = context.acquire(&context.process(0).await?, &context.key("b"), FREE).await?;
-        return Ok(if again.is_ok() { broken } else { broken.and_the_last() });
+        return Ok(if again.is_ok() { result } else { result.and_the_last() });
     }
     let released = context.release(&process, &key).await?;
     let believed = Released::of(&released.value).believed;

@@ -90,6 +90,7 @@ async fn check(session: &CheckSession, number: usize, rule: &Rule) -> Result<(Ru
 }
 
 fn rule_result(rule: &Rule, checked: CheckResult, lines: Vec<String>) -> RuleResult {
-    let CheckResult { outcome, seen, change, .. } = checked;
-    RuleResult { name: rule.name, asks: rule.asks, about: rule.about, outcome, seen, change, lines }
+    let CheckResult { outcome, seen, change, about, .. } = checked;
+    let about = about.unwrap_or(rule.about);
+    RuleResult { name: rule.name, asks: rule.asks, about, outcome, seen, change, lines }
 }

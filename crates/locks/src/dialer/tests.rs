@@ -5,6 +5,9 @@ use crate::access::Secret;
 use crate::redis::node::RedisDialer;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::UnixTime;
 use rustls::server::WebPkiClientVerifier;
 use std::path::Path;
 use tokio::net::TcpListener;
@@ -122,6 +125,42 @@ async fn a_certificate_that_the_client_does_not_take_is_named_with_the_reason() 
     let named = Server { tls_name: Some("other.example".to_owned()), ..tls_server(&other, None).await };
     assert_eq!(says(&named, &ours, None).await, "ok");
 }
+
+#[tokio::test]
+async fn a_certificate_without_names_is_named_with_the_remedy() {
+    let ours = authority();
+    let nameless = certified(&ours, "127.0.0.1", |params| params.subject_alt_names.clear());
+    let server = tls_server(&nameless, None).await;
+    let remedy = "issue one of version 3 with subjectAltName=IP:127.0.0.1 (openssl x509 -req takes it from a file by -extfile)";
+    assert_eq!(
+        says(&server, &ours, None).await,
+        format!(
+            "n1 (ADDRESS) has a certificate without a subjectAltName, and clients go by nothing else: {remedy}"
+        )
+    );
+    // Made by `openssl x509 -req` without extensions, which no library for tests makes.
+    let first_version = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(ours.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let refused = verifier.verify_server_cert(&first_version, &[], &name, &[], UnixTime::now()).unwrap_err();
+    assert_eq!(
+        tls_mistake(&server, &refused).unwrap(),
+        format!("has a certificate of version 1, which cannot have a subjectAltName: {remedy}")
+    );
+}
+
+const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIIBIzCBywIULkkAPz9+e1fCP8pGKpFK1wBa6UYwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJYXV0aG9yaXR5MCAXDTI2MTEyNzE3NTEzMVoYDzIxMjYxMTAzMTc1MTMx
+WjAUMRIwEAYDVQQDDAkxMjcuMC4wLjEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AATC5nrxqb32YoBc1ytAAMPHBQ94UDI6DKL26Qz8KooEryWmu2pop5qC1nRefGS/
+JZl01Len9anO2IVfvpjIXs3iMAoGCCqGSM49BAMCA0cAMEQCIFVdaF6Tkt8fXEpa
+Kf2yVA+ZyFw/iVa+c0iw0J74Jf4lAiAUAm7X6nDdwSpmytpZ1z5UCiIsYAK4AyPj
+8ynmJPVeQw==
+-----END CERTIFICATE-----";
 
 #[tokio::test]
 async fn a_server_that_does_not_take_the_clients_certificate_is_named() {

@@ -80,6 +80,8 @@ pub struct VariantTable {
     /// Added to the client's command line.
     #[serde(default)]
     pub args: Vec<String>,
+    /// A command that prints the name and the version of what this variant tests.
+    pub version: Option<CommandWords>,
     pub lease: Option<Lease>,
     pub ttl_step: Option<TimeSpan>,
     pub properties: Option<Vec<String>>,
@@ -118,6 +120,7 @@ impl<S> LockFile<S> {
         if !variant.about.is_empty() {
             self.about = variant.about;
         }
+        self.version = variant.version.or(self.version);
         self.lease = variant.lease.unwrap_or(self.lease);
         self.ttl_step = variant.ttl_step.or(self.ttl_step);
         self.properties = variant.properties.or(self.properties);

@@ -54,6 +54,16 @@ fn a_variant_says_otherwise_only_what_it_names() {
     assert_eq!((program.lease, program.ttl_step.unwrap().millis()), (Lease::None, 1000));
     assert!(program.must_announce().is_empty());
     assert_eq!(program.options["blocking-timeout"].default, "5s");
+    let versions = LOCK.replace("lease = \"ttl\"", "version = \"lock 1.0\"\nlease = \"ttl\"");
+    let own = versions.replace("args = [\"--forever\"]", "args = [\"--forever\"]\nversion = \"lock 2.0\"");
+    let version = |text: &str, variant| {
+        parsed(text, variant).unwrap().recipe.program().unwrap().version.clone().unwrap_or_default().join(" ")
+    };
+    assert_eq!(
+        (version(&versions, Some("forever")), version(&own, None)),
+        ("lock 1.0".into(), "lock 1.0".into())
+    );
+    assert_eq!(version(&own, Some("forever")), "lock 2.0");
 }
 
 #[test]

@@ -130,11 +130,12 @@ fn in_cluster() -> String {
 impl ExistingService for ExistingRedis {
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
         let mut link = Link::open(server, access).await?;
-        match link.ask::<String>(redis::cmd("INFO").arg("server")).await {
-            Ok(info) => version(&info),
-            // A user may lack the right to ask.
-            Err(_) => Ok("redis-server of a version that it does not say".to_owned()),
-        }
+        // A user may lack the right to ask.
+        let Ok(info) = link.ask::<String>(redis::cmd("INFO").arg("server")).await else {
+            return Ok("redis-server of a version that it does not say".to_owned());
+        };
+        let memory: String = link.ask(redis::cmd("INFO").arg("memory")).await.unwrap_or_default();
+        Ok(version(&info)? + &eviction(&memory))
     }
 
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String> {
@@ -184,9 +185,27 @@ impl Link {
     }
 }
 
+/// A line of INFO.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))
+}
+
+/// From the section `memory` of INFO: that the server may remove a lock that is held, since its memory is
+/// full. Nothing where it may not, or does not say.
+fn eviction(info: &str) -> String {
+    match (field(info, "maxmemory"), field(info, "maxmemory_policy")) {
+        (Some("0") | None, _) | (_, None | Some("noeviction")) => String::new(),
+        (Some(_), Some(policy)) => {
+            format!(
+                ", whose maxmemory-policy {policy} may remove a lock that is held: a lock needs noeviction"
+            )
+        }
+    }
+}
+
 /// From the section `server` of INFO.
 fn version(info: &str) -> Result<String, String> {
-    let field = |name: &str| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    let field = |name: &str| field(info, name);
     match field("redis_mode") {
         Some("cluster") => return Err(in_cluster()),
         Some("sentinel") => return Err("is a Sentinel, and keeps no keys; name its primary".to_owned()),
@@ -202,6 +221,23 @@ fn version(info: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_may_remove_a_lock_says_so() {
+        let memory = |most: &str, policy: &str| {
+            eviction(&format!("# Memory\r\nmaxmemory:{most}\r\nmaxmemory_policy:{policy}\r\n"))
+        };
+        assert_eq!(
+            memory("1048576", "allkeys-lru"),
+            ", whose maxmemory-policy allkeys-lru may remove a lock that is held: a lock needs noeviction"
+        );
+        assert!(!memory("1048576", "volatile-ttl").is_empty(), "a lock has a TTL");
+        assert_eq!(
+            (memory("1048576", "noeviction"), memory("0", "allkeys-lru")),
+            (String::new(), String::new())
+        );
+        assert_eq!(eviction(""), "");
+    }
 
     #[test]
     fn a_server_says_what_it_is() {

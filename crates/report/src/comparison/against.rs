@@ -1,35 +1,43 @@
 //! How each lock stands to a reference under each nemesis: by the rates of runs in which it failed.
 
-use super::difference::CellDifference;
+use super::difference::{CellDifference, Failures};
 use super::model::{Cell, Comparison};
 use fencepost_checker::{Harm, Outcome, Rate};
+use std::collections::BTreeMap;
 
-/// In how many of the decided runs of a cell the lock failed. Of a cell whose runs are in memory.
-fn rate(cell: &Cell) -> Rate {
-    let mut rate = Rate::default();
+/// In how many of the decided runs of a cell the lock failed, and by what. Of a cell whose runs are in
+/// memory.
+fn failures(cell: &Cell) -> Failures {
+    let mut failures = Failures::default();
     for run in &cell.runs {
         let worst = run.figures.as_ref().and_then(|figures| figures.harm);
+        let failed = !matches!(worst, Some(Harm::Unfenced | Harm::BusyMachine));
         match run.outcome {
-            Outcome::Violation => rate.add(!matches!(worst, Some(Harm::Unfenced | Harm::BusyMachine))),
-            Outcome::Valid => rate.add(false),
+            Outcome::Violation => {
+                failures.all.add(failed);
+                if let Some(kind) = worst.filter(|_| failed) {
+                    *failures.kinds.entry(kind).or_default() += 1;
+                }
+            }
+            Outcome::Valid => failures.all.add(false),
             Outcome::Unknown | Outcome::Vacuous => {}
         }
     }
-    rate
+    failures
 }
 
 impl Comparison {
     /// Compares each cell with that of the reference with the same guard, if there is a reference.
     pub fn compare_with_reference(&mut self) {
         let Some(reference) = self.against.clone() else { return };
-        let rates = |cells: &[Cell]| cells.iter().map(rate).collect::<Vec<_>>();
+        let of_cells = |cells: &[Cell]| cells.iter().map(failures).collect::<Vec<_>>();
         let references = self.rows.iter().filter(|row| row.lock == reference);
-        let references: Vec<(String, Vec<Rate>)> =
-            references.map(|row| (row.guard.clone(), rates(&row.cells))).collect();
+        let references: Vec<(String, Vec<Failures>)> =
+            references.map(|row| (row.guard.clone(), of_cells(&row.cells))).collect();
         for row in self.rows.iter_mut().filter(|row| row.lock != reference) {
             let Some((_, there)) = references.iter().find(|(guard, _)| *guard == row.guard) else { continue };
             for (cell, there) in row.cells.iter_mut().zip(there) {
-                cell.against = CellDifference::of(rate(cell), *there);
+                cell.against = CellDifference::of(&failures(cell), there);
             }
         }
     }
@@ -66,20 +74,20 @@ pub(super) fn table(comparison: &Comparison) -> Option<AgainstTable> {
         }
     }
     let note = "runs in which the lock failed, without late writes that only a fence prevents; then how many percentage \
-                points more that is, the 95 % interval (Newcombe). Worse and better: the interval excludes 0; uncertain: \
-                the rates differ, and so few runs do not exclude chance";
+                points more that is, the 95 % interval (Newcombe). Worse and better: the interval excludes 0; otherwise: that of \
+                a kind of failure does; uncertain: rates differ, and so few runs do not exclude chance";
     Some(AgainstTable { title: format!("Against {reference}"), note: note.to_owned(), lines })
 }
 
 fn line(label: String, nemesis: &str, cell: &Cell) -> AgainstLine {
     let nemesis = nemesis.to_owned();
     match &cell.against {
-        Some(CellDifference { standing, rate, reference, difference: (low, high) }) => AgainstLine {
+        Some(CellDifference { standing, rate, reference, difference: (low, high), kinds }) => AgainstLine {
             label,
             nemesis,
             standing: standing.word().to_owned(),
             outcome: standing.outcome(),
-            rates: format!("{rate} against {reference}"),
+            rates: format!("{rate} against {reference}{}", in_words(kinds)),
             difference: format!("{} to {}", points(*low), points(*high)),
         },
         None => AgainstLine {
@@ -90,6 +98,17 @@ fn line(label: String, nemesis: &str, cell: &Cell) -> AgainstLine {
             rates: String::new(),
             difference: String::new(),
         },
+    }
+}
+
+/// ` (granted twice 0 against 2, stuck 2 against 0)`; nothing where all kinds come as often.
+fn in_words(kinds: &BTreeMap<Harm, (Rate, Rate)>) -> String {
+    let kind = |(kind, (here, there)): (&Harm, &(Rate, Rate))| {
+        format!("{} {} against {}", kind.in_words(), here.violations, there.violations)
+    };
+    match kinds.len() {
+        0 => String::new(),
+        _ => format!(" ({})", kinds.iter().map(kind).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -104,6 +123,14 @@ fn points(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_of_failures_stand_beside_the_rates() {
+        let rate = |violations| Rate { violations, plays: 2 };
+        let kinds = [(Harm::Stuck, (rate(2), rate(0))), (Harm::GrantedTwice, (rate(0), rate(2)))];
+        assert_eq!(in_words(&kinds.into()), " (granted twice 0 against 2, stuck 2 against 0)");
+        assert_eq!(in_words(&BTreeMap::new()), "");
+    }
 
     #[test]
     fn points_are_whole_and_have_a_sign() {

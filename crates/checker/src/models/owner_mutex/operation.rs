@@ -1,6 +1,6 @@
 //! The operations of an owner mutex.
 
-use super::super::Refusal;
+use super::super::{Refusal, refuse_shared_mode};
 
 /// An operation with its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,11 +22,11 @@ impl LockOp {
         }
     }
 
-    pub(super) fn read(process: u64, f: &str) -> Result<LockOp, Refusal> {
+    pub(super) fn read(process: u64, f: &str, value: &str) -> Result<LockOp, Refusal> {
         let process =
             u32::try_from(process).map_err(|_| Refusal::WrongValue("a process number below 2^32"))?;
         match f {
-            "acquire" => Ok(LockOp::Acquire(process)),
+            "acquire" => refuse_shared_mode(value).map(|()| LockOp::Acquire(process)),
             "release" => Ok(LockOp::Release(process)),
             _ => Err(Refusal::UnknownOperation("acquire and release")),
         }

@@ -1,155 +1,314 @@
-//! How each process fared: its grants, how long it tried, and what others got meanwhile.
+//! How each process fared: its grants, how long it waited for one, and what others got meanwhile.
+//!
+//! A process waits for a key from the beginning of its first attempt that failed after its last grant, until
+//! it is granted the key: however short its attempts are, and however long it rests between them.
 
-use crate::prose::{lock, seconds};
+use super::chance::{Draw, is_no_chance};
+use crate::prose::{lock, seconds, times};
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::are_by_slowness;
 use crate::spans::Span;
 use crate::verdict::Finding;
-use crate::wants::acquires;
+use crate::wants::{acquires, length_of};
 use fencepost_history::Kind;
 use rustc_hash::FxHashMap;
-
-/// So many grants for each process that tries leave one out by chance only in one of 20,000 cases: (1 -
-/// 1/n)^(10 n) is below e^-10.
-pub(super) const GRANTS_A_PROCESS: usize = 10;
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::ops::Range;
 
 /// How all processes fared. A process that goes on under another number after an indeterminate operation
 /// counts as the same one.
 pub(super) struct Waits<'a> {
-    pub of_slots: FxHashMap<u64, Wait>,
+    of_slots: FxHashMap<u64, Wait>,
+    of_keys: BTreeMap<&'a str, OfKey<'a>>,
     /// The most grants of a key in a row to one process, while others tried.
     pub in_a_row: usize,
-    /// Of each key, the longest time without a grant that is beyond the bound, and by no chance.
-    pub streaks: Vec<Streak<'a>>,
+    /// Those who share a lock pass one who does not.
+    is_shared: bool,
 }
 
 /// How a process fared.
 #[derive(Default)]
-pub(super) struct Wait {
+struct Wait {
     granted: usize,
-    /// Spent in acquires, all together.
-    tried_ns: u64,
+    /// When it was granted any key for the last time.
+    last_ns: u64,
+    /// The longest time that ended with a grant.
     longest_ns: u64,
 }
 
-/// How long a process got nothing, and what others got.
-pub(super) struct Streak<'a> {
-    process: u64,
-    key: &'a str,
-    tried_ns: u64,
-    others: usize,
-    failed: Vec<&'a Operation<'a>>,
+/// What happened to a key.
+#[derive(Default)]
+struct OfKey<'a> {
+    /// How many processes tried to acquire it.
+    processes: usize,
+    /// When it was granted, and to which slot, in order.
+    grants: Vec<(u64, u64)>,
+    /// Each stretch in which a process waited for it: those that ended with a grant first, in order.
+    stretches: Vec<Stretch<'a>>,
 }
 
-/// What is known of a process and a key since its last grant.
-#[derive(Default)]
-struct Since<'a> {
-    tried_ns: u64,
-    grants_then: usize,
+/// A process tried to acquire a key, and others may have got it meanwhile.
+struct Stretch<'a> {
+    slot: u64,
+    /// From the beginning of its first attempt to the end of its last one.
+    tried: Span,
     failed: Vec<&'a Operation<'a>>,
+    /// The attempt that was granted at last; none where the run ended before.
+    granted: Option<&'a Operation<'a>>,
+}
+
+/// Processes of one key that were granted nothing while others were.
+pub(super) struct LeftOut<'a> {
+    key: &'a str,
+    slots: Vec<u64>,
+    /// The processes that tried to acquire the key, and how often the others got it.
+    processes: usize,
+    others: usize,
+    tried: Span,
+    attempts: Vec<&'a Operation<'a>>,
 }
 
 impl<'a> Waits<'a> {
-    /// Of the acquires within a span. Without a grant for longer than the bound a process may be starved.
-    pub fn of(run: &'a RunIndex<'a>, open: Span, bound_ns: u64) -> Waits<'a> {
+    /// Of the acquires that began within a span.
+    pub fn of(run: &'a RunIndex<'a>, open: Span) -> Waits<'a> {
+        let is_shared = run.holds.iter().any(|hold| hold.claim.excludes_any() && !hold.claim.is_alone());
+        let mut waits =
+            Waits { of_slots: FxHashMap::default(), of_keys: BTreeMap::new(), in_a_row: 0, is_shared };
         let mut ended: Vec<_> = acquires(run, open).collect();
         ended.sort_by_key(|(acquire, ..)| acquire.completion.map(|end| end.index));
-        let mut waits = Waits { of_slots: FxHashMap::default(), in_a_row: 0, streaks: Vec::new() };
-        let mut since: FxHashMap<(u64, &str), Since> = FxHashMap::default();
-        let mut granted: FxHashMap<&str, usize> = FxHashMap::default();
-        let mut last: FxHashMap<&str, (u64, usize)> = FxHashMap::default();
-        for (acquire, kind, (began_ns, ended_ns)) in ended {
+        let mut waiting: BTreeMap<(&str, u64), Option<Stretch>> = BTreeMap::new();
+        for (acquire, kind, tried) in ended {
             let slot = run.nodes.slot_of(acquire.process);
             let wait = waits.of_slots.entry(slot).or_default();
-            let own = since.entry((slot, acquire.key)).or_default();
-            own.tried_ns += ended_ns - began_ns;
-            wait.tried_ns += ended_ns - began_ns;
+            let stretch = waiting.entry((acquire.key, slot)).or_default();
             if kind != Kind::Ok {
-                own.failed.push(acquire);
+                let stretch = stretch.get_or_insert_with(|| Stretch::new(slot, tried));
+                stretch.tried.1 = tried.1;
+                stretch.failed.push(acquire);
                 continue;
             }
-            let all = granted.entry(acquire.key).or_default();
-            waits.streaks.extend(streak(slot, acquire.key, own, *all));
-            *all += 1;
+            let stretch = stretch.take().unwrap_or_else(|| Stretch::new(slot, tried));
+            let stretch = Stretch { tried: (stretch.tried.0, tried.1), granted: Some(acquire), ..stretch };
             wait.granted += 1;
-            wait.longest_ns = wait.longest_ns.max(own.tried_ns);
-            *own = Since { grants_then: *all, ..Since::default() };
-            let row = last.entry(acquire.key).or_default();
-            *row = if row.0 == slot { (slot, row.1 + 1) } else { (slot, 1) };
-            waits.in_a_row = waits.in_a_row.max(row.1);
+            wait.last_ns = tried.1;
+            wait.longest_ns = wait.longest_ns.max(length_of(stretch.tried));
+            let key = waits.of_keys.entry(acquire.key).or_default();
+            key.grants.push((tried.1, slot));
+            key.stretches.push(stretch);
         }
-        let mut open: Vec<((u64, &str), Since)> = since.into_iter().collect();
-        open.sort_by_key(|(of, _)| *of);
-        waits.streaks.extend(open.iter().filter_map(|((slot, key), own)| {
-            streak(*slot, key, own, granted.get(key).copied().unwrap_or(0))
-        }));
-        waits.keep_those_that_prove(run, bound_ns);
+        for ((name, _), stretch) in waiting {
+            let key = waits.of_keys.entry(name).or_default();
+            key.processes += 1;
+            key.stretches.extend(stretch);
+        }
+        waits.in_a_row = waits.of_keys.values().map(OfKey::in_a_row).max().unwrap_or(0);
         waits
     }
 
-    /// Leaves of each key the longest streak that neither chance nor a slow machine explains. Those who share
-    /// a lock pass one who does not.
-    fn keep_those_that_prove(&mut self, run: &RunIndex, bound_ns: u64) {
-        let processes = self.of_slots.len();
-        let is_shared = run.holds.iter().any(|hold| hold.claim.excludes_any() && !hold.claim.is_alone());
-        self.streaks.retain(|streak| {
-            let by_chance = streak.others < GRANTS_A_PROCESS * processes;
-            !is_shared && !by_chance && streak.tried_ns >= bound_ns && !are_by_slowness(&streak.failed)
-        });
-        self.streaks.sort_by_key(|streak| (streak.key, std::cmp::Reverse(streak.tried_ns)));
-        self.streaks.dedup_by_key(|streak| streak.key);
+    pub fn are_none(&self) -> bool {
+        self.of_slots.is_empty()
     }
 
+    /// Of each key, the processes that waited in vain for longer than the bound, and by no chance: as many as
+    /// were left out together, and of these the longest.
+    pub fn starved(&self, bound_ns: u64) -> Vec<LeftOut<'a>> {
+        let stretches = self.of_keys.values().map(|key| key.stretches.len()).sum();
+        let of_key = |(name, key): (&&'a str, &OfKey<'a>)| {
+            let long: Vec<_> = key.stretches.iter().filter(|stretch| stretch.proves(bound_ns)).collect();
+            // Of most runs there are none.
+            let asked = if long.is_empty() { Vec::new() } else { key.asked() };
+            let left_out =
+                long.iter().filter_map(|long| key.left_out(name, long, bound_ns, &asked, stretches));
+            left_out.max_by_key(|left_out| (left_out.slots.len(), length_of(left_out.tried)))
+        };
+        self.of_keys.iter().filter(|_| !self.is_shared).filter_map(of_key).collect()
+    }
+
+    /// The process that waited the longest in vain at the end, while others got the key: for longer than the
+    /// bound, and than any process that was granted a key at last.
+    pub fn waits_at_the_end(&self, bound_ns: u64) -> Option<LeftOut<'a>> {
+        let alone =
+            self.stretches_at_the_end(bound_ns).map(|(name, key, alone)| key.of(name, &[alone], alone));
+        let unusual = alone.filter(|alone| length_of(alone.tried) > self.longest_ns() && alone.others > 0);
+        unusual.filter(|_| !self.is_shared).max_by_key(|alone| length_of(alone.tried))
+    }
+
+    /// Those that lasted for longer than the bound, and in which the process was granted neither this key nor
+    /// another one.
+    fn stretches_at_the_end(
+        &self,
+        bound_ns: u64,
+    ) -> impl Iterator<Item = (&'a str, &OfKey<'a>, &Stretch<'a>)> {
+        let of_keys = self.of_keys.iter();
+        let all =
+            of_keys.flat_map(|(name, key)| key.stretches.iter().map(move |stretch| (*name, key, stretch)));
+        all.filter(move |(_, _, stretch)| {
+            let last_ns = self.of_slots.get(&stretch.slot).map_or(0, |wait| wait.last_ns);
+            stretch.granted.is_none() && length_of(stretch.tried) >= bound_ns && last_ns <= stretch.tried.0
+        })
+    }
+
+    /// The longest time that a process waited until it was granted a key.
     pub fn longest_ns(&self) -> u64 {
         self.of_slots.values().map(|wait| wait.longest_ns).max().unwrap_or(0)
     }
 
-    /// How many processes tried for longer than the bound and got nothing.
-    pub fn starved(&self, bound_ns: u64) -> usize {
-        self.of_slots.values().filter(|wait| wait.granted == 0 && wait.tried_ns >= bound_ns).count()
+    /// How many processes waited for longer than the bound at the end, and got nothing.
+    pub fn in_vain(&self, bound_ns: u64) -> usize {
+        let mut slots: Vec<u64> =
+            self.stretches_at_the_end(bound_ns).map(|(_, _, stretch)| stretch.slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots.len()
     }
 
     /// In words: who got the lock, and who did not.
     pub fn figures(&self, bound_ns: u64) -> String {
         let (all, got) =
             (self.of_slots.len(), self.of_slots.values().filter(|wait| wait.granted > 0).count());
-        let starved = match self.starved(bound_ns) {
+        let in_vain = match self.in_vain(bound_ns) {
             0 => String::new(),
-            count => format!("; {count} tried for more than {} and never got it", seconds(bound_ns)),
+            count => format!("; at the end, {count} had waited for more than {} in vain", seconds(bound_ns)),
         };
         format!(
-            "{got} of {all} processes got the lock, after at most {}{starved}",
+            "{got} of {all} processes got the lock, after at most {}{in_vain}",
             seconds(self.longest_ns())
         )
     }
 }
 
-fn streak<'a>(process: u64, key: &'a str, own: &Since<'a>, all: usize) -> Option<Streak<'a>> {
-    let (tried_ns, others) = (own.tried_ns, all - own.grants_then);
-    (others >= GRANTS_A_PROCESS).then(|| Streak {
-        process,
-        key,
-        tried_ns,
-        others,
-        failed: own.failed.clone(),
-    })
+impl<'a> OfKey<'a> {
+    fn in_a_row(&self) -> usize {
+        self.grants.chunk_by(|one, next| one.1 == next.1).map(<[_]>::len).max().unwrap_or(0)
+    }
+
+    /// For each grant the slots that asked for it since the one before, in order.
+    fn asked(&self) -> Vec<Vec<u64>> {
+        let mut attempts: BTreeMap<u64, Vec<&Operation>> = BTreeMap::new();
+        for stretch in &self.stretches {
+            attempts.entry(stretch.slot).or_default().extend(stretch.attempts());
+        }
+        let mut attempts: Vec<_> =
+            attempts.into_iter().map(|(slot, attempts)| (slot, attempts.into_iter().peekable())).collect();
+        let mut before_ns = 0;
+        let mut slots = |granted_ns: u64| {
+            let span = (std::mem::replace(&mut before_ns, granted_ns), granted_ns);
+            attempts.iter_mut().filter_map(|(slot, all)| was_asked(all, span).then_some(*slot)).collect()
+        };
+        self.grants.iter().map(|(granted_ns, _)| slots(*granted_ns)).collect()
+    }
+
+    /// The processes that were left out for the whole of a stretch, if that is no chance. `asked` are the
+    /// slots that asked for each grant.
+    fn left_out(
+        &self,
+        name: &'a str,
+        stretch: &Stretch<'a>,
+        bound_ns: u64,
+        asked: &[Vec<u64>],
+        stretches: usize,
+    ) -> Option<LeftOut<'a>> {
+        let is_beside = |other: &&Stretch| {
+            other.tried.0 <= stretch.tried.0
+                && other.granted_ns() >= stretch.granted_ns()
+                && other.tried.1.saturating_sub(stretch.tried.0) >= bound_ns
+                && !are_by_slowness(&other.failed)
+        };
+        let set: Vec<&Stretch> = self.stretches.iter().filter(is_beside).collect();
+        // What was asked for the first one may have been asked before the stretch.
+        let draws = self.within(stretch).skip(1).map(|at| {
+            let last_holder = self.grants[at - 1].1;
+            let asked: Vec<u64> = asked[at].iter().copied().filter(|slot| *slot != last_holder).collect();
+            let of_set = asked.iter().filter(|slot| set.iter().any(|stretch| stretch.slot == **slot)).count();
+            Draw { asked: asked.len(), of_set }
+        });
+        is_no_chance(draws, set.len(), self.processes, stretches).then(|| self.of(name, &set, stretch))
+    }
+
+    /// The grants while a stretch lasted, which all went to others.
+    fn within(&self, stretch: &Stretch) -> Range<usize> {
+        let from = self.grants.partition_point(|(granted_ns, _)| *granted_ns <= stretch.tried.0);
+        let until = self.grants.partition_point(|(granted_ns, _)| *granted_ns < stretch.granted_ns());
+        from..until.max(from)
+    }
+
+    fn of(&self, key: &'a str, set: &[&Stretch<'a>], stretch: &Stretch) -> LeftOut<'a> {
+        let mut slots: Vec<u64> = set.iter().map(|stretch| stretch.slot).collect();
+        slots.sort_unstable();
+        let is_within = |attempt: &&Operation| attempt.invoke.time >= stretch.tried.0;
+        LeftOut {
+            key,
+            slots,
+            processes: self.processes,
+            others: self.within(stretch).len(),
+            tried: (stretch.tried.0, set.iter().map(|stretch| stretch.tried.1).min().unwrap_or(0)),
+            attempts: set.iter().flat_map(|stretch| stretch.attempts()).filter(is_within).collect(),
+        }
+    }
 }
 
-impl Streak<'_> {
+impl<'a> Stretch<'a> {
+    fn new(slot: u64, tried: Span) -> Stretch<'a> {
+        Stretch { slot, tried, failed: Vec::new(), granted: None }
+    }
+
+    /// Until when others may have got the key: the end of time where it was not granted at last.
+    fn granted_ns(&self) -> u64 {
+        if self.granted.is_some() { self.tried.1 } else { u64::MAX }
+    }
+
+    /// All attempts, in order.
+    fn attempts<'s>(&'s self) -> impl Iterator<Item = &'a Operation<'a>> + use<'s, 'a> {
+        self.failed.iter().copied().chain(self.granted)
+    }
+
+    /// Whether it lasted for longer than the bound, and a slow machine does not explain that.
+    fn proves(&self, bound_ns: u64) -> bool {
+        length_of(self.tried) >= bound_ns && !are_by_slowness(&self.failed)
+    }
+}
+
+/// Whether one of some attempts, which are in order, was under way at some moment of a span, which is later
+/// than those that were asked about before.
+fn was_asked<'a>(attempts: &mut Peekable<impl Iterator<Item = &'a Operation<'a>>>, span: Span) -> bool {
+    let ended_ns = |attempt: &Operation| attempt.completion.map_or(u64::MAX, |end| end.time);
+    while attempts.next_if(|attempt| ended_ns(attempt) <= span.0).is_some() {}
+    attempts.peek().is_some_and(|attempt| attempt.invoke.time <= span.1)
+}
+
+impl LeftOut<'_> {
+    /// `process 3 tried to acquire a from 2.000 s to 9.000 s, 7 times, and did not get it, while others got
+    /// it 80 times`.
+    pub fn in_words(&self) -> String {
+        let who = match &self.slots[..] {
+            [slot] => format!("process {slot}"),
+            slots => format!("{} of {} processes", slots.len(), self.processes),
+        };
+        format!(
+            "{who} tried to acquire {} from {} to {}, {}, and did not get it, while others got it {}",
+            lock(self.key),
+            seconds(self.tried.0),
+            seconds(self.tried.1),
+            times(self.attempts.len() as u64),
+            times(self.others as u64),
+        )
+    }
+
+    /// Whether most attempts ended with an error that a slow machine explains.
+    pub fn is_by_slowness(&self) -> bool {
+        are_by_slowness(&self.attempts)
+    }
+
     pub fn finding(&self) -> Finding {
-        let ended = || self.failed.iter().filter_map(|acquire| acquire.completion);
+        let mut ended: Vec<_> = self.attempts.iter().filter_map(|acquire| acquire.completion).collect();
+        ended.sort_by_key(|end| end.index);
         Finding {
             class: "starved".to_owned(),
             key: self.key.to_owned(),
-            time: ended().next_back().map_or(0, |end| end.time),
-            events: ended().take(10).map(|end| end.index).collect(),
-            sentence: format!(
-                "without any fault, process {} spent {} in attempts to acquire {} and did not get it, while others got it {} times",
-                self.process,
-                seconds(self.tried_ns),
-                lock(self.key),
-                self.others,
-            ),
+            time: self.tried.1,
+            events: ended.iter().take(10).map(|end| end.index).collect(),
+            sentence: format!("without any fault, {}", self.in_words()),
             ..Finding::default()
         }
     }

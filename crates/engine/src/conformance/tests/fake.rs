@@ -44,6 +44,7 @@ pub(super) struct Habits {
     pub(super) is_unsure_of_release: bool,
     pub(super) ends_early: bool,
     pub(super) announces_renewals: bool,
+    pub(super) counts_from_the_question: bool,
 }
 
 /// A holder: client and process, and the end of its lease.
@@ -255,9 +256,10 @@ impl FakeClient {
             return Some(json!({"type": "info", "error": "raised: TypeError: no"}));
         }
         if self.habits.refuses {
-            return Some(json!({"type": "fail", "error": "taken: always"}));
+            return Some(json!({"type": "fail", "error": "refused-by-library: always"}));
         }
-        let deadline = Instant::now() + if self.habits.overruns { timeout * 2 } else { timeout };
+        let asked_at = Instant::now();
+        let deadline = asked_at + if self.habits.overruns { timeout * 2 } else { timeout };
         loop {
             let service = self.service.clone();
             let request = async { service.set(key, owner, lasting).await };
@@ -280,7 +282,12 @@ impl FakeClient {
             }
         }
         tokio::spawn(self.clone().watch(key.to_owned(), owner, ttl));
-        let validity = TTL_MS + if self.habits.promises_too_much { 1 } else { 0 };
+        let waited_ms = asked_at.elapsed().as_millis() as u64;
+        let validity = match self.habits {
+            Habits { promises_too_much: true, .. } => TTL_MS + 1,
+            Habits { counts_from_the_question: true, .. } => TTL_MS.saturating_sub(waited_ms),
+            _ => TTL_MS,
+        };
         let token = if self.habits.repeats_tokens { 7 } else { number };
         Some(json!({"type": "ok", "value": {"validity_ms": validity, "token": token}}))
     }

@@ -78,11 +78,13 @@ habits! {
     a_release_that_does_nothing_is_found: keeps_on_release => "next" Broken "another client's acquire ended with";
     a_belief_without_end_is_found: believes_for_ever => "holds" Broken "holds before the first acquire: true";
     a_validity_beyond_the_ttl_is_found: promises_too_much => "validity" Broken "for 2000 ms was said to be valid for 2001 ms";
+    a_validity_that_counts_from_the_question_is_shown: counts_from_the_question => "validity" Note "of a lock that was waited for 1.0";
     a_token_that_does_not_grow_is_found: repeats_tokens => "tokens" Broken "the token 7 came after one with 7";
     a_lease_without_end_is_found: ignores_ttl => "client-gone" Broken "its client was killed, the lock was still taken";
     a_renewal_without_end_is_found: ignores_over => "process-over" Broken "the line `over`, the lock was still taken";
     a_blind_release_is_shown: releases_blindly => "late-release" Note "was then granted the lock that process";
     an_unsure_late_release_is_shown: is_unsure_of_release => "late-release" Note "the next holder kept the lock";
+    a_library_that_refuses_a_free_lock_is_shown: refuses => "grant" Note "the acquire of a free lock was answered with `fail`, `refused-by-library";
     points_without_a_grant_are_not_tried: refuses => "processes" NotTried "not tried after the rule grant";
     a_lock_that_ends_early_is_shown: ends_early => "client-gone" Note "earlier than the TTL of 2.000 s";
     a_late_release_that_was_not_late_is_shown: ends_early => "late-release" Note "which holds it for a TTL of 2.000 s";
