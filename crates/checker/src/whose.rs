@@ -44,7 +44,9 @@ impl Whose {
             Whose::Service => {
                 "its servers, or the protocol by which they grant, went against the lock's claim"
             }
-            Whose::Library => "no fault had hit the servers, or only a client's code can do this",
+            Whose::Library => {
+                "no fault that was in force can have done this to the servers, or only a client's side can do it"
+            }
             Whose::NoFence => {
                 "a holder was late, which no lock prevents; a fencing token or a transaction that the storage checks does"
             }
