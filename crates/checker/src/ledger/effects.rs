@@ -13,6 +13,7 @@
 //! Of several servers one that is stopped, killed or parted may make the others choose a new leader, and that
 //! may go on when the fault is over.
 
+use super::interval::{Bound, Interval, Reason};
 use crate::run_index::parts::{Fault, Hold, Operation};
 use crate::spans::{Span, difference, union};
 use fencepost_history::{FaultEffect, RunNodes, ServerEnded, is_storage};
@@ -126,30 +127,44 @@ impl<'r, 'a> Setting<'r, 'a> {
             let changes_leader = several && disturbs && fault.in_force(asked_ns, until_ns) && !is_over;
             (direct || changes_leader) && self.hits_servers(fault) && self.may_have_worked(fault)
         };
-        let by_fault =
-            self.faults.iter().take_while(|fault| fault.inject_ns <= until_ns).filter(loses).last();
+        let begun = self.faults.iter().take_while(|fault| fault.inject_ns <= until_ns);
+        let by_fault = begun.filter(loses).min_by_key(|fault| self.begins(fault).ns);
         let ended = || self.servers_ended.iter().find(|(at_ns, _)| (granted_ns..=until_ns).contains(at_ns));
         by_fault
             .map(ServiceEffect::Fault)
             .or_else(|| ended().map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended)))
     }
 
-    /// The earliest moment at which such an effect can have made it lose the lock.
-    pub fn service_loses_ns(&self, hold: &Hold, until_ns: u64) -> Option<(u64, Option<&'r Fault<'a>>)> {
-        let granted_ns = hold.granted.earliest.ns;
-        match self.on_service(hold.invoke_ns, granted_ns, until_ns)? {
-            ServiceEffect::Ended(at_ns, _) => Some((at_ns.max(granted_ns), None)),
-            ServiceEffect::Fault(fault) if fault.stops_all(self.servers) => {
-                Some((fault.acts_until_ns().max(granted_ns), Some(fault)))
+    /// What of this can have made the service lose a hold until a moment, and when.
+    pub fn service_loses(&self, hold: &Hold, until_ns: u64) -> Option<(ServiceEffect<'r, 'a>, Interval)> {
+        let granted = Bound::new(hold.granted.earliest.ns, Reason::Granted);
+        let effect = self.on_service(hold.invoke_ns, granted.ns, until_ns)?;
+        let interval = match effect {
+            ServiceEffect::Ended(at_ns, _) => {
+                let at = Bound::new(at_ns, Reason::ServerEnded).or_later(granted);
+                Interval::new(at, at)
             }
-            // Of several faults the earliest counts: not before the grant, then.
-            ServiceEffect::Fault(fault) => Some((granted_ns, Some(fault))),
+            ServiceEffect::Fault(fault) => {
+                let over = |healed_ns| Bound::new(healed_ns, Reason::FaultOver { id: fault.id });
+                let open = Bound::new(u64::MAX, Reason::Open);
+                Interval::new(self.begins(fault).or_later(granted), fault.healed_ns.map_or(open, over))
+            }
+        };
+        Some((effect, interval))
+    }
+
+    /// From when on a fault can have ended what servers had granted: those that are all stopped end nothing
+    /// before they run again.
+    fn begins(&self, fault: &Fault) -> Bound {
+        match fault.stops_all(self.servers) {
+            true => Bound::new(fault.acts_until_ns(), Reason::FaultHealing { id: fault.id }),
+            false => Bound::new(fault.inject_ns, Reason::FaultBegan { id: fault.id }),
         }
     }
 
     /// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was
     /// in force that may have reached it, or a server ended by itself.
-    pub fn cut_ns(&self, hold: &Hold) -> Option<u64> {
+    pub fn cut(&self, hold: &Hold) -> Option<Bound> {
         let own = self.nodes.client_of(hold.process);
         let granted_ns = hold.granted.earliest.ns;
         let reaches = |fault: &Fault| {
@@ -168,22 +183,19 @@ impl<'r, 'a> Setting<'r, 'a> {
                 && !fault.targets.iter().all(|target| is_of_others(target))
                 && reaches(fault)
         };
-        // Servers that are all stopped end nothing before they run again.
-        let cuts_from = |fault: &Fault| match fault.stops_all(self.servers) {
-            true => fault.acts_until_ns(),
-            false => fault.inject_ns,
-        };
+        let granted = Bound::new(granted_ns, Reason::Granted);
         let ends = self.servers_ended.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns >= granted_ns);
-        let mut earliest = ends.min().unwrap_or(u64::MAX);
+        let mut earliest = ends.min().map(|at_ns| Bound::new(at_ns, Reason::ServerEnded));
         for fault in self.faults {
-            if fault.inject_ns.max(granted_ns) >= earliest {
+            if earliest.is_some_and(|earliest| fault.inject_ns.max(granted_ns) >= earliest.ns) {
                 break;
             }
-            if near(&fault) {
-                earliest = earliest.min(cuts_from(fault).max(granted_ns));
+            let begins = self.begins(fault).or_later(granted);
+            if near(&fault) && earliest.is_none_or(|earliest| begins.ns < earliest.ns) {
+                earliest = Some(begins);
             }
         }
-        (earliest < u64::MAX).then_some(earliest)
+        earliest
     }
 
     /// When no server could grant anything to a client for certain: each was down, or parted from it.

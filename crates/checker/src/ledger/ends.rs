@@ -174,35 +174,22 @@ pub(crate) fn possible_ends(
         let renewed = hold.renewals.iter().rev().find(|(index, _)| *index <= at);
         push(Cause::RanOut, interval, renewed.map(|(index, _)| *index).into_iter().collect());
     }
-    if let Some(cut_ns) = hold.cut_ns {
-        let fault =
-            setting.faults.iter().find(|fault| fault.inject_ns.max(hold.granted.earliest.ns) == cut_ns);
-        let why = fault.map_or(Reason::ServerEnded, |fault| Reason::FaultBegan { id: fault.id });
-        let interval = Interval::new(Bound::new(cut_ns, why), Bound::new(u64::MAX, Reason::Open));
-        push(Cause::CutOff, interval, fault.map(|fault| fault.inject).into_iter().collect());
+    let of_fault = |why| match why {
+        Reason::FaultBegan { id } | Reason::FaultHealing { id } => {
+            setting.faults.iter().find(|fault| fault.id == id).map(|fault| fault.inject)
+        }
+        _ => None,
+    };
+    if let Some(cut) = hold.cut {
+        let interval = Interval::new(cut, Bound::new(u64::MAX, Reason::Open));
+        push(Cause::CutOff, interval, of_fault(cut.why).into_iter().collect());
     }
-    if let Some(effect) = setting.on_service(hold.invoke_ns, hold.granted.earliest.ns, until_ns) {
-        let (interval, events) = forgotten(hold, effect);
-        push(Cause::Forgotten, interval, events);
+    if let Some((effect, interval)) = setting.service_loses(hold, until_ns) {
+        let fault = match effect {
+            ServiceEffect::Fault(fault) => Some(fault.inject),
+            ServiceEffect::Ended(..) => None,
+        };
+        push(Cause::Forgotten, interval, fault.into_iter().collect());
     }
     ends
-}
-
-fn forgotten(hold: &Hold, effect: ServiceEffect) -> (Interval, Vec<u64>) {
-    let granted_ns = hold.granted.earliest.ns;
-    match effect {
-        ServiceEffect::Fault(fault) => {
-            let began = Bound::new(fault.inject_ns, Reason::FaultBegan { id: fault.id });
-            let over = match fault.healed_ns {
-                Some(healed_ns) => Bound::new(healed_ns, Reason::FaultOver { id: fault.id }),
-                None => Bound::new(u64::MAX, Reason::Open),
-            };
-            let earliest = began.or_later(Bound::new(granted_ns, Reason::Granted));
-            (Interval::new(earliest, over), vec![fault.inject])
-        }
-        ServiceEffect::Ended(at_ns, _) => {
-            let at = Bound::new(at_ns, Reason::ServerEnded);
-            (Interval::new(at, at), Vec::new())
-        }
-    }
 }

@@ -23,7 +23,7 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
     let latest_answer_ns = latest_answer_ns(setting);
     let foreign = foreign_releases(setting, holds);
     let mut outages: FxHashMap<Option<&str>, Vec<Span>> = FxHashMap::default();
-    let mut last: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut of_key: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
     for at in 0..holds.len() {
         let (before, rest) = holds.split_at_mut(at);
         let hold = &mut rest[0];
@@ -35,18 +35,23 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
             hold.counted_from_ns = hold.granted.earliest.ns;
         }
         let releases = foreign.get(hold.key).map_or(&[][..], Vec::as_slice);
-        if let Some(&previous) = last.get(hold.key) {
-            held_by_another(setting, &before[previous], hold, releases);
+        let earlier = of_key.entry(hold.key).or_default();
+        let asked = setting.operations[hold.acquire].invoke.index;
+        for &earlier in earlier.iter().rev() {
+            held_by_another(setting, &before[earlier], hold, releases);
+            if before[earlier].from < asked {
+                break;
+            }
         }
+        earlier.push(at);
         if !setting.faults.is_empty() {
             let client = setting.nodes.client_of(hold.process);
             let outages = outages.entry(client).or_insert_with(|| setting.outages(client));
             without_outages(hold, outages);
         }
         if matches!(hold.lease, Lease::Session | Lease::Connection) {
-            hold.cut_ns = setting.cut_ns(hold);
+            hold.cut = setting.cut(hold);
         }
-        last.insert(hold.key, at);
     }
 }
 
@@ -127,8 +132,8 @@ fn first_within(moments: &[u64], from_ns: u64, until_ns: u64) -> Option<u64> {
     moments.get(first).copied().filter(|at_ns| *at_ns <= until_ns)
 }
 
-/// The grant came after that of the process that was granted the key before, whose hold excluded it until it
-/// can have ended first.
+/// The grant came after that of another process that was granted the key before, whose hold excluded it until
+/// it can have ended first.
 fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &[u64]) {
     if !before.claim.excludes(hold.claim) || before.process == hold.process {
         return;
@@ -150,9 +155,9 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
     let mut ends_ns = before.ends_by_its_process().earliest.ns;
     let alternatives = [
         before.lease_ends_ns(hold.from),
-        before.cut_ns,
+        before.cut.map(|cut| cut.ns),
         first_within(foreign, before.from_ns, hold.from_ns),
-        setting.service_loses_ns(before, hold.from_ns).map(|(lost_ns, _)| lost_ns),
+        setting.service_loses(before, hold.from_ns).map(|(_, lost)| lost.earliest.ns),
     ];
     for alternative in alternatives.into_iter().flatten() {
         ends_ns = ends_ns.min(alternative);

@@ -71,9 +71,9 @@ pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {
     if a.granted_by_no_server || b.granted_by_no_server || was_prolonged_beside(run, a, b) {
         return Class::GrantedTwice;
     }
-    match (a.lease_ends_ns(b.from), a.cut_ns) {
+    match (a.lease_ends_ns(b.from), a.cut) {
         (Some(expires_ns), _) if expires_ns <= until_ns => Class::Overstayed,
-        (None, Some(cut_ns)) if cut_ns <= until_ns => Class::CutOff,
+        (None, Some(cut)) if cut.ns <= until_ns => Class::CutOff,
         _ => Class::GrantedTwice,
     }
 }
@@ -183,7 +183,8 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             seconds(*at_ns),
             ended.how_it_ended()
         )),
-        Because::NothingElse if !run.is_in_peace() => {
+        // Of a session or a connection the class says it.
+        Because::NothingElse if run.lock.lease == Lease::Ttl && !run.is_in_peace() => {
             Some("no fault that was in force in between can have done that to the servers".to_owned())
         }
         Because::PromisedToKnow { over_ns } => Some(format!(

@@ -81,7 +81,7 @@ fn reason_without_ttl(a: &Hold, b: &Hold) -> String {
             );
         }
     };
-    match a.cut_ns.filter(|cut_ns| *cut_ns <= b.from_ns) {
+    match a.cut.map(|cut| cut.ns).filter(|cut_ns| *cut_ns <= b.granted.latest.ns) {
         Some(cut_ns) => format!(
             "a fault {} may have ended the {kept_by} of process {first}, and with it the lock, before process \
              {second} got it; process {first} went on as if it held it",

@@ -26,7 +26,7 @@ pub(crate) fn removal<'r, 'a>(
 }
 
 /// Whether a release by another process, begun after a hold, certainly removed the lock of that hold.
-fn took(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operation) -> bool {
+pub(crate) fn took(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operation) -> bool {
     let Some(done) = release.ok() else { return false };
     let Released { removed, removed_owner, .. } = Released::of(&done.value);
     match removed_owner {
@@ -39,13 +39,14 @@ fn took(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operation) -> bo
 /// been, or servers that had forgotten it may have it back.
 fn may_be_its_own(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operation) -> bool {
     let is_before = |index: u64| index < release.invoke.index;
-    let asked = setting.operations[of.acquire].invoke.index;
-    let begun = holds.partition_point(|hold| hold.from <= asked);
-    let mut since = holds[begun..].iter().take_while(|hold| is_before(hold.from));
-    let was_granted =
-        since.any(|hold| hold.process == release.process && hold.key == release.key && !of.came_after(hold));
-    let mut tried =
-        setting.operations[of.acquire + 1..].iter().take_while(|later| is_before(later.invoke.index));
+    let begun = holds.partition_point(|hold| is_before(hold.from));
+    let is_own = |hold: &&Hold| hold.process == release.process && hold.key == release.key;
+    let own = holds[..begun].iter().rev().find(is_own);
+    // A renewal may have taken the lock again, once the other had let go of it.
+    let renewed = |own: &Hold| own.renewals.iter().any(|(index, _)| *index > of.from);
+    let is_later = own.is_some_and(|own| own.from > of.from || !of.came_after(own) || renewed(own));
+    let since = own.map_or(of.acquire, |own| own.acquire.min(of.acquire));
+    let mut tried = setting.operations[since + 1..].iter().take_while(|later| is_before(later.invoke.index));
     let may_have_acquired = tried.any(|acquire| {
         acquire.process == release.process
             && acquire.key == release.key
@@ -53,10 +54,12 @@ fn may_be_its_own(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operat
             && acquire.ok().is_none()
             && !acquire.did_not_happen()
     });
+    let (from_ns, until_ns) =
+        (own.map_or(0, |own| own.from_ns), release.completion.map_or(u64::MAX, |done| done.time));
     let may_be_back = setting.servers.len() > 1
         || setting.faults.iter().any(|fault| {
             let loses = fault.can(FaultEffect::Kills) || fault.can(FaultEffect::Forgets);
-            loses && fault.inject_ns <= release.invoke.time && setting.may_have_worked(fault)
+            loses && fault.in_force(from_ns, until_ns) && setting.may_have_worked(fault)
         });
-    was_granted || may_have_acquired || may_be_back
+    is_later || may_have_acquired || may_be_back
 }

@@ -285,7 +285,7 @@ fn name_cause(
 fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let process = hold.process;
-    let (class, over) = match (hold.end, hold.lease_ends_ns(u64::MAX), hold.cut_ns) {
+    let (class, over) = match (hold.end, hold.lease_ends_ns(u64::MAX), hold.cut) {
         (HoldEnd::Lost, ..) if hold.end_ns <= done_ns => (
             if hold.end_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
             format!("process {process} was notified at {} that it had lost the lock", seconds(hold.end_ns)),
@@ -294,9 +294,9 @@ fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, 
             WRITTEN_LATE,
             format!("the lease of process {process} may have been over from {} on", seconds(expires_ns)),
         ),
-        (_, _, Some(cut_ns)) if cut_ns <= done_ns => (
+        (_, _, Some(cut)) if cut.ns <= done_ns => (
             WRITTEN_LATE,
-            format!("process {process} may have been cut off from its lock at {}", seconds(cut_ns)),
+            format!("process {process} may have been cut off from its lock at {}", seconds(cut.ns)),
         ),
         _ => return None,
     };

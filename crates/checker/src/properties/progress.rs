@@ -153,11 +153,15 @@ impl Checker for Progress {
             None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
             None => "all faults were healed, yet".to_owned(),
         };
-        let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late).collect();
+        let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late);
+        let findings = findings.map(|mut finding| {
+            finding.sentence += &since_the_last_fault(run, &finding);
+            finding
+        });
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict
             .with_figures(&ProgressFigures { keys: keys.len() as u64, stuck: stuck.len() as u64 })
-            .with_findings(findings))
+            .with_findings(findings.collect()))
     }
 }
 
@@ -273,14 +277,31 @@ pub(crate) fn stuck_by_the_service(run: &RunIndex, finding: &Finding) -> bool {
         fault.can(FaultEffect::MovesClocks) || is_of_packets && run.lock.lease == Lease::Connection
     };
     let before = run.setting().faults_on_servers(finding.time);
-    let over_ns = |fault: &&Fault| fault.healed_ns.unwrap_or(u64::MAX);
-    let ended_ns = run.servers_ended.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns <= finding.time);
-    let Some(over_ns) = before.iter().map(over_ns).chain(ended_ns).max() else {
-        return run.unreadable().is_some();
-    };
+    let is_silent = |over_ns| !has_answered(run, over_ns, finding);
     run.unreadable().is_some()
-        || before.iter().any(|fault| lasts(fault))
-        || !has_answered(run, over_ns, finding)
+        || before.iter().any(lasts)
+        || hit_until_ns(run, finding).is_some_and(is_silent)
+}
+
+/// When the last fault on a server was over that began before a finding; none where no server was hit.
+fn hit_until_ns(run: &RunIndex, finding: &Finding) -> Option<u64> {
+    let before = run.setting().faults_on_servers(finding.time);
+    let over_ns = before.iter().map(|fault| fault.healed_ns.unwrap_or(u64::MAX));
+    let ended_ns = run.servers_ended.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns <= finding.time);
+    over_ns.chain(ended_ns).max()
+}
+
+/// What a finding says of a fault that was over by then; nothing where the service may be why.
+fn since_the_last_fault(run: &RunIndex, finding: &Finding) -> String {
+    match hit_until_ns(run, finding).filter(|_| !stuck_by_the_service(run, finding)) {
+        Some(over_ns) => {
+            format!(
+                "; the last fault on a server was over at {}, and the lock has answered since",
+                seconds(over_ns)
+            )
+        }
+        None => String::new(),
+    }
 }
 
 /// Whether the lock answered a process between a moment and the end of a finding.

@@ -1,7 +1,7 @@
 //! What a run index holds: operations, holds, faults and phases.
 
 use crate::claim::Claim;
-use crate::ledger::interval::Interval;
+use crate::ledger::interval::{Bound, Interval};
 use crate::tracker::HoldEnd;
 use fencepost_history::{AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, Millis, Name, f};
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub struct Hold<'a> {
     pub granted_by_no_server: bool,
     /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
     /// where no fault did.
-    pub cut_ns: Option<u64>,
+    pub cut: Option<Bound>,
     /// Which other holds of the key may stand beside it.
     pub claim: Claim,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.

@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
             granted: Interval::of_acquire(invoke.time, event.time),
             counted_from_ns: invoke.time,
             granted_by_no_server: false,
-            cut_ns: None,
+            cut: None,
             renewals: early.into_iter().collect(),
             token: grant.token,
             validity_ms: grant.validity_ms.map(|Millis(ms)| ms),
