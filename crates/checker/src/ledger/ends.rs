@@ -71,8 +71,8 @@ impl Hold<'_> {
         }
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
         let asked_until = Bound::new(self.invoke_ns.saturating_add(ttl.min(validity)), Reason::LeaseOfGrant);
-        let counted = (self.lease == Lease::Ttl && self.counted_from_ns > self.invoke_ns)
-            .then(|| Bound::new(self.counted_from_ns.saturating_add(ttl), Reason::LeaseOfGrant));
+        let counted = self.counted_from_ns.filter(|_| self.lease == Lease::Ttl);
+        let counted = counted.map(|from_ns| Bound::new(from_ns.saturating_add(ttl), Reason::LeaseOfGrant));
         let first = counted.map_or(asked_until, |counted| asked_until.or_later(counted));
         let last = Bound::new(self.granted.latest.ns.saturating_add(ttl), Reason::LeaseOfAnswer);
         let mut ends = Interval::new(first, last);

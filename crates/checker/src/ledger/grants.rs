@@ -32,7 +32,7 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
         {
             let bound = Bound::new(began_ns.saturating_sub(doubt_ns), Reason::Validity { doubt_ns });
             hold.granted.earliest = hold.granted.earliest.or_later(bound);
-            hold.counted_from_ns = hold.granted.earliest.ns;
+            hold.counted_from_ns = Some(hold.granted.earliest.ns);
         }
         let releases = foreign.get(hold.key).map_or(&[][..], Vec::as_slice);
         let earlier = of_key.entry(hold.key).or_default();
@@ -165,8 +165,8 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
     let bound = Bound::new(ends_ns.min(hold.from_ns), Reason::HeldBy { process: before.process });
     hold.granted.earliest = hold.granted.earliest.or_later(bound);
     // Of several independent servers the first may have counted from before the last of them was free.
-    if setting.servers.len() == 1 {
-        hold.counted_from_ns = hold.counted_from_ns.max(bound.ns);
+    if setting.servers.len() == 1 && bound.ns > hold.invoke_ns {
+        hold.counted_from_ns = hold.counted_from_ns.max(Some(bound.ns));
     }
 }
 
@@ -178,7 +178,7 @@ fn without_outages(hold: &mut Hold, outages: &[Span]) {
         hold.granted_by_no_server |= from_ns <= hold.invoke_ns && hold.from_ns < until_ns;
         if covers(first.ns) && !covers(last.ns) {
             hold.granted.earliest = Bound::new(until_ns, Reason::NoServer);
-            hold.counted_from_ns = hold.counted_from_ns.max(until_ns);
+            hold.counted_from_ns = hold.counted_from_ns.max(Some(until_ns));
         } else if covers(last.ns) && first.ns < from_ns {
             hold.granted.latest = Bound::new(from_ns, Reason::NoServer);
         }

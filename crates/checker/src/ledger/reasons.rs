@@ -40,7 +40,7 @@ fn reason_of_lease(a: &Hold, b: &Hold, (end, ttl): (Interval, u64)) -> String {
             "the TTL of process {first} ({}) may have run out when {got}, {} after {first} \
              had asked for it, so the lock service is given the benefit of the doubt; process {first} went on",
             seconds(ttl),
-            seconds(b.from_ns.saturating_sub(a.counted_from_ns))
+            seconds(b.from_ns.saturating_sub(a.counted_from_ns.unwrap_or(a.invoke_ns)))
         ),
         _ => format!(
             "the TTL of process {first} ({}) had run out {} before {got}, and process \
@@ -60,10 +60,16 @@ fn counted_from(a: &Hold, b: &Hold) -> String {
     match a.granted.earliest.why {
         Reason::Validity { .. } => " by the validity that its library reported".to_owned(),
         Reason::HeldBy { process } => {
-            format!(", counted from {}: until then process {process} held it", seconds(a.counted_from_ns))
+            format!(
+                ", counted from {}: until then process {process} held it",
+                seconds(a.counted_from_ns.unwrap_or(a.invoke_ns))
+            )
         }
         Reason::NoServer => {
-            format!(", counted from {}: until then no server could be reached", seconds(a.counted_from_ns))
+            format!(
+                ", counted from {}: until then no server could be reached",
+                seconds(a.counted_from_ns.unwrap_or(a.invoke_ns))
+            )
         }
         _ => String::new(),
     }

@@ -82,9 +82,9 @@ pub struct Hold<'a> {
     pub lease: Lease,
     /// When the service gave the lock.
     pub granted: Interval,
-    /// The earliest moment at which the lease can have begun to count, by what the ledger knows of the grant;
-    /// the invocation where that is all.
-    pub counted_from_ns: u64,
+    /// The earliest moment at which the lease of a grant can have begun to count, where the ledger knows more of
+    /// it than when it was asked for.
+    pub counted_from_ns: Option<u64>,
     /// No server can have granted it: its client was cut off from all while it acquired.
     pub granted_by_no_server: bool,
     /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None

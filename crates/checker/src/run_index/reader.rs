@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
             ttl_ns: ttl_ns(&self.lock, invoke),
             lease: self.lock.lease,
             granted: Interval::of_acquire(invoke.time, event.time),
-            counted_from_ns: invoke.time,
+            counted_from_ns: None,
             granted_by_no_server: false,
             cut: None,
             renewals: early.into_iter().collect(),
