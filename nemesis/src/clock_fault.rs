@@ -14,7 +14,7 @@ use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
 use rand::RngExt;
 use serde::Serialize;
@@ -296,6 +296,7 @@ impl Fault for SkewedClocks {
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
         let moved = Moved { on: &self.on, motions: self.motions, observed };
         FaultDescription {
+            effects: vec![FaultEffect::MovesClocks],
             keeps_memory: true,
             moves_clocks: true,
             sentence: (self.words.sentence)(&moved),

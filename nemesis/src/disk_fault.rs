@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,6 +87,7 @@ where
         let and_on = and(on);
         // A server may end on such a disk, and then it keeps no memory.
         let description = FaultDescription {
+            effects: vec![FaultEffect::Forgets, FaultEffect::Delays, FaultEffect::Refuses],
             sentence: format!("the disk of {and_on} {}", sentence(&parameters)),
             healing: format!("the disk of {and_on} {healing}"),
             label: format!("{} {label}", on.join(" ")),

@@ -11,7 +11,7 @@ use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_history::prose::and;
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -120,6 +120,7 @@ impl Fault for Refusing {
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
         let (targets, reply) = (and(&self.on), self.reply.to_uppercase());
         FaultDescription {
+            effects: vec![FaultEffect::Refuses],
             keeps_memory: true,
             sentence: format!("{targets} answered each write with the error {reply}"),
             healing: format!("{targets} took writes again"),

@@ -11,7 +11,7 @@ use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNeme
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_history::{FaultDescription, ObservedTarget, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, ObservedTarget, Refusal, Stream};
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Failover;
@@ -82,6 +82,7 @@ impl Fault for LeadershipTransfer {
         // A leader that follows from now on may replace what it knows by what the new one knows: it need not
         // keep its memory.
         FaultDescription {
+            effects: vec![FaultEffect::Forgets, FaultEffect::Delays],
             sentence: match next {
                 Some(next) => format!("{from} transferred its leadership to {next}"),
                 None => format!("{from} was asked to transfer its leadership"),

@@ -14,7 +14,7 @@ use crate::roles::Role;
 use crate::topology::{ServerFaults, Topology};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
@@ -146,6 +146,7 @@ impl Killed {
 impl Fault for Killed {
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
         FaultDescription {
+            effects: vec![FaultEffect::Stops, FaultEffect::Kills],
             takes_down: true,
             sentence: by_hook::sentence(observed, &self.on, "killed", "killed (SIGKILL)"),
             healing: self.healing(),

@@ -6,8 +6,8 @@ use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::packets_tool::{Cleared, PacketsCall};
 use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State, Streams};
 use async_trait::async_trait;
-use fencepost_history::FaultDescription;
 use fencepost_history::prose::and;
+use fencepost_history::{FaultDescription, FaultEffect};
 use futures_util::future::try_join_all;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -210,6 +210,7 @@ impl Fault for Impaired {
         let impairment = &self.parameters.impairment;
         let ends = [&self.on, &self.parameters.peers];
         FaultDescription {
+            effects: vec![FaultEffect::Delays],
             keeps_memory: true,
             between: ends.into_iter().filter(|end| !end.is_empty()).cloned().collect(),
             sentence: format!("on the way {way}, {}", (self.words.sentence)(impairment)),

@@ -17,7 +17,7 @@ use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +192,10 @@ impl Fault for Cut {
     }
 
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        // What still passes one way may arrive.
+        let is_whole = self.groups.one_way.is_none() && self.groups.drops_from.is_empty();
         FaultDescription {
+            effects: vec![if is_whole { FaultEffect::Parts } else { FaultEffect::Delays }],
             keeps_memory: true,
             between: self.groups.groups.clone(),
             sentence: self.groups.sentence(),

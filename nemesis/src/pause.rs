@@ -16,7 +16,7 @@ use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::prose::and;
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
@@ -232,7 +232,9 @@ impl Fault for Stopped {
         let again = self.strobe.map_or(String::new(), |Strobe { stop_ms, run_ms }| {
             format!(" again and again, for {stop_ms} ms with {run_ms} ms in between")
         });
+        let effect = if self.strobe.is_some() { FaultEffect::Delays } else { FaultEffect::Stops };
         FaultDescription {
+            effects: vec![effect],
             // Between two stops of a strobe its targets run.
             takes_down: self.strobe.is_none(),
             keeps_memory: true,

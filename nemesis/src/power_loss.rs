@@ -19,7 +19,7 @@ use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::{and, was};
-use fencepost_history::{FaultDescription, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::{join_all, try_join_all};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,9 @@ impl Fault for PowerLost {
         let sentence = format!(
             "{targets} lost power: the process was killed, and what its disk had not fsynced dropped"
         );
+        // A supervisor may start it earlier, and its power may fail again while it is healed.
         FaultDescription {
+            effects: vec![FaultEffect::Stops, FaultEffect::Forgets],
             takes_down: true,
             sentence,
             healing: format!("{targets} {was} started again"),

@@ -2,9 +2,11 @@
 
 use crate::output::say;
 use crate::unwritten::with_files;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use fencepost_checker::{RunIndex, ledger_table};
 use fencepost_engine::BadUsage;
+use fencepost_history::read_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
@@ -16,6 +18,9 @@ use std::path::{Path, PathBuf};
 pub struct AnalyzeArgs {
     /// The run's folder: results/latest, for instance.
     pub run: PathBuf,
+    /// Print the ledger instead: when each lock was granted, how each grant can have ended, and why
+    #[arg(long)]
+    pub ledger: bool,
     #[command(flatten)]
     pub pipeline: PipelineArgs,
 }
@@ -29,6 +34,13 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
             "the run in {run} goes on: a verdict now would not be its last; wait for its end, or watch it with `fencepost serve`"
         ))
         .into());
+    }
+    if args.ledger {
+        let events = read_history(&folder.history())?;
+        let run =
+            RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
+        say!("{}", ledger_table(&run));
+        return Ok(0);
     }
     say!("{}", terminal::heading_text(&heading(&folder.read_run()?)));
     let Judged { verdict, text, unwritten, .. } = judge(&folder)?;

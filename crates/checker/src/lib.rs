@@ -82,6 +82,7 @@ mod figures;
 pub mod generate;
 mod judge;
 mod lease_mutex;
+mod ledger;
 #[cfg(test)]
 mod literal;
 mod metrics;
@@ -121,14 +122,15 @@ pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_m
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use figures::Figures;
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
+pub use ledger::{Bound, Cause, Class, End, Interval, Reason, ledger_table};
 pub use metrics::{Costs, Metric, quantile, rate_bound};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
-    AvailabilityFigures, Blame, Checker, Class, ErrorsFigures, ExclusionFigures, FairnessFigures,
-    FencingFigures, FindingClass, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures, NotJudged,
-    Overlap, OwnershipFigures, ProgressFigures, RenewalFigures, StaleWritesFigures, TimeOutsFigures,
-    VacuousFigures, ValidityFigures, claimable, classes, find_class, overlaps, registry,
+    AvailabilityFigures, Blame, Checker, ErrorsFigures, ExclusionFigures, FairnessFigures, FencingFigures,
+    FindingClass, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures, NotJudged, Overlap,
+    OwnershipFigures, ProgressFigures, RenewalFigures, StaleWritesFigures, TimeOutsFigures, VacuousFigures,
+    ValidityFigures, claimable, classes, find_class, overlaps, registry,
 };
 pub use prose::{milliseconds, seconds, times};
 pub use rate::Rate;

@@ -1,15 +1,17 @@
 //! A run's history, read once: operations paired, holds, faults and phases.
 
-mod parts;
+pub(crate) mod parts;
 mod reader;
 
 pub use crate::tracker::HoldEnd;
 pub use parts::{Fault, Hold, Operation, Phase};
 pub use reader::Malformed;
 
+use crate::ledger::effects::Setting;
+use crate::ledger::grants::date_grants;
 use crate::prose::seconds;
 use fencepost_history::{
-    Event, Lease, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
+    Event, FaultEffect, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
     is_storage,
 };
 use reader::{Reader, malformed, ttl_ns};
@@ -90,37 +92,7 @@ impl<'a> RunIndex<'a> {
         for hold in tracker.lost() {
             holds[hold].kept_until_ns = end_ns;
         }
-        let by_itself = [Lease::Ttl, Lease::None].contains(&lock.lease);
-        if !by_itself {
-            // What servers owe each other is the same for all holds.
-            let between_servers =
-                |fault: &Fault| servers.iter().any(|server| !fault.spares(server, &servers));
-            let among_servers: Vec<bool> = faults.iter().map(between_servers).collect();
-            for hold in &mut holds {
-                let own = nodes.client_of(hold.process);
-                let reaches = |(fault, among_servers): (&Fault, &bool)| {
-                    *among_servers || own.is_none_or(|own| !fault.spares(own, &servers))
-                };
-                let reaching = faults.iter().zip(&among_servers).filter(|&each| reaches(each));
-                hold.cut_ns = cut_ns(hold, reaching.map(|(fault, _)| fault), &servers_ended, &nodes);
-            }
-        }
-        for hold in &mut holds {
-            let own = nodes.client_of(hold.process);
-            let misleads = |fault: &Fault| {
-                let of_its_client = own.is_none_or(|own| fault.targets.contains(&own));
-                // A client that says when it looked at its clock is misled by what stops it, and not by what
-                // holds packets back.
-                let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
-                    && (hold.waited_ns.is_none() || fault.description.takes_down || own.is_none());
-                // What a library keeps of a clock may be wrong for longer than the clock; what begins after
-                // the grant changes nothing that it said.
-                let moved_before = fault.description.moves_clocks && fault.inject_ns <= hold.from_ns;
-                of_its_client && (moved_before || comes_between)
-            };
-            hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(misleads));
-        }
-        Ok(RunIndex {
+        let mut run = RunIndex {
             events,
             operations,
             holds,
@@ -136,7 +108,11 @@ impl<'a> RunIndex<'a> {
             servers,
             nodes,
             end_ns,
-        })
+        };
+        let mut holds = std::mem::take(&mut run.holds);
+        date_grants(&run.setting(), &mut holds);
+        run.holds = holds;
+        Ok(run)
     }
 
     /// The time at which a phase began, with the index of its event.
@@ -171,7 +147,7 @@ impl<'a> RunIndex<'a> {
     pub fn ended_unexplained(&self) -> Option<&(u64, ServerEnded)> {
         let explains = |fault: &Fault, time_ns: u64, ended: &ServerEnded| {
             let can = match ended.was_killed() {
-                true => fault.description.takes_down && fault.in_force(time_ns, time_ns),
+                true => fault.can(FaultEffect::Stops) && fault.in_force(time_ns, time_ns),
                 false => fault.inject_ns <= time_ns,
             };
             can && fault.targets.contains(&ended.node.as_str()) && self.may_have_worked(fault)
@@ -219,43 +195,20 @@ impl<'a> RunIndex<'a> {
         }
     }
 
-    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since
-    /// its injection failed or another fault took its target down meanwhile.
+    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it.
     pub fn may_have_worked(&self, fault: &Fault) -> bool {
-        let until_ns = fault.injected_ns.unwrap_or(u64::MAX);
-        let hides_it = |other: &Fault| {
-            other.id != fault.id
-                && other.description.takes_down
-                && other.in_force(fault.inject_ns, until_ns)
-                && other.targets.iter().any(|target| fault.targets.contains(target))
-        };
-        fault.effective
-            || fault.error.is_some()
-            || fault.injected_ns.is_none()
-            || self.faults.iter().any(hides_it)
+        self.setting().may_have_worked(fault)
     }
 
-    /// Whether any fault that may have worked was in force at some moment between two.
-    pub fn any_fault(&self, from_ns: u64, until_ns: u64) -> bool {
-        self.faults.iter().any(|fault| self.may_have_worked(fault) && fault.in_force(from_ns, until_ns))
-    }
-
-    /// Whether such a fault had hit a server, or the packets of one, or a server had ended by itself. Where
-    /// the history names no servers, every node counts as one that is neither client nor storage.
-    pub fn servers_were_hit(&self, from_ns: u64, until_ns: u64) -> bool {
-        self.servers_were_hit_since(from_ns, from_ns, until_ns)
-    }
-
-    /// The same, where a clock that was right again by `clocks_ns` counts as never moved.
-    pub fn servers_were_hit_since(&self, from_ns: u64, clocks_ns: u64, until_ns: u64) -> bool {
-        let since = |fault: &Fault| if fault.description.moves_clocks { clocks_ns } else { from_ns };
-        let is_server = |target: &&str| match self.kind_of(target) {
-            Some(kind) => kind == NodeKind::Server,
-            None => self.servers.is_empty(),
-        };
-        let hits = |fault: &&Fault| self.may_have_worked(fault) && fault.targets.iter().any(&is_server);
-        self.faults.iter().filter(hits).any(|fault| fault.in_force(since(fault), until_ns))
-            || self.servers_ended.iter().any(|(time_ns, _)| (from_ns..=until_ns).contains(time_ns))
+    /// What the ledger derives grants and their ends from.
+    pub(crate) fn setting(&self) -> Setting<'_, 'a> {
+        Setting {
+            faults: &self.faults,
+            servers: &self.servers,
+            servers_ended: &self.servers_ended,
+            nodes: &self.nodes,
+            operations: &self.operations,
+        }
     }
 
     /// Whether no fault was injected, and none was to be.
@@ -277,32 +230,4 @@ impl<'a> RunIndex<'a> {
         let at = self.events.binary_search_by_key(&index, |event| event.index).ok()?;
         Some(&self.events[at])
     }
-}
-
-/// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in
-/// force that may have reached it, or a server ended by itself. `reaching` are the faults that do not spare
-/// its packets.
-fn cut_ns<'a>(
-    hold: &Hold,
-    reaching: impl Iterator<Item = &'a Fault<'a>>,
-    servers_ended: &[(u64, ServerEnded)],
-    nodes: &RunNodes,
-) -> Option<u64> {
-    let own = nodes.client_of(hold.process);
-    let near = |fault: &&Fault| {
-        let description = &fault.description;
-        // What stops a node or moves its clock changes nothing between other nodes. Packets are another
-        // matter, unless the fault says between which nodes they are.
-        let is_local = description.takes_down || description.moves_clocks;
-        let is_of_others = |target: &str| {
-            is_storage(target)
-                || (is_local && own.is_some_and(|own| own != target) && nodes.is_client(target))
-        };
-        fault.healed_ns.is_none_or(|healed| healed >= hold.invoke_ns)
-            && !fault.targets.iter().all(|target| is_of_others(target))
-    };
-    let by_faults = reaching.filter(near).map(|fault| fault.inject_ns.max(hold.invoke_ns));
-    let by_ends =
-        servers_ended.iter().map(|(time_ns, _)| *time_ns).filter(|time_ns| *time_ns >= hold.invoke_ns);
-    by_faults.chain(by_ends).min()
 }

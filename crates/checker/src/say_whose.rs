@@ -10,8 +10,9 @@
 //! - *The library*: everything else, and whatever only the client's side can do: remove another's lock,
 //!   report too long a validity, keep its holder believing.
 
-use crate::properties::{Blame, Checker, Class, Overlap};
-use crate::run_index::{Hold, Operation, RunIndex};
+use crate::ledger::judgement;
+use crate::properties::{Blame, Checker, Overlap, stuck_by_the_service};
+use crate::run_index::RunIndex;
 use crate::story::overlap_among;
 use crate::verdict::{Finding, Verdict};
 use crate::whose::Whose;
@@ -22,57 +23,29 @@ pub(crate) fn say_whose(run: &RunIndex, overlaps: &[Overlap], checker: &dyn Chec
 }
 
 fn whose(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Finding) -> Whose {
+    let service_if = |is_service: bool| if is_service { Whose::Service } else { Whose::Library };
     match blame {
         Blame::Library => Whose::Library,
         Blame::Service => Whose::Service,
-        Blame::ByFaults if run.unreadable().is_some() || run.servers_were_hit(0, finding.time) => {
-            Whose::Service
-        }
-        Blame::ByFaults => Whose::Library,
+        Blame::ByAnswers => service_if(stuck_by_the_service(run, finding)),
+        Blame::ByMemory => service_if(forgot_meanwhile(run, finding)),
         Blame::ByHolders => match overlap_among(run, overlaps, finding) {
-            Some(overlap) => whose_overlap(run, &overlap),
-            None if run.any_fault(0, finding.time) => Whose::NoFence,
+            Some(overlap) => {
+                let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+                judgement::whose(run, overlap.class, a, b).0
+            }
+            None if run.setting().any_fault(0, finding.time) => Whose::NoFence,
             None => Whose::Library,
         },
     }
 }
 
-fn whose_overlap(run: &RunIndex, overlap: &Overlap) -> Whose {
-    let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-    match overlap.class {
-        Class::GrantedTwice if was_removed(run, a, b) => Whose::Library,
-        // A grant is as right as the clock by which it is made: one that was set right before ends no lease
-        // of it. What stops or parts servers has consequences that outlast it.
-        Class::GrantedTwice if run.servers_were_hit_since(a.invoke_ns, a.granted_after_ns(), b.from_ns) => {
-            Whose::Service
-        }
-        Class::GrantedTwice => Whose::Library,
-        Class::CutOff => Whose::NoFence,
-        Class::Overstayed if run.any_fault(a.invoke_ns, a.until_ns) => Whose::NoFence,
-        Class::Overstayed if was_longer_than_asked(run, a) => Whose::Machine,
-        Class::Overstayed => Whose::Library,
-    }
-}
-
-/// Whether a release by another process says that it removed the lock of the earlier holder, or a lock at
-/// all, before the later grant.
-fn was_removed(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
-    let is_between = |release: &Operation| {
-        let done_ns = release.completion.map_or(u64::MAX, |done| done.time);
-        release.invoke.index > a.from && done_ns <= b.from_ns
-    };
-    let mut others = run.operations.iter().filter(|other| other.key == a.key && other.process != a.process);
-    others.any(|release| release.says_it_removed(a.process) && is_between(release))
-}
-
-/// Beyond this a holder that was asked to hold the lock for some time was late.
-const LATE_NS: u64 = 500_000_000;
-
-/// Whether a process believed for longer than it had been asked to hold the lock for; a history that does not
-/// say asks for no time.
-fn was_longer_than_asked(run: &RunIndex, hold: &Hold) -> bool {
-    let asked_ns = run.operations[hold.acquire].asked_to_hold_ns().unwrap_or(0);
-    hold.until_ns - hold.from_ns > asked_ns + LATE_NS
+/// Whether anything can have made the servers forget what they had granted, between the first of the cited
+/// grants and the finding.
+fn forgot_meanwhile(run: &RunIndex, finding: &Finding) -> bool {
+    let cited = run.holds.iter().filter(|hold| finding.events.contains(&hold.from));
+    let Some(first) = cited.min_by_key(|hold| hold.from) else { return false };
+    run.setting().on_service(first.invoke_ns, first.granted.earliest.ns, finding.time).is_some()
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ mod meeting;
 
 pub(crate) use meeting::overlap_among;
 
-use crate::properties::{Overlap, overlap_reason, overlaps};
+use crate::ledger::reasons::reason;
+use crate::ledger::removals::removal;
+use crate::properties::{Overlap, overlaps};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::Finding;
@@ -32,7 +34,7 @@ pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     match overlap_among(run, &overlaps(run), finding) {
         Some(overlap) => {
             let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-            let last = format!("{}: {}", overlap.class.in_words(), overlap_reason(a, b));
+            let last = format!("{}: {}", overlap.class.in_words(), reason(run, overlap.class, a, b));
             lines_of(run, (a, b), Some(&overlap), 0, last)
         }
         None => match two_holds(run, finding) {
@@ -196,10 +198,10 @@ fn written_by_another(
     same.next().map(|operation| operation.process)
 }
 
-/// Releases by other processes between the two grants: one that came too late may have removed the first
-/// holder's lock. One that was still under way at the second grant counts if it says that it removed
-/// something.
+/// Releases by other processes between the two grants: the one that removed the first holder's lock, and those
+/// that were over before the second grant.
 fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLine>) {
+    let removed = removal(&run.setting(), &run.holds, a, b.from).map(|release| release.invoke.index);
     let count = run.operations.partition_point(|operation| operation.invoke.index < b.from);
     // Begun before the first grant, it was the release that let the first holder in.
     let between =
@@ -209,11 +211,11 @@ fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLi
     });
     for (release, done) in others.filter_map(|release| Some((release, release.ok()?))) {
         let (process, key) = (release.process, lock(a.key));
-        let removed = release.says_it_removed(a.process);
-        let text = match removed {
+        let text = match removed == Some(release.invoke.index) {
             true => format!(
-                "the release of {key} by process {process}, begun at {}, removed a lock",
-                seconds(release.invoke.time)
+                "the release of {key} by process {process}, begun at {}, removed the lock of process {}",
+                seconds(release.invoke.time),
+                a.process
             ),
             false if done.index < b.from && process != b.process => {
                 format!("process {process} released {key} in between")

@@ -46,7 +46,7 @@ impl Whose {
             }
             Whose::Library => {
                 "the client's side: its library, its use of it, or what stands between it and the servers (a pooler, a setting that evicts \
-                 keys); no fault had hit the servers, or only a client can do this"
+                 keys); no fault that was in force can have done this to the servers, or only a client can do it"
             }
             Whose::NoFence => {
                 "a holder was late, which no lock prevents; a fencing token or a transaction that the storage checks does"

@@ -15,10 +15,60 @@ pub enum FaultStage {
     Heal,
 }
 
+/// What a fault can do to its targets: what it explains, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultEffect {
+    /// Its targets do nothing from its injection until their healing begins.
+    Stops,
+    /// The processes of its targets end as it is injected, and what they had in memory is lost. Servers are
+    /// started again as it is healed, clients are not.
+    Kills,
+    /// Its targets may lose what they knew, at any moment until it is healed.
+    Forgets,
+    /// Clocks of its targets show another time.
+    MovesClocks,
+    /// No packet passes between the nodes that `between` parts, either way.
+    Parts,
+    /// Its targets, or the packets that `between` names, are late, or some are lost.
+    Delays,
+    /// Its targets answer with errors.
+    Refuses,
+}
+
+impl FaultEffect {
+    /// All of them.
+    pub const ALL: [FaultEffect; 7] = [
+        FaultEffect::Stops,
+        FaultEffect::Kills,
+        FaultEffect::Forgets,
+        FaultEffect::MovesClocks,
+        FaultEffect::Parts,
+        FaultEffect::Delays,
+        FaultEffect::Refuses,
+    ];
+
+    /// As a clause whose subject is the fault.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            FaultEffect::Stops => "stops",
+            FaultEffect::Kills => "kills",
+            FaultEffect::Forgets => "may make its targets forget",
+            FaultEffect::MovesClocks => "moves clocks",
+            FaultEffect::Parts => "parts nodes",
+            FaultEffect::Delays => "delays or loses",
+            FaultEffect::Refuses => "refuses",
+        }
+    }
+}
+
 /// What a fault says about itself. The default is that of an unknown fault: nothing is assumed in its favour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FaultDescription {
+    /// What it can do. Empty in histories from before faults said so: see [`FaultDescription::can`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<FaultEffect>,
     /// Its targets do nothing between injection and healing: a server that is killed or stopped.
     pub takes_down: bool,
     /// The processes of its targets keep what they had in memory. False where a server may end because of it.
@@ -50,6 +100,22 @@ impl FaultDescription {
             label: format!("{} {name}", targets.join(" ")),
             summary: name.to_owned(),
             ..FaultDescription::default()
+        }
+    }
+
+    /// Whether it can do this. Of a fault that does not say so, as far as its other words go: one that keeps
+    /// no memory may forget at any moment, and where nothing is said it may be late as well.
+    pub fn can(&self, effect: FaultEffect) -> bool {
+        if !self.effects.is_empty() {
+            return self.effects.contains(&effect);
+        }
+        let is_only_packets = !self.between.is_empty();
+        match effect {
+            FaultEffect::Stops => self.takes_down,
+            FaultEffect::MovesClocks => self.moves_clocks,
+            FaultEffect::Forgets => !self.keeps_memory && !self.moves_clocks && !is_only_packets,
+            FaultEffect::Delays => is_only_packets || !(self.takes_down || self.moves_clocks),
+            FaultEffect::Kills | FaultEffect::Parts | FaultEffect::Refuses => false,
         }
     }
 
@@ -262,6 +328,25 @@ mod tests {
         assert!(spares(flow, "c1", "c2") && spares(flow, "c3", "n1") && spares(flow, "c1", "n2"));
         assert!(!spares(&[&["c1"]], "c1", "n1") && spares(&[&["c1"]], "c2", "n1"));
         assert!(!spares(&[], "c1", "n1"), "nothing is known of its ways");
+    }
+
+    #[test]
+    fn a_fault_can_do_what_it_says_and_an_old_one_what_its_words_allow() {
+        use FaultEffect::{Delays, Forgets, Kills, MovesClocks, Stops};
+        for (value, expected) in [
+            (json!({"effects": ["stops", "kills"], "takes_down": true}), &[Stops, Kills][..]),
+            (json!({"takes_down": true}), &[Stops, Forgets]),
+            (json!({"takes_down": true, "keeps_memory": true}), &[Stops]),
+            (json!({"moves_clocks": true}), &[MovesClocks]),
+            (json!({"keeps_memory": true, "between": [["c1"], ["n1"]]}), &[Delays]),
+            (json!({"keeps_memory": true}), &[Delays]),
+            (json!({}), &[Forgets, Delays]),
+        ] {
+            let description = FaultDescription::deserialize(&value).unwrap();
+            let can: Vec<FaultEffect> =
+                FaultEffect::ALL.into_iter().filter(|effect| description.can(*effect)).collect();
+            assert_eq!(can, expected, "{value}");
+        }
     }
 
     #[test]

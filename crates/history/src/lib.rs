@@ -48,7 +48,7 @@ pub use event::{
     CUT_OFF, Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, UnfinishedScript,
     f,
 };
-pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
+pub use fault::{FaultDescription, FaultEffect, FaultEvent, FaultStage, ServerEnded};
 pub use fields::{changed_fields, fields};
 pub use file::{HistoryError, Writer};
 pub use inline_toml::inline_toml;

@@ -70,7 +70,7 @@ fn the_drawing_of_a_late_write_says_that_it_was_rejected() {
         "got k0 at 0.009 s, token 33",
         "write of 8 rejected: stale-token",
         "c1 stopped",
-        "promised until 1.000 s",
+        "promised until 1.002 s",
     ] {
         assert!(texts.contains(&text), "{text} is not in {texts:#?}");
     }

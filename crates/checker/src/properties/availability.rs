@@ -24,6 +24,7 @@ use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
+use crate::spans::{Span, difference, union};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::Kind;
@@ -42,9 +43,6 @@ pub struct Availability;
 
 /// How long a service may take to notice that servers are gone, and to do without them.
 pub const NOTICE_NS: u64 = 10_000_000_000;
-
-/// A span of time, in nanoseconds.
-type Span = (u64, u64);
 
 /// The longest time of a key in which processes tried in vain.
 #[derive(Clone, Copy)]
@@ -201,34 +199,14 @@ fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
     }
     let mut droughts = Vec::new();
     for (key, attempts) in &attempts {
-        let held = held.get(key).map_or(&[][..], Vec::as_slice);
+        let held = union(held.remove(key).unwrap_or_default());
         for &stretch in stretches {
-            for free in free_times(held, stretch) {
+            for free in difference(&[stretch], &held, stretch) {
                 droughts.extend(drought(key, attempts, free));
             }
         }
     }
     droughts
-}
-
-/// What is left of a stretch when the holds, which are in order of their beginning, are taken out.
-fn free_times(held: &[Span], (mut from, until): Span) -> Vec<Span> {
-    let mut free = Vec::new();
-    let mut sorted = held.to_vec();
-    sorted.sort_unstable();
-    for (begin, end) in sorted {
-        if begin >= until {
-            break;
-        }
-        if begin > from {
-            free.push((from, begin));
-        }
-        from = from.max(end);
-    }
-    if from < until {
-        free.push((from, until));
-    }
-    free
 }
 
 fn drought<'a>(key: &'a str, attempts: &[&Operation], (from, until): Span) -> Option<Drought<'a>> {

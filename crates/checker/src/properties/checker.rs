@@ -49,8 +49,12 @@ pub enum Blame {
     Library,
     /// Always the service's.
     Service,
-    /// The service's where a fault had hit its servers, else the library's.
-    ByFaults,
+    /// The service's where no server has answered since the last fault on one, or what that did lasts; else
+    /// the library's.
+    ByAnswers,
+    /// The service's where something can have made its servers forget what they had granted, else the
+    /// library's.
+    ByMemory,
     /// By the two holders that it is about: which of them was late, and why.
     ByHolders,
 }

@@ -7,9 +7,11 @@
 //! chain where an acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use super::exclusion::{Class, overlap};
-use super::stale_writes::holds_of_operations;
+use super::exclusion::overlap;
+use super::fencing::GrantOrder;
+use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
+use crate::ledger::judgement::Class;
 use crate::prose::{are, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -130,10 +132,11 @@ impl Checker for LostUpdates {
         let finals: Map<_, _> =
             keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
         let holds = if lost == 0 { FxHashMap::default() } else { holds_of_operations(run) };
+        let order = GrantOrder::of(run);
         let found = keys.iter().flat_map(|(name, key)| findings(name, key));
         let findings = found.map(|(mut finding, writes)| {
             if let Some(writes) = writes {
-                name_cause(run, &holds, writes, &mut finding);
+                name_cause(run, &order, &holds, writes, &mut finding);
             }
             finding
         });
@@ -256,15 +259,14 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
 /// lock by its own grant, or nothing is known, it stays as it is.
 fn name_cause(
     run: &RunIndex,
+    order: &GrantOrder,
     holds: &FxHashMap<u64, usize>,
     [one, other]: [Write; 2],
     finding: &mut Finding,
 ) {
     let of = |write: Write| holds.get(&write.invoke).copied();
     let (Some(first), Some(second)) = (of(one), of(other)) else { return };
-    let came_after =
-        |later: usize, earlier: usize| run.holds[later].came_after(&run.holds[earlier], &run.operations);
-    let (earlier, later, late) = match (came_after(second, first), came_after(first, second)) {
+    let (earlier, later, late) = match (order.came_after(second, first), order.came_after(first, second)) {
         (true, _) => (first, second, one),
         (_, true) => (second, first, other),
         _ => return,
@@ -283,7 +285,7 @@ fn name_cause(
 fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let process = hold.process;
-    let (class, over) = match (hold.end, hold.expires_ns(u64::MAX), hold.cut_ns) {
+    let (class, over) = match (hold.end, hold.lease_ends_ns(u64::MAX), hold.cut) {
         (HoldEnd::Lost, ..) if hold.end_ns <= done_ns => (
             if hold.end_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
             format!("process {process} was notified at {} that it had lost the lock", seconds(hold.end_ns)),
@@ -292,9 +294,9 @@ fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, 
             WRITTEN_LATE,
             format!("the lease of process {process} may have been over from {} on", seconds(expires_ns)),
         ),
-        (_, _, Some(cut_ns)) if cut_ns <= done_ns => (
+        (_, _, Some(cut)) if cut.ns <= done_ns => (
             WRITTEN_LATE,
-            format!("process {process} may have been cut off from its lock at {}", seconds(cut_ns)),
+            format!("process {process} may have been cut off from its lock at {}", seconds(cut.ns)),
         ),
         _ => return None,
     };

@@ -21,8 +21,9 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
+use crate::ledger::removals::took;
 use crate::prose::seconds;
-use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
+use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, Released, f};
 
@@ -170,29 +171,16 @@ fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
 fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let before = release.invoke.index;
     let own = last_hold(run, release, before, |hold| hold.process == release.process)?;
-    let acquired_since = run.operations[own.acquire + 1..]
-        .iter()
-        .take_while(|operation| operation.invoke.index < before)
-        .filter(|operation| operation.process == release.process && operation.key == release.key)
-        .any(|operation| operation.f() == f::ACQUIRE && !operation.did_not_happen());
     let later = last_hold(run, release, before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
     // Counted from its latest beginning: the answer, or the last renewal.
     let begun_ns = own.renewals.iter().map(|(_, asked_ns)| *asked_ns).fold(own.from_ns, u64::max);
     let had_run_out = own.ttl_ns.is_some_and(|ttl_ns| begun_ns.saturating_add(ttl_ns) <= later.from_ns);
-    // A renewal may have taken the lock again, once the other had let go of it.
-    let renewed_since = own.renewals.iter().any(|(index, _)| *index > later.from);
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
-    let one_place = run.servers.len() <= 1 && !restarted(run, own.from_ns, done_ns);
     // Those who share a lock stand side by side.
-    if !had_run_out
-        || acquired_since
-        || renewed_since
-        || !own.claim.is_alone()
-        || !later.claim.is_alone()
-        || !one_place
-    {
+    let are_alone = own.claim.is_alone() && later.claim.is_alone();
+    if !had_run_out || !are_alone || !took(&run.setting(), &run.holds, later, release) {
         return None;
     }
     let sentence = format!(
@@ -214,14 +202,6 @@ fn whose(later: &Hold, done_ns: u64) -> String {
         true => format!("the lock of process {}", later.process),
         false => "a lock of another process".to_owned(),
     }
-}
-
-/// Whether a fault may have ended a server's process between two moments.
-fn restarted(run: &RunIndex, from_ns: u64, until_ns: u64) -> bool {
-    let ends = |fault: &&Fault| !fault.description.keeps_memory;
-    let touches =
-        |fault: &Fault| fault.inject_ns < until_ns && fault.healed_ns.is_none_or(|healed| healed > from_ns);
-    run.faults.iter().filter(ends).any(touches)
 }
 
 /// The latest hold of the release's key that began before an event and fits.

@@ -23,7 +23,8 @@ use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{
-    ErrorCode, ErrorKind, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript,
+    ErrorCode, ErrorKind, FaultEffect, Kind, Lease, OperationError, RunPhase, ServerEnded, UnfinishedScript,
+    f,
 };
 use late::{last_grants, late};
 use std::collections::BTreeMap;
@@ -96,7 +97,7 @@ impl Checker for Progress {
     }
 
     fn blame(&self) -> Blame {
-        Blame::ByFaults
+        Blame::ByAnswers
     }
 
     fn needs_a_whole_run(&self) -> bool {
@@ -152,11 +153,15 @@ impl Checker for Progress {
             None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
             None => "all faults were healed, yet".to_owned(),
         };
-        let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late).collect();
+        let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late);
+        let findings = findings.map(|mut finding| {
+            finding.sentence += &since_the_last_fault(run, &finding);
+            finding
+        });
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict
             .with_figures(&ProgressFigures { keys: keys.len() as u64, stuck: stuck.len() as u64 })
-            .with_findings(findings))
+            .with_findings(findings.collect()))
     }
 }
 
@@ -176,10 +181,6 @@ fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
         return Some(format!("a lock stayed stuck, but not all faults were healed: {}", ended.sentence()));
     }
     // A client with a mistake in it, such as a wrong port, gets no lock either.
-    let is_silence = |acquire: &Operation| {
-        let code = acquire.completion.and_then(|event| event.error.as_ref()).map(OperationError::code);
-        is_unanswered(acquire) || code.is_some_and(|code| code.kind() == ErrorKind::Unanswered)
-    };
     let unanswered = stuck.iter().all(|key| key.attempts.iter().all(|acquire| is_silence(acquire)));
     if unanswered && !ever_acquired(run) {
         return Some(format!(
@@ -265,6 +266,58 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
     };
     let holds = |hold: &Hold| hold.process == process && hold.key == key && hold.end == HoldEnd::Open;
     run.holds.iter().any(holds) || run.operations.iter().any(open)
+}
+
+/// Whether what is known of the servers explains that no process got a lock: they cannot read their data, none
+/// has answered since the last fault on one was over, or what that did lasts. A clock that was moved may have
+/// dated a lease for long; a server need not notice that a connection is gone.
+pub(crate) fn stuck_by_the_service(run: &RunIndex, finding: &Finding) -> bool {
+    let lasts = |fault: &&Fault| {
+        let is_of_packets = fault.can(FaultEffect::Parts) || fault.can(FaultEffect::Delays);
+        fault.can(FaultEffect::MovesClocks) || is_of_packets && run.lock.lease == Lease::Connection
+    };
+    let before = run.setting().faults_on_servers(finding.time);
+    let is_silent = |over_ns| !has_answered(run, over_ns, finding);
+    run.unreadable().is_some()
+        || before.iter().any(lasts)
+        || hit_until_ns(run, finding).is_some_and(is_silent)
+}
+
+/// When the last fault on a server was over that began before a finding; none where no server was hit.
+fn hit_until_ns(run: &RunIndex, finding: &Finding) -> Option<u64> {
+    let before = run.setting().faults_on_servers(finding.time);
+    let over_ns = before.iter().map(|fault| fault.healed_ns.unwrap_or(u64::MAX));
+    let ended_ns = run.servers_ended.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns <= finding.time);
+    over_ns.chain(ended_ns).max()
+}
+
+/// What a finding says of a fault that was over by then; nothing where the service may be why.
+fn since_the_last_fault(run: &RunIndex, finding: &Finding) -> String {
+    match hit_until_ns(run, finding).filter(|_| !stuck_by_the_service(run, finding)) {
+        Some(over_ns) => {
+            format!(
+                "; the last fault on a server was over at {}, and the lock has answered since",
+                seconds(over_ns)
+            )
+        }
+        None => String::new(),
+    }
+}
+
+/// Whether the lock answered a process between a moment and the end of a finding.
+fn has_answered(run: &RunIndex, from_ns: u64, finding: &Finding) -> bool {
+    let since = run.operations.partition_point(|operation| operation.invoke.time < from_ns);
+    let of_lock = run.operations[since..].iter().filter(|operation| {
+        [f::ACQUIRE, f::RELEASE].contains(&operation.f())
+            && operation.completion.is_some_and(|end| end.time <= finding.time)
+    });
+    of_lock.into_iter().any(|operation| !is_silence(operation))
+}
+
+/// Whether an operation ended without the word of any server, or with a client's time-out.
+fn is_silence(operation: &Operation) -> bool {
+    let code = operation.completion.and_then(|event| event.error.as_ref()).map(OperationError::code);
+    is_unanswered(operation) || code.is_some_and(|code| code.kind() == ErrorKind::Unanswered)
 }
 
 /// Of each key that anybody ever tried to acquire: whether and how it went after healing.

@@ -121,8 +121,8 @@ fn prolonged(run: &RunIndex) -> Vec<Finding> {
             let other =
                 holds[at + 1..].iter().take_while(|other| other.from_ns < asked_last_ns).find(is_other)?;
             let &(index, asked_ns) = hold.renewals.iter().find(|(_, asked_ns)| *asked_ns > other.from_ns)?;
-            let hit = run.servers_were_hit(hold.invoke_ns, asked_ns);
-            (!hit).then(|| prolonged_when_lost(hold, other, (index, asked_ns)))
+            let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, asked_ns);
+            effect.is_none().then(|| prolonged_when_lost(hold, other, (index, asked_ns)))
         });
         each.collect::<Vec<Finding>>()
     };
@@ -152,7 +152,7 @@ fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64))
 }
 
 fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
-    let expires_ns = hold.expires_ns(hold.until)?;
+    let expires_ns = hold.lease_ends_ns(hold.until)?;
     let own = run.nodes.client_of(hold.process);
     let hit = |fault: &Fault| {
         own.is_none_or(|own| fault.targets.contains(&own)) && fault.in_force(hold.invoke_ns, hold.until_ns)

@@ -8,6 +8,8 @@
 //! write of B. The log also shows the writes that arrived when their client had given them up.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::fencing::GrantOrder;
+use super::under_holds::{holds_of_operations, is_rejected};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
@@ -15,7 +17,7 @@ use crate::storage_order::storage_order;
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::prose::counted;
-use fencepost_history::{Kind, OperationError, f};
+use fencepost_history::{Kind, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
@@ -73,9 +75,12 @@ impl Checker for StaleWrites {
             return Err(NotJudged::because("no writes under a lock that excludes anybody"));
         }
         let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
-        let mut findings = stale_by_log(run);
+        let grants = GrantOrder::of(run);
+        let mut findings = stale_by_log(run, &grants);
         let found: FxHashSet<u64> = findings.iter().map(|finding| finding.events[3]).collect();
-        findings.extend(stale_by_answers(run).into_iter().filter(|more| !found.contains(&more.events[3])));
+        findings.extend(
+            stale_by_answers(run, &grants).into_iter().filter(|more| !found.contains(&more.events[3])),
+        );
         findings.sort_by_key(|finding| finding.time);
         let count = findings.len();
         let (outcome, summary) = match (count, rejected) {
@@ -105,20 +110,15 @@ impl Checker for StaleWrites {
     }
 }
 
-pub(super) fn is_rejected(operation: &Operation) -> bool {
-    let fail = operation.completion.filter(|event| operation.f() == f::WRITE && event.kind == Kind::Fail);
-    fail.and_then(|event| event.error.as_ref()).is_some_and(OperationError::is_rejected)
-}
-
 /// One pass over the storage's log: a write of a hold that is earlier than one that had been there.
-fn stale_by_log(run: &RunIndex) -> Vec<Finding> {
+fn stale_by_log(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     let order = storage_order(run);
     let holds = if order.is_empty() { FxHashMap::default() } else { holds_of_operations(run) };
     let mut latest: FxHashMap<&str, (usize, &Operation)> = FxHashMap::default();
     let mut findings = Vec::new();
     for operation in order.iter().map(|at| &run.operations[*at]) {
         let Some(&hold) = holds.get(&operation.invoke.index) else { continue };
-        let later = latest.get(operation.key).filter(|(latest, _)| came_after(run, *latest, hold));
+        let later = latest.get(operation.key).filter(|(latest, _)| grants.came_after(*latest, hold));
         match later {
             Some(&(later, access)) if operation.f() == f::WRITE => {
                 findings.push(late(run, operation, hold, access, later));
@@ -130,33 +130,6 @@ fn stale_by_log(run: &RunIndex) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// Whether one hold came after another.
-fn came_after(run: &RunIndex, later: usize, earlier: usize) -> bool {
-    run.holds[later].came_after(&run.holds[earlier], &run.operations)
-}
-
-/// The hold of each operation, by the index of its invocation: the last of its process on the key, whether
-/// released or not.
-pub(super) fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
-    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
-    let mut acquired: Vec<(u64, u64, &str, usize)> =
-        exclusive.map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();
-    acquired.sort_unstable();
-    let mut acquired = acquired.into_iter().peekable();
-    let mut last: FxHashMap<(u64, &str), usize> = FxHashMap::default();
-    let mut holds = FxHashMap::default();
-    for operation in &run.operations {
-        while let Some((_, process, key, at)) = acquired.next_if(|(from, ..)| *from < operation.invoke.index)
-        {
-            last.insert((process, key), at);
-        }
-        if let Some(&hold) = last.get(&(operation.process, operation.key)) {
-            holds.insert(operation.invoke.index, hold);
-        }
-    }
-    holds
 }
 
 /// A write that the storage carried out after an access of a later holder.
@@ -192,7 +165,7 @@ fn written<'a>(write: &Operation<'a>) -> &'a Value {
 }
 
 /// One pass over the events: at a write's invocation note who had been answered by then, at its `ok` compare.
-fn stale_by_answers(run: &RunIndex) -> Vec<Finding> {
+fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
     let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
@@ -221,10 +194,10 @@ fn stale_by_answers(run: &RunIndex) -> Vec<Finding> {
         if event.kind != Kind::Ok || !(wrote || operation.f() == f::READ) {
             continue;
         }
-        if let Some(seen) = seen.filter(|seen| wrote && came_after(run, seen.hold, hold)) {
+        if let Some(seen) = seen.filter(|seen| wrote && grants.came_after(seen.hold, hold)) {
             findings.push(finding(run, operation, hold, seen));
         }
-        let seen = latest.get(operation.key).filter(|seen| came_after(run, seen.hold, hold));
+        let seen = latest.get(operation.key).filter(|seen| grants.came_after(seen.hold, hold));
         if seen.is_none() {
             latest.insert(operation.key, Access { hold, answer: event.index, answer_ns: event.time, wrote });
         }

@@ -1,6 +1,7 @@
 //! One pass over the events of a run: what is open while they go by.
 
 use super::parts::{Fault, Hold, Operation, Phase};
+use crate::ledger::interval::Interval;
 use crate::tracker::{Belief, Change, Completed, Granted, HoldEnd, Tracker};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
@@ -118,8 +119,10 @@ impl<'a> Reader<'a> {
             claim,
             ttl_ns: ttl_ns(&self.lock, invoke),
             lease: self.lock.lease,
-            cut_ns: None,
-            attempt_ns: None,
+            granted: Interval::of_acquire(invoke.time, event.time),
+            counted_from_ns: None,
+            granted_by_no_server: false,
+            cut: None,
             renewals: early.into_iter().collect(),
             token: grant.token,
             validity_ms: grant.validity_ms.map(|Millis(ms)| ms),

@@ -145,7 +145,7 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Se
     ]);
     for hold in &run.holds {
         let released_ns = (hold.end == HoldEnd::Released).then_some(hold.end_ns);
-        let promised_ns = hold.expires_ns(u64::MAX).into_iter().chain(released_ns).min();
+        let promised_ns = hold.lease_ends_ns(u64::MAX).into_iter().chain(released_ns).min();
         table.row([
             lanes.lane(hold.process) as u64,
             hold.process,

@@ -42,7 +42,7 @@ impl Participant<'_> {
     /// got the lock after a long wait.
     pub fn promised_until(&self) -> Option<u64> {
         let reported = self.hold.validity_ms.map(|ms| self.hold.from_ns + (ms.max(0.0) * 1e6) as u64);
-        let until = self.hold.expires_ns(u64::MAX).max(reported)?;
+        let until = self.hold.lease_ends_ns(u64::MAX).max(reported)?;
         Some(until).filter(|until| *until > self.hold.from_ns)
     }
 

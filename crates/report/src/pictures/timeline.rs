@@ -161,7 +161,7 @@ pub fn claimed_until(run: &RunIndex, hold: &Hold, lanes: &Lanes) -> u64 {
     if hold.end != HoldEnd::Open {
         return hold.end_ns;
     }
-    let lease = hold.expires_ns(u64::MAX).unwrap_or(run.end_ns);
+    let lease = hold.lease_ends_ns(u64::MAX).unwrap_or(run.end_ns);
     lease.clamp(hold.until_ns, hold.end_ns).max(lanes.last_ns(hold.process))
 }
 

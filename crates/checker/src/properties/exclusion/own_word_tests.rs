@@ -88,11 +88,18 @@ const WAITED_FOR_A_SHORT_ONE: &str = "
     2610 2 ok     release a {believed:true}";
 
 #[test]
-fn a_client_that_says_how_long_it_has_waited_is_judged_more_closely() {
+fn the_doubt_in_a_librarys_word_is_how_late_the_answers_of_this_run_were() {
     let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
     assert_eq!(class(WAITED_FOR_A_SHORT_ONE), "granted-twice");
-    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace(",waited_ms:2008", "")), "overstayed");
-    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("2400 2 ok", "2460 2 ok")), "overstayed");
+    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("2400 2 ok", "2487 2 ok")), "granted-twice");
+    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("2400 2 ok", "2490 2 ok")), "overstayed");
+    // Both releases took 0.01 s. On a machine that was slower the answer may have been under way for longer.
+    let slow = "\n    2700 2 invoke read a\n    2820 2 ok read a 0";
+    assert_eq!(class(&format!("{WAITED_FOR_A_SHORT_ONE}{slow}")), "overstayed");
+    // A client that does not say when it looked did so before its answer came.
+    let silent = WAITED_FOR_A_SHORT_ONE.replace(",waited_ms:2008", "");
+    assert_eq!(class(&silent), "granted-twice");
+    assert_eq!(class(&format!("{silent}{slow}")), "overstayed");
     // An answer that was long under way says no more than its client does.
     assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("waited_ms:2008", "waited_ms:1900")), "overstayed");
 }

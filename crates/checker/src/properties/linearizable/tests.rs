@@ -1,6 +1,7 @@
 use super::*;
+use crate::ledger::Class;
 use crate::literal::{events, maybe_verdict, verdict};
-use crate::properties::exclusion::{Class, overlaps};
+use crate::properties::exclusion::overlaps;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,0 +1,245 @@
+//! What faults can have done, and until when. Nothing else reasons about what a fault explains: a fault states
+//! its effects ([`FaultEffect`]), and each explains only this:
+//!
+//! | effect | it explains | until |
+//! |---|---|---|
+//! | stops | what the target does late; sessions that need it | its healing begins |
+//! | kills | the same, and what the target knew before | its healing begins |
+//! | forgets | what the target knew | it is healed |
+//! | moves clocks | leases that were granted before it was healed, and that the clock counts | it is healed |
+//! | parts, delays | requests between the nodes that it names, and sessions that need them | it is healed |
+//! | refuses | errors | it is healed |
+//!
+//! Of several servers one that is stopped, killed or parted may make the others choose a new leader, and that
+//! may go on when the fault is over.
+
+use super::interval::{Bound, Interval, Reason};
+use crate::run_index::parts::{Fault, Hold, Operation};
+use crate::spans::{Span, difference, union};
+use fencepost_history::{FaultEffect, RunNodes, ServerEnded, is_storage};
+
+/// What grants and their ends are derived from.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'r, 'a> {
+    pub faults: &'r [Fault<'a>],
+    pub servers: &'r [&'a str],
+    pub servers_ended: &'r [(u64, ServerEnded)],
+    pub nodes: &'r RunNodes,
+    pub operations: &'r [Operation<'a>],
+}
+
+/// What can have made a service give a lock that was still held, or forget it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ServiceEffect<'r, 'a> {
+    Fault(&'r Fault<'a>),
+    Ended(u64, &'r ServerEnded),
+}
+
+impl Fault<'_> {
+    /// Whether it was in force at some moment between two, or may have been.
+    pub fn in_force(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.inject_ns <= until_ns && self.healed_ns.is_none_or(|healed_ns| healed_ns >= from_ns)
+    }
+
+    /// Whether it is known to leave all packets between a node and the servers as they are, and to do nothing
+    /// else.
+    pub fn spares(&self, node: &str, servers: &[&str]) -> bool {
+        !servers.is_empty() && servers.iter().all(|server| self.description.spares_the_way(node, server))
+    }
+
+    pub(crate) fn can(&self, effect: FaultEffect) -> bool {
+        self.description.can(effect)
+    }
+
+    /// The last moment at which it can do something to a target that ran until then: what stops or kills it
+    /// does nothing more once the healing has begun.
+    pub(crate) fn acts_until_ns(&self) -> u64 {
+        let is_at_once = self.can(FaultEffect::Stops) && !self.can(FaultEffect::Forgets);
+        let healing_ns = self.heal_ns.filter(|_| is_at_once);
+        healing_ns.or(self.healed_ns).unwrap_or(u64::MAX)
+    }
+
+    fn acts(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.inject_ns <= until_ns && self.acts_until_ns() > from_ns
+    }
+
+    /// Whether no server runs from its injection until its healing begins.
+    fn stops_all(&self, servers: &[&str]) -> bool {
+        let is_down = self.effective && self.can(FaultEffect::Stops) && !self.can(FaultEffect::Forgets);
+        is_down && !servers.is_empty() && servers.iter().all(|server| self.targets.contains(server))
+    }
+}
+
+impl<'r, 'a> Setting<'r, 'a> {
+    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since
+    /// its injection failed or another fault took its target down meanwhile.
+    pub fn may_have_worked(&self, fault: &Fault) -> bool {
+        let until_ns = fault.injected_ns.unwrap_or(u64::MAX);
+        let hides_it = |other: &Fault| {
+            other.id != fault.id
+                && other.can(FaultEffect::Stops)
+                && other.in_force(fault.inject_ns, until_ns)
+                && other.targets.iter().any(|target| fault.targets.contains(target))
+        };
+        fault.effective
+            || fault.error.is_some()
+            || fault.injected_ns.is_none()
+            || self.faults.iter().any(hides_it)
+    }
+
+    /// Whether a node is a server. Where the history names no servers, every node counts as one that is
+    /// neither client nor storage.
+    fn is_server(&self, node: &str) -> bool {
+        let is_other = || {
+            self.nodes.is_client(node)
+                || is_storage(node)
+                || self.nodes.storage.iter().any(|name| name == node)
+        };
+        self.servers.contains(&node) || self.servers.is_empty() && !is_other()
+    }
+
+    /// Whether a fault comes between servers, or to one of them.
+    fn hits_servers(&self, fault: &Fault) -> bool {
+        let is_of_packets = !fault.description.between.is_empty();
+        let among = || self.servers.iter().any(|server| !fault.spares(server, self.servers));
+        fault.targets.iter().any(|target| self.is_server(target)) && (!is_of_packets || among())
+    }
+
+    /// The faults that hit servers, or came between them and others, and may have worked, up to a moment.
+    pub fn faults_on_servers(&self, until_ns: u64) -> Vec<&'r Fault<'a>> {
+        let of_server = |fault: &&Fault| fault.targets.iter().any(|target| self.is_server(target));
+        let begun = self.faults.iter().filter(|fault| fault.inject_ns <= until_ns);
+        begun.filter(|fault| self.may_have_worked(fault)).filter(of_server).collect()
+    }
+
+    /// What can have made the service lose, between two moments, a lock that it gave at the first of them.
+    /// `asked_ns` is when that lock was asked for: of several servers, a new leader may come late.
+    pub fn on_service(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Option<ServiceEffect<'r, 'a>> {
+        use FaultEffect::{Delays, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
+        let several = self.servers.len() != 1;
+        let loses = |fault: &&Fault| {
+            let direct = fault.can(Kills) && fault.acts(granted_ns, until_ns)
+                || (fault.can(Forgets) || fault.can(MovesClocks)) && fault.in_force(granted_ns, until_ns);
+            let disturbs =
+                [Stops, Kills, Forgets, Parts, Delays, Refuses].into_iter().any(|effect| fault.can(effect));
+            // All servers began anew.
+            let is_over = fault.stops_all(self.servers) && fault.acts_until_ns() <= granted_ns;
+            let changes_leader = several && disturbs && fault.in_force(asked_ns, until_ns) && !is_over;
+            (direct || changes_leader) && self.hits_servers(fault) && self.may_have_worked(fault)
+        };
+        let begun = self.faults.iter().take_while(|fault| fault.inject_ns <= until_ns);
+        let by_fault = begun.filter(loses).min_by_key(|fault| self.begins(fault).ns);
+        let ended = || self.servers_ended.iter().find(|(at_ns, _)| (granted_ns..=until_ns).contains(at_ns));
+        by_fault
+            .map(ServiceEffect::Fault)
+            .or_else(|| ended().map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended)))
+    }
+
+    /// What of this can have made the service lose a hold until a moment, and when.
+    pub fn service_loses(&self, hold: &Hold, until_ns: u64) -> Option<(ServiceEffect<'r, 'a>, Interval)> {
+        let granted = Bound::new(hold.granted.earliest.ns, Reason::Granted);
+        let effect = self.on_service(hold.invoke_ns, granted.ns, until_ns)?;
+        let interval = match effect {
+            ServiceEffect::Ended(at_ns, _) => {
+                let at = Bound::new(at_ns, Reason::ServerEnded).or_later(granted);
+                Interval::new(at, at)
+            }
+            ServiceEffect::Fault(fault) => {
+                let over = |healed_ns| Bound::new(healed_ns, Reason::FaultOver { id: fault.id });
+                let open = Bound::new(u64::MAX, Reason::Open);
+                Interval::new(self.begins(fault).or_later(granted), fault.healed_ns.map_or(open, over))
+            }
+        };
+        Some((effect, interval))
+    }
+
+    /// From when on a fault can have ended what servers had granted: those that are all stopped end nothing
+    /// before they run again.
+    fn begins(&self, fault: &Fault) -> Bound {
+        match fault.stops_all(self.servers) {
+            true => Bound::new(fault.acts_until_ns(), Reason::FaultHealing { id: fault.id }),
+            false => Bound::new(fault.inject_ns, Reason::FaultBegan { id: fault.id }),
+        }
+    }
+
+    /// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was
+    /// in force that may have reached it, or a server ended by itself.
+    pub fn cut(&self, hold: &Hold) -> Option<Bound> {
+        let own = self.nodes.client_of(hold.process);
+        let granted_ns = hold.granted.earliest.ns;
+        let reaches = |fault: &Fault| {
+            self.servers.iter().any(|server| !fault.spares(server, self.servers))
+                || own.is_none_or(|own| !fault.spares(own, self.servers))
+        };
+        let near = |fault: &&Fault| {
+            // What stops a node or moves its clock changes nothing between other nodes. Packets are another
+            // matter, unless the fault says between which nodes they are.
+            let is_local = fault.can(FaultEffect::Stops) || fault.can(FaultEffect::MovesClocks);
+            let is_of_others = |target: &str| {
+                is_storage(target)
+                    || (is_local && own.is_some_and(|own| own != target) && self.nodes.is_client(target))
+            };
+            fault.acts_until_ns() > granted_ns
+                && !fault.targets.iter().all(|target| is_of_others(target))
+                && reaches(fault)
+        };
+        let granted = Bound::new(granted_ns, Reason::Granted);
+        let ends = self.servers_ended.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns >= granted_ns);
+        let mut earliest = ends.min().map(|at_ns| Bound::new(at_ns, Reason::ServerEnded));
+        for fault in self.faults {
+            if earliest.is_some_and(|earliest| fault.inject_ns.max(granted_ns) >= earliest.ns) {
+                break;
+            }
+            let begins = self.begins(fault).or_later(granted);
+            if near(&fault) && earliest.is_none_or(|earliest| begins.ns < earliest.ns) {
+                earliest = Some(begins);
+            }
+        }
+        earliest
+    }
+
+    /// When no server could grant anything to a client for certain: each was down, or parted from it.
+    pub fn outages(&self, client: Option<&str>) -> Vec<Span> {
+        let away = |server: &&str| {
+            let is_away = |fault: &&Fault| {
+                let is_parted = || {
+                    client.is_some_and(|client| {
+                        fault.can(FaultEffect::Parts) && !fault.description.spares_the_way(client, server)
+                    })
+                };
+                let is_down = fault.can(FaultEffect::Stops)
+                    && !fault.can(FaultEffect::Forgets)
+                    && fault.targets.contains(server);
+                fault.effective && (is_down || is_parted())
+            };
+            let until_ns = |fault: &Fault| fault.heal_ns.or(fault.healed_ns).unwrap_or(u64::MAX);
+            let span = |fault: &Fault| Some((fault.injected_ns?, until_ns(fault)));
+            union(self.faults.iter().filter(is_away).filter_map(span).collect())
+        };
+        const ALWAYS: Span = (0, u64::MAX);
+        let both =
+            |one: Vec<Span>, other: Vec<Span>| difference(&one, &difference(&one, &other, ALWAYS), ALWAYS);
+        self.servers.iter().map(away).reduce(both).unwrap_or_default()
+    }
+
+    /// Whether any fault that may have worked was in force at some moment between two.
+    pub fn any_fault(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.faults.iter().any(|fault| self.may_have_worked(fault) && fault.in_force(from_ns, until_ns))
+    }
+
+    /// Whether anything can have made a process late, or what it asked for, between two moments: a fault that
+    /// reaches its client, the servers or the storage.
+    pub fn made_late(&self, process: u64, from_ns: u64, until_ns: u64) -> bool {
+        let own = self.nodes.client_of(process);
+        let concerns = |fault: &Fault| {
+            let of_others =
+                |target: &&str| self.nodes.is_client(target) && own.is_some_and(|own| own != *target);
+            !fault.targets.iter().all(of_others) || fault.targets.is_empty()
+        };
+        let late = |fault: &Fault| {
+            fault.in_force(from_ns, until_ns) && concerns(fault) && self.may_have_worked(fault)
+        };
+        self.faults.iter().any(late)
+            || self.servers_ended.iter().any(|(at_ns, _)| (from_ns..=until_ns).contains(at_ns))
+    }
+}

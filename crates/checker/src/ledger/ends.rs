@@ -1,0 +1,195 @@
+//! How the grant of a hold can have ended for the service: each possible end with its interval and its cause.
+
+use super::effects::{ServiceEffect, Setting};
+use super::interval::{Bound, Interval, Reason};
+use super::removals::removal;
+use crate::belief::is_over;
+use crate::run_index::parts::Hold;
+use crate::tracker::HoldEnd;
+use fencepost_history::{Lease, Millis};
+
+/// What ended a grant, or may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its holder released it.
+    Released,
+    /// The release of another process removed it.
+    Removed { by: u64 },
+    /// Its lease ran out.
+    RanOut,
+    /// Its session or connection ended.
+    CutOff,
+    /// The servers lost it: a clock was moved, a memory lost, a leader changed.
+    Forgotten,
+    /// Its library reported it as lost.
+    ReportedLost,
+    /// Its process is over, or acquired the lock again, and may have given it up.
+    GivenUp,
+}
+
+impl Cause {
+    /// For a table.
+    pub fn in_words(self) -> String {
+        match self {
+            Cause::Released => "released".to_owned(),
+            Cause::Removed { by } => format!("removed by process {by}"),
+            Cause::RanOut => "lease ran out".to_owned(),
+            Cause::CutOff => "session or connection ended".to_owned(),
+            Cause::Forgotten => "lost by the servers".to_owned(),
+            Cause::ReportedLost => "reported lost".to_owned(),
+            Cause::GivenUp => "given up".to_owned(),
+        }
+    }
+}
+
+/// One way in which a grant can have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub cause: Cause,
+    pub interval: Interval,
+    /// Indices of the events that speak for it.
+    pub events: Vec<u64>,
+}
+
+impl Hold<'_> {
+    /// When the lease can have run out first, as far as was known at the event `at`; none where its end is no
+    /// matter of time, and of a session whose client reports neither validity nor renewals: how long ago it
+    /// was last prolonged is then unknown.
+    ///
+    /// A server starts counting when the request reaches it, which is no earlier than the grant can have been.
+    /// Where the lease is older than the acquire (an etcd session), the service reports how long it is still
+    /// valid; counted from the invocation, that too ends before the lease does.
+    pub fn lease_ends_ns(&self, at: u64) -> Option<u64> {
+        self.lease_end(at).map(|end| end.earliest.ns)
+    }
+
+    /// The interval in which the lease can have run out, as far as was known at an event.
+    pub fn lease_end(&self, at: u64) -> Option<Interval> {
+        let ttl = self.ttl_ns?;
+        if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
+            return None;
+        }
+        let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
+        let asked_until = Bound::new(self.invoke_ns.saturating_add(ttl.min(validity)), Reason::LeaseOfGrant);
+        let counted = self.counted_from_ns.filter(|_| self.lease == Lease::Ttl);
+        let counted = counted.map(|from_ns| Bound::new(from_ns.saturating_add(ttl), Reason::LeaseOfGrant));
+        let first = counted.map_or(asked_until, |counted| asked_until.or_later(counted));
+        let last = Bound::new(self.granted.latest.ns.saturating_add(ttl), Reason::LeaseOfAnswer);
+        let mut ends = Interval::new(first, last);
+        // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for
+        // later may have been granted anew. A session tells of itself.
+        for &(_, asked) in self.renewals.iter().filter(|(index, _)| *index <= at) {
+            if self.lease != Lease::Ttl || asked < ends.latest.ns {
+                let until = Bound::new(asked.saturating_add(ttl), Reason::LeaseOfRenewal);
+                ends = Interval::new(until, until.or_later(ends.latest));
+            }
+        }
+        Some(ends)
+    }
+
+    /// The end that its process made, or was told of, itself.
+    pub(crate) fn ends_by_its_process(&self) -> Interval {
+        let open = Bound::new(u64::MAX, Reason::Open);
+        match self.end {
+            HoldEnd::Released => Interval::new(Bound::new(self.end_ns, Reason::ReleaseBegan), open),
+            HoldEnd::Lost => {
+                let (granted, told) = (Bound::new(self.from_ns, Reason::Granted), Reason::LossTold);
+                Interval::new(granted, Bound::new(self.end_ns, told))
+            }
+            HoldEnd::Reacquired => Interval::new(Bound::new(self.end_ns, Reason::Reacquired), open),
+            HoldEnd::Open => Interval::new(Bound::new(self.until_ns, Reason::LastSign), open),
+        }
+    }
+
+    /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so
+    /// itself, by a validity of 0.
+    pub fn was_over_at_once(&self) -> bool {
+        self.until == self.from && is_over(self.validity_ms.map(Millis))
+    }
+
+    /// Whether this hold is certainly of a later grant than another of its key.
+    pub fn came_after(&self, other: &Hold) -> bool {
+        self.granted.earliest.ns >= other.granted.latest.ns && self.from > other.from
+    }
+
+    /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and
+    /// of a session or a connection that was reported lost as long as it may have gone on. Where the end is
+    /// not known: until the lease ran out, if it does.
+    pub fn claimed_until_ns(&self) -> u64 {
+        match self.end {
+            HoldEnd::Open => {
+                self.lease_ends_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(self.until_ns))
+            }
+            HoldEnd::Lost if matches!(self.lease, Lease::Session | Lease::Connection) => self.kept_until_ns,
+            _ => self.end_ns,
+        }
+    }
+
+    /// As [`Hold::claimed_until_ns`], at the latest: of a hold whose end is not known, the lease counted from
+    /// its latest beginning. Before that it is not known that the lock had no holder.
+    pub fn may_be_held_until_ns(&self) -> u64 {
+        let claimed_until_ns = self.claimed_until_ns();
+        let (HoldEnd::Open, Some(ttl_ns)) = (self.end, self.ttl_ns) else { return claimed_until_ns };
+        let begun_ns = self.renewals.iter().map(|(_, asked_ns)| *asked_ns).fold(self.from_ns, u64::max);
+        claimed_until_ns.max(begun_ns.saturating_add(ttl_ns))
+    }
+}
+
+/// Every way in which the grant of a hold can have ended for the service until a moment, by what was known at
+/// the event `at`.
+pub(crate) fn possible_ends(
+    setting: &Setting,
+    holds: &[Hold],
+    hold: &Hold,
+    (at, until_ns): (u64, u64),
+) -> Vec<End> {
+    let mut ends = Vec::new();
+    let mut push = |cause, interval: Interval, events: Vec<u64>| {
+        if interval.earliest.ns <= until_ns {
+            ends.push(End { cause, interval, events });
+        }
+    };
+    let cause = match hold.end {
+        HoldEnd::Released => Cause::Released,
+        HoldEnd::Lost => Cause::ReportedLost,
+        HoldEnd::Reacquired | HoldEnd::Open => Cause::GivenUp,
+    };
+    let release = setting.operations[hold.acquire + 1..].iter().find(|operation| {
+        operation.process == hold.process && operation.invoke.time >= hold.end_ns && operation.key == hold.key
+    });
+    let mut by_process = hold.ends_by_its_process();
+    if let (Cause::Released, Some(done)) = (cause, release.and_then(|release| release.ok())) {
+        by_process.latest = Bound::new(done.time, Reason::ReleaseEnded);
+    }
+    let events = release.filter(|_| cause == Cause::Released).map(|release| release.invoke.index);
+    push(cause, by_process, events.into_iter().collect());
+    if let Some(removal) = removal(setting, holds, hold, at) {
+        let began = Bound::new(removal.invoke.time, Reason::ReleaseBegan);
+        let ended = removal.completion.map_or(u64::MAX, |done| done.time);
+        let interval = Interval::new(began, Bound::new(ended, Reason::ReleaseEnded));
+        let events = std::iter::once(removal.invoke.index).chain(removal.completion.map(|done| done.index));
+        push(Cause::Removed { by: removal.process }, interval, events.collect());
+    }
+    if let Some(interval) = hold.lease_end(at) {
+        let renewed = hold.renewals.iter().rev().find(|(index, _)| *index <= at);
+        push(Cause::RanOut, interval, renewed.map(|(index, _)| *index).into_iter().collect());
+    }
+    let of_fault = |why| match why {
+        Reason::FaultBegan { id } | Reason::FaultHealing { id } => {
+            setting.faults.iter().find(|fault| fault.id == id).map(|fault| fault.inject)
+        }
+        _ => None,
+    };
+    if let Some(cut) = hold.cut {
+        let interval = Interval::new(cut, Bound::new(u64::MAX, Reason::Open));
+        push(Cause::CutOff, interval, of_fault(cut.why).into_iter().collect());
+    }
+    if let Some((effect, interval)) = setting.service_loses(hold, until_ns) {
+        let fault = match effect {
+            ServiceEffect::Fault(fault) => Some(fault.inject),
+            ServiceEffect::Ended(..) => None,
+        };
+        push(Cause::Forgotten, interval, fault.into_iter().collect());
+    }
+    ends
+}

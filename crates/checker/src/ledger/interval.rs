@@ -1,0 +1,115 @@
+//! When something happened, as far as is known: the earliest and the latest moment, each with its reason.
+
+use crate::prose::seconds;
+
+/// Why a moment is a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// An acquire was invoked then.
+    Asked,
+    /// Its answer was recorded then.
+    Answered,
+    /// The library's own word dates the attempt that was granted, less this much: how late answers were in
+    /// this run, in nanoseconds.
+    Validity { doubt_ns: u64 },
+    /// Until then this process's hold of the lock cannot have ended.
+    HeldBy { process: u64 },
+    /// No server could be reached then: all were down, or the client was parted from them.
+    NoServer,
+    /// The lease of the grant, counted from its earliest beginning, is over then.
+    LeaseOfGrant,
+    /// The same, counted from its latest beginning: the answer.
+    LeaseOfAnswer,
+    /// The lease, counted from the last renewal that is known.
+    LeaseOfRenewal,
+    /// A release was invoked then.
+    ReleaseBegan,
+    /// The answer to it was recorded then, or the history has none.
+    ReleaseEnded,
+    /// The library reported the loss then.
+    LossTold,
+    /// The grant can have ended no earlier than it began.
+    Granted,
+    /// The last sign of the process.
+    LastSign,
+    /// A fault began then.
+    FaultBegan { id: u64 },
+    /// The healing of a fault began then: before, all servers were stopped, and ended nothing.
+    FaultHealing { id: u64 },
+    /// A fault was over then.
+    FaultOver { id: u64 },
+    /// A server ended by itself then.
+    ServerEnded,
+    /// The process acquired the lock once more.
+    Reacquired,
+    /// Nothing says more.
+    Open,
+}
+
+impl Reason {
+    /// A clause for a table.
+    pub fn in_words(self) -> String {
+        match self {
+            Reason::Asked => "the acquire was invoked".to_owned(),
+            Reason::Answered => "its answer came".to_owned(),
+            Reason::Validity { doubt_ns } => {
+                format!("the reported validity, less {} (the latest answer of this run)", seconds(doubt_ns))
+            }
+            Reason::HeldBy { process } => format!("process {process} held it until then"),
+            Reason::NoServer => "no server could be reached".to_owned(),
+            Reason::LeaseOfGrant => "the TTL, from the earliest moment of the grant".to_owned(),
+            Reason::LeaseOfAnswer => "the TTL, from the answer".to_owned(),
+            Reason::LeaseOfRenewal => "the TTL, from the last renewal".to_owned(),
+            Reason::ReleaseBegan => "the release was invoked".to_owned(),
+            Reason::ReleaseEnded => "the release was answered".to_owned(),
+            Reason::LossTold => "the library reported the loss".to_owned(),
+            Reason::Granted => "not before the grant".to_owned(),
+            Reason::LastSign => "the last sign of the process".to_owned(),
+            Reason::FaultBegan { id } => format!("fault {id} began"),
+            Reason::FaultHealing { id } => {
+                format!("the healing of fault {id} began: all servers were stopped")
+            }
+            Reason::FaultOver { id } => format!("fault {id} was healed"),
+            Reason::ServerEnded => "a server ended by itself".to_owned(),
+            Reason::Reacquired => "the process acquired it again".to_owned(),
+            Reason::Open => "nothing says more".to_owned(),
+        }
+    }
+}
+
+/// A moment, in nanoseconds of the history, and why it is a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    pub ns: u64,
+    pub why: Reason,
+}
+
+impl Bound {
+    pub(crate) fn new(ns: u64, why: Reason) -> Bound {
+        Bound { ns, why }
+    }
+
+    /// The later of two.
+    #[must_use]
+    pub(crate) fn or_later(self, other: Bound) -> Bound {
+        if other.ns > self.ns { other } else { self }
+    }
+}
+
+/// The moments between which something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    pub earliest: Bound,
+    pub latest: Bound,
+}
+
+impl Interval {
+    pub(crate) fn new(earliest: Bound, latest: Bound) -> Interval {
+        Interval { earliest, latest }
+    }
+
+    /// All that is known of a grant at first: it was made between the invocation of its acquire and the answer.
+    pub(crate) fn of_acquire(invoke_ns: u64, from_ns: u64) -> Interval {
+        Interval::new(Bound::new(invoke_ns, Reason::Asked), Bound::new(from_ns, Reason::Answered))
+    }
+}

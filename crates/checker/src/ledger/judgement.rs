@@ -1,0 +1,197 @@
+//! From the ledger to verdicts: what two holds that overlap are, and whose failure that is.
+//!
+//! | how the earlier grant can have ended before the later one | class | whose |
+//! |---|---|---|
+//! | not at all, and nothing had touched the service | granted twice | the library |
+//! | only by an effect on the service: a moved clock, a lost memory, a new leader | granted twice | the service |
+//! | a release of a process that held nothing removed it | granted twice | the library |
+//! | the later grant came from no server | granted twice | the library |
+//! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
+//! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
+//! | the same, and nothing had hindered its process but the machine | overstayed | the machine |
+
+use super::effects::ServiceEffect;
+use super::removals::removal;
+use crate::prose::seconds;
+use crate::run_index::{Hold, Operation, RunIndex};
+use crate::whose::Whose;
+use fencepost_history::{FaultEffect, Lease, f};
+
+/// What an overlap of two holds is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The lock was granted while the earlier grant cannot have ended.
+    GrantedTwice,
+    /// The earlier holder went on after its TTL.
+    Overstayed,
+    /// The earlier holder went on after a fault that may have ended its session or its connection.
+    CutOff,
+}
+
+impl Class {
+    /// In the order of their numbers.
+    pub const ALL: [Class; 3] = [Class::GrantedTwice, Class::Overstayed, Class::CutOff];
+
+    /// As it stands in findings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::GrantedTwice => "granted-twice",
+            Class::Overstayed => "overstayed",
+            Class::CutOff => "cut-off",
+        }
+    }
+
+    /// As sentences say it.
+    pub fn in_words(self) -> String {
+        self.name().replace('-', " ")
+    }
+}
+
+/// Why an overlap is whose it is.
+pub(crate) enum Because<'r, 'a> {
+    /// A release of a process that did not hold the lock removed it.
+    Removed(&'r Operation<'a>),
+    /// No server can have made the grant of this process.
+    NoServer(u64),
+    /// Something had happened to the service that can have done it.
+    Service(ServiceEffect<'r, 'a>),
+    /// Nothing that was in force can have done it.
+    NothingElse,
+    /// The holder was hindered.
+    Hindered,
+    /// Its library had promised to report the loss.
+    PromisedToKnow { over_ns: u64 },
+    /// The machine was late.
+    Machine,
+}
+
+/// The class of an overlap of two holds.
+pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {
+    let until_ns = b.granted.latest.ns;
+    if a.granted_by_no_server || b.granted_by_no_server || was_prolonged_beside(run, a, b) {
+        return Class::GrantedTwice;
+    }
+    match (a.lease_ends_ns(b.from), a.cut) {
+        (Some(expires_ns), _) if expires_ns <= until_ns => Class::Overstayed,
+        (None, Some(cut)) if cut.ns <= until_ns => Class::CutOff,
+        _ => Class::GrantedTwice,
+    }
+}
+
+/// Whose failure an overlap of this class is, and why.
+pub(crate) fn whose<'r, 'a>(
+    run: &'r RunIndex<'a>,
+    class: Class,
+    a: &Hold,
+    b: &Hold,
+) -> (Whose, Because<'r, 'a>) {
+    let setting = run.setting();
+    match class {
+        Class::GrantedTwice => {
+            if let Some(unreached) = [b, a].into_iter().find(|hold| hold.granted_by_no_server) {
+                return (Whose::Library, Because::NoServer(unreached.process));
+            }
+            if let Some(release) = removal(&setting, &run.holds, a, b.from) {
+                return (Whose::Library, Because::Removed(release));
+            }
+            match setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns) {
+                Some(effect) => (Whose::Service, Because::Service(effect)),
+                None => (Whose::Library, Because::NothingElse),
+            }
+        }
+        Class::Overstayed | Class::CutOff => {
+            if let Some(over_ns) = promised_to_know(run, a) {
+                return (Whose::Library, Because::PromisedToKnow { over_ns });
+            }
+            let hindered = setting.made_late(a.process, a.invoke_ns, a.until_ns);
+            match class {
+                Class::CutOff => (Whose::NoFence, Because::Hindered),
+                _ if hindered => (Whose::NoFence, Because::Hindered),
+                _ if would_have_been_over(run, a, b) => (Whose::Machine, Because::Machine),
+                _ => (Whose::Library, Because::NothingElse),
+            }
+        }
+    }
+}
+
+/// When the earlier holder asked for the first renewal that succeeded while the later one held the lock, with
+/// the index of the notice that it did.
+pub(crate) fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
+    let is_beside = |&&(index, asked_ns): &&(u64, u64)| asked_ns > b.from_ns && index < b.until;
+    let first = a.renewals.iter().filter(|_| a.lease == Lease::Ttl).find(is_beside);
+    first.map(|&(index, asked_ns)| (asked_ns, index))
+}
+
+/// Whether the lease of the earlier holder was prolonged while that of the later one still ran.
+fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
+    renewal_beside(a, b).is_some_and(|(_, index)| {
+        let runs = |done_ns| b.lease_ends_ns(index).is_none_or(|expires_ns| expires_ns > done_ns);
+        run.event(index).is_some_and(|notice| runs(notice.time))
+    })
+}
+
+/// Whether the earlier holder would have let go in time, had it held the lock for as long as it was asked to;
+/// a history that does not say asks for no time.
+fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
+    let asked_ns = run.operations[a.acquire].asked_to_hold_ns().unwrap_or(0);
+    a.from_ns.saturating_add(asked_ns) <= b.granted.latest.ns
+        && a.until_ns > a.from_ns.saturating_add(asked_ns)
+}
+
+/// When the lease of a hold was over, at the latest, whose library had promised to report a loss and still said
+/// that it held the lock: its client ran, by a clock that nothing had moved, and for longer than the lease it
+/// could reach no server that might have prolonged it.
+fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
+    let setting = run.setting();
+    let own = run.nodes.client_of(hold.process)?;
+    let ttl_ns = hold.ttl_ns.filter(|_| run.lock.can("lost"))?;
+    let said = run.operations.partition_point(|operation| operation.invoke.index < hold.until);
+    let said = run.operations.get(said).filter(|said| [f::HOLDS, f::RELEASE].contains(&said.f()))?;
+    let hindered = |effect| {
+        let of_own = |fault: &&crate::run_index::Fault| fault.targets.contains(&own) && fault.can(effect);
+        run.faults.iter().filter(of_own).any(|fault| fault.in_force(hold.from_ns, hold.until_ns))
+    };
+    let reached = |over_ns: u64| over_ns <= said.invoke.time;
+    let outages = setting.outages(Some(own));
+    let away = outages
+        .iter()
+        .find(|(from_ns, until_ns)| *from_ns > hold.from_ns && *until_ns >= said.invoke.time)?;
+    let over_ns = away.0.saturating_add(ttl_ns);
+    let moved = [FaultEffect::Stops, FaultEffect::Kills, FaultEffect::MovesClocks].into_iter().any(hindered);
+    (reached(over_ns) && !moved).then_some(over_ns)
+}
+
+/// Why an overlap is whose it is, as a clause that follows "; "; none where the class says it all.
+pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
+    match because {
+        Because::Removed(release) => Some(format!(
+            "the release of process {} at {} had removed it, which held nothing by then",
+            release.process,
+            seconds(release.invoke.time)
+        )),
+        Because::NoServer(process) => Some(format!(
+            "while process {process} acquired, no server could be reached from its client, so none can have granted it"
+        )),
+        Because::Service(ServiceEffect::Fault(fault)) => Some(format!(
+            "what may have made the servers lose it: {} at {} (the same run without that fault, or the reference with `--against`, \
+             decides)",
+            fault.description.sentence,
+            seconds(fault.inject_ns)
+        )),
+        Because::Service(ServiceEffect::Ended(at_ns, ended)) => Some(format!(
+            "what may have made the servers lose it: at {}, {}",
+            seconds(*at_ns),
+            ended.how_it_ended()
+        )),
+        // Of a session or a connection the class says it.
+        Because::NothingElse if run.lock.lease == Lease::Ttl && !run.is_in_peace() => {
+            Some("no fault that was in force in between can have done that to the servers".to_owned())
+        }
+        Because::PromisedToKnow { over_ns } => Some(format!(
+            "its client ran and could reach no server, and its library, which promises to report a loss, had not done so, \
+             although the lease was over at {} at the latest",
+            seconds(*over_ns)
+        )),
+        Because::NothingElse | Because::Hindered | Because::Machine => None,
+    }
+}

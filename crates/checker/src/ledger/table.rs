@@ -1,0 +1,78 @@
+//! The ledger of a run, printed: of each key every grant, with its intervals, and every end that it can have had.
+
+use super::ends::{End, possible_ends};
+use super::interval::{Bound, Interval};
+use crate::prose::seconds;
+use crate::run_index::{Hold, RunIndex};
+use fencepost_history::FaultEffect;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the answers.
+/// An end is listed that can have come before the next grant of the key, or before the history ended.
+pub fn ledger_table(run: &RunIndex) -> String {
+    let mut keys: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
+    for hold in &run.holds {
+        keys.entry(hold.key).or_default().push(hold);
+    }
+    let mut text = String::new();
+    for fault in &run.faults {
+        let until = fault.healed_ns.map_or("the end".to_owned(), seconds);
+        let (id, sentence) = (fault.id, &fault.description.sentence);
+        let effects: Vec<&str> = FaultEffect::ALL
+            .into_iter()
+            .filter(|effect| fault.can(*effect))
+            .map(FaultEffect::in_words)
+            .collect();
+        let worked = if run.may_have_worked(fault) { "" } else { " (without effect)" };
+        let _ = writeln!(
+            text,
+            "fault {id}: {} to {until}{worked}: {sentence}; it {}",
+            seconds(fault.inject_ns),
+            fencepost_history::prose::and(&effects)
+        );
+    }
+    for (key, of_key) in keys {
+        let _ = writeln!(text, "\nlock {key}");
+        for (place, hold) in of_key.iter().enumerate() {
+            let next = of_key.get(place + 1);
+            let until = next.map_or((u64::MAX, run.end_ns), |next| (next.from, next.granted.latest.ns));
+            grant(run, hold, until, &mut text);
+        }
+    }
+    text
+}
+
+fn grant(run: &RunIndex, hold: &Hold, until: (u64, u64), text: &mut String) {
+    let renewed = match hold.renewals.len() {
+        0 => String::new(),
+        count => format!(", renewed {count} times"),
+    };
+    let lease = match hold.ttl_ns {
+        Some(ttl_ns) => format!("{} of {}{renewed}", hold.lease, seconds(ttl_ns)),
+        None => format!("{}{renewed}", hold.lease),
+    };
+    let _ = writeln!(text, "  process {}, event {}; lease: {lease}", hold.process, hold.from);
+    let _ = writeln!(text, "    granted   {}", interval(hold.granted));
+    if hold.granted_by_no_server {
+        let _ = writeln!(text, "              by no server: none could be reached in all that time");
+    }
+    let _ = writeln!(text, "    believed  {} to {}", seconds(hold.from_ns), seconds(hold.until_ns));
+    let ends = possible_ends(&run.setting(), &run.holds, hold, until);
+    if ends.is_empty() {
+        let _ = writeln!(text, "    ended     by nothing that is known, before the next grant");
+    }
+    for End { cause, interval: when, events } in ends {
+        let events: Vec<String> = events.iter().map(u64::to_string).collect();
+        let by = if events.is_empty() { String::new() } else { format!("; events {}", events.join(", ")) };
+        let _ = writeln!(text, "    ended     {}: {}{by}", cause.in_words(), interval(when));
+    }
+}
+
+fn interval(Interval { earliest, latest }: Interval) -> String {
+    let bound = |Bound { ns, why }: Bound| match ns {
+        u64::MAX => format!("open ({})", why.in_words()),
+        ns => format!("{} ({})", seconds(ns), why.in_words()),
+    };
+    format!("{} to {}", bound(earliest), bound(latest))
+}
