@@ -78,6 +78,27 @@ fn a_server_that_somebody_killed_is_no_crash() {
 }
 
 #[test]
+fn the_ledger_of_a_kept_run_is_printed_and_nothing_is_written() {
+    for version in versions() {
+        let run = "findings/granted-twice-in-peace/run";
+        let files = || fs::read_dir(version.path().join(run)).expect("a run").count();
+        let before = files();
+        let printed = ran(version.path(), &format!("analyze {run} --ledger"));
+        let text = String::from_utf8_lossy(&printed.stdout);
+        assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
+        for line in [
+            "lock k0",
+            "  process 0, event 8; lease: none",
+            "    granted   0.000 s (the acquire was invoked) to 0.000 s (its answer came)",
+            "    ended     by nothing that is known, before the next grant",
+        ] {
+            assert!(text.lines().any(|each| each == line), "{line}\n{text}");
+        }
+        assert_eq!(files(), before);
+    }
+}
+
+#[test]
 fn verdicts_and_comparisons_are_compared() {
     for version in versions() {
         let args = "compare --from runs --baseline compare.json --json out.json";

@@ -198,8 +198,8 @@ fn written_by_another(
     same.next().map(|operation| operation.process)
 }
 
-/// Releases by other processes between the two grants: the one that removed the first holder's lock, and those
-/// that were over before the second grant.
+/// Releases by other processes between the two grants: the one that removed the first holder's lock, and
+/// those that were over before the second grant.
 fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLine>) {
     let removed = removal(&run.setting(), &run.holds, a, b.from).map(|release| release.invoke.index);
     let count = run.operations.partition_point(|operation| operation.invoke.index < b.from);

@@ -1,5 +1,5 @@
-//! What faults can have done, and until when. Nothing else reasons about what a fault explains: a fault states
-//! its effects ([`FaultEffect`]), and each explains only this:
+//! What faults can have done, and until when. Nothing else reasons about what a fault explains: a fault
+//! states its effects ([`FaultEffect`]), and each explains only this:
 //!
 //! | effect | it explains | until |
 //! |---|---|---|

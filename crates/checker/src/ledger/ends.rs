@@ -56,9 +56,9 @@ impl Hold<'_> {
     /// matter of time, and of a session whose client reports neither validity nor renewals: how long ago it
     /// was last prolonged is then unknown.
     ///
-    /// A server starts counting when the request reaches it, which is no earlier than the grant can have been.
-    /// Where the lease is older than the acquire (an etcd session), the service reports how long it is still
-    /// valid; counted from the invocation, that too ends before the lease does.
+    /// A server starts counting when the request reaches it, which is no earlier than the grant can have
+    /// been. Where the lease is older than the acquire (an etcd session), the service reports how long it is
+    /// still valid; counted from the invocation, that too ends before the lease does.
     pub fn lease_ends_ns(&self, at: u64) -> Option<u64> {
         self.lease_end(at).map(|end| end.earliest.ns)
     }
@@ -87,14 +87,14 @@ impl Hold<'_> {
         Some(ends)
     }
 
-    /// The end that its process made, or was told of, itself.
+    /// The end that its process made, or that its library reported to it.
     pub(crate) fn ends_by_its_process(&self) -> Interval {
         let open = Bound::new(u64::MAX, Reason::Open);
         match self.end {
             HoldEnd::Released => Interval::new(Bound::new(self.end_ns, Reason::ReleaseBegan), open),
             HoldEnd::Lost => {
-                let (granted, told) = (Bound::new(self.from_ns, Reason::Granted), Reason::LossTold);
-                Interval::new(granted, Bound::new(self.end_ns, told))
+                let granted = Bound::new(self.from_ns, Reason::Granted);
+                Interval::new(granted, Bound::new(self.end_ns, Reason::LossReported))
             }
             HoldEnd::Reacquired => Interval::new(Bound::new(self.end_ns, Reason::Reacquired), open),
             HoldEnd::Open => Interval::new(Bound::new(self.until_ns, Reason::LastSign), open),

@@ -77,7 +77,8 @@ fn by_validity_ns(hold: &Hold) -> Option<u64> {
     let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;
     let is_whole = validity_ns == ttl_ns && hold.waited_ns.is_some();
     let is_said = hold.lease == Lease::Ttl && 0 < validity_ns && (validity_ns < ttl_ns || is_whole);
-    // The answer comes some time after the look; a client that says how long it has waited says when that was.
+    // The answer comes some time after the look; a client that says how long it has waited says when that
+    // was.
     let looked_ns = match hold.waited_ns {
         Some(waited_ns) => hold.invoke_ns.saturating_add(waited_ns).min(hold.from_ns),
         None => hold.from_ns,
@@ -162,7 +163,11 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
     for alternative in alternatives.into_iter().flatten() {
         ends_ns = ends_ns.min(alternative);
     }
-    let bound = Bound::new(ends_ns.min(hold.from_ns), Reason::HeldBy { process: before.process });
+    // It was granted all the same: what this says of a right service does not hold here.
+    if ends_ns > hold.from_ns {
+        return;
+    }
+    let bound = Bound::new(ends_ns, Reason::HeldBy { process: before.process });
     hold.granted.earliest = hold.granted.earliest.or_later(bound);
     // Of several independent servers the first may have counted from before the last of them was free.
     if setting.servers.len() == 1 && bound.ns > hold.invoke_ns {

@@ -27,7 +27,7 @@ pub enum Reason {
     /// The answer to it was recorded then, or the history has none.
     ReleaseEnded,
     /// The library reported the loss then.
-    LossTold,
+    LossReported,
     /// The grant can have ended no earlier than it began.
     Granted,
     /// The last sign of the process.
@@ -62,7 +62,7 @@ impl Reason {
             Reason::LeaseOfRenewal => "the TTL, from the last renewal".to_owned(),
             Reason::ReleaseBegan => "the release was invoked".to_owned(),
             Reason::ReleaseEnded => "the release was answered".to_owned(),
-            Reason::LossTold => "the library reported the loss".to_owned(),
+            Reason::LossReported => "the library reported the loss".to_owned(),
             Reason::Granted => "not before the grant".to_owned(),
             Reason::LastSign => "the last sign of the process".to_owned(),
             Reason::FaultBegan { id } => format!("fault {id} began"),
@@ -108,7 +108,8 @@ impl Interval {
         Interval { earliest, latest }
     }
 
-    /// All that is known of a grant at first: it was made between the invocation of its acquire and the answer.
+    /// All that is known of a grant at first: it was made between the invocation of its acquire and the
+    /// answer.
     pub(crate) fn of_acquire(invoke_ns: u64, from_ns: u64) -> Interval {
         Interval::new(Bound::new(invoke_ns, Reason::Asked), Bound::new(from_ns, Reason::Answered))
     }

@@ -138,9 +138,9 @@ fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
         && a.until_ns > a.from_ns.saturating_add(asked_ns)
 }
 
-/// When the lease of a hold was over, at the latest, whose library had promised to report a loss and still said
-/// that it held the lock: its client ran, by a clock that nothing had moved, and for longer than the lease it
-/// could reach no server that might have prolonged it.
+/// When the lease of a hold was over, at the latest, whose library had promised to report a loss and still
+/// said that it held the lock: its client ran, by a clock that nothing had moved, and for longer than the
+/// lease it could reach no server that might have prolonged it.
 fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
     let setting = run.setting();
     let own = run.nodes.client_of(hold.process)?;

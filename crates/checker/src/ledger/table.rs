@@ -1,4 +1,5 @@
-//! The ledger of a run, printed: of each key every grant, with its intervals, and every end that it can have had.
+//! The ledger of a run, printed: of each key every grant, with its intervals, and every end that it can have
+//! had.
 
 use super::ends::{End, possible_ends};
 use super::interval::{Bound, Interval};

@@ -76,7 +76,8 @@ fn a_process_that_was_granted_the_lock_in_between_removed_its_own() {
     assert_eq!(last_overlap(&format!("{ONE_SERVER}{GRANTED_IN_BETWEEN}\n{delay}")), twice(Whose::Library));
 }
 
-/// B (process 2) deletes without looking after its own lease had run out, and A (1) had been granted the lock.
+/// B (process 2) deletes without looking after its own lease had run out, and A (1) had been granted the
+/// lock.
 const REMOVED_BY_A_STRANGER: &str = "
     0    2 invoke acquire a {ttl_ms:2000}
     10   2 ok     acquire a
@@ -269,6 +270,23 @@ fn a_wait_that_is_longer_than_the_ttl_is_no_lease_that_is_over() {
     let waited = &run.holds[1].granted;
     assert_eq!((waited.earliest.ns, waited.earliest.why), (6400 * MS, Reason::HeldBy { process: 1 }));
     assert_eq!((waited.latest.ns, waited.latest.why), (6500 * MS, Reason::Answered));
+}
+
+#[test]
+fn a_lock_that_was_given_twice_dates_no_grant() {
+    let text = format!(
+        "{ONE_SERVER}
+         0  1 invoke acquire a {{ttl_ms:2000}}
+         10 1 ok     acquire a
+         20 2 invoke acquire a {{ttl_ms:2000}}
+         30 2 ok     acquire a
+         90 1 invoke release a
+         95 1 ok     release a {{believed:true}}"
+    );
+    let all = events(&text);
+    let second = RunIndex::new(&all).unwrap().holds[1].granted.earliest;
+    assert_eq!((second.ns, second.why), (20 * MS, Reason::Asked));
+    assert_eq!(last_overlap(&text), twice(Whose::Library));
 }
 
 fn causes(run: &RunIndex, hold: &Hold, until: (u64, u64)) -> Vec<Cause> {

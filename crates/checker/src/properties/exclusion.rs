@@ -5,13 +5,13 @@
 //!
 //! Its class follows from how A's grant can have ended for the service when B was granted the lock: see
 //! [`judgement`](crate::ledger::judgement). Where nothing can have ended it, the lock was *granted twice*.
-//! Where A's lease may have run out, A *overstayed*; where a fault may have ended its session or connection, A
-//! was *cut off*. So the service gets the benefit of every doubt: of an interval, A's lease ends at its
+//! Where A's lease may have run out, A *overstayed*; where a fault may have ended its session or connection,
+//! A was *cut off*. So the service gets the benefit of every doubt: of an interval, A's lease ends at its
 //! earliest moment, and B is granted at its latest.
 //!
-//! A lease that was over and was prolonged all the same is a second grant: where a renewal of A that was asked
-//! for after B's grant succeeded while B still believed and its lease still ran, A and B were both promised
-//! the lock.
+//! A lease that was over and was prolonged all the same is a second grant: where a renewal of A that was
+//! asked for after B's grant succeeded while B still believed and its lease still ran, A and B were both
+//! promised the lock.
 //!
 //! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
 

@@ -2,8 +2,8 @@
 //!
 //! "Later" means that the acquire was invoked after the other was complete, or that it can have been granted
 //! only once the other was being released, as the ledger dates it; other tokens of acquires that overlap may
-//! come in either order. One pass: at the invocation note the greatest token that was complete by
-//! then, at the completion compare.
+//! come in either order. One pass: at the invocation note the greatest token that was complete by then, at
+//! the completion compare.
 //!
 //! And a write of a holder that overlapped no other must be accepted by a guard that compares tokens: where
 //! it is refused, the tokens do not follow the holds.

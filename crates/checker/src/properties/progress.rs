@@ -268,9 +268,9 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
     run.holds.iter().any(holds) || run.operations.iter().any(open)
 }
 
-/// Whether what is known of the servers explains that no process got a lock: they cannot read their data, none
-/// has answered since the last fault on one was over, or what that did lasts. A clock that was moved may have
-/// dated a lease for long; a server need not notice that a connection is gone.
+/// Whether what is known of the servers explains that no process got a lock: they cannot read their data,
+/// none has answered since the last fault on one was over, or what that did lasts. A clock that was moved may
+/// have dated a lease for long; a server need not notice that a connection is gone.
 pub(crate) fn stuck_by_the_service(run: &RunIndex, finding: &Finding) -> bool {
     let lasts = |fault: &&Fault| {
         let is_of_packets = fault.can(FaultEffect::Parts) || fault.can(FaultEffect::Delays);

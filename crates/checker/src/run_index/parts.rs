@@ -82,8 +82,8 @@ pub struct Hold<'a> {
     pub lease: Lease,
     /// When the service gave the lock.
     pub granted: Interval,
-    /// The earliest moment at which the lease of a grant can have begun to count, where the ledger knows more of
-    /// it than when it was asked for.
+    /// The earliest moment at which the lease of a grant can have begun to count, where the ledger knows more
+    /// of it than when it was asked for.
     pub counted_from_ns: Option<u64>,
     /// No server can have granted it: its client was cut off from all while it acquired.
     pub granted_by_no_server: bool,
