@@ -136,8 +136,9 @@ fn longest_overrun_ns(run: &RunIndex) -> u64 {
 
 /// Whether a fault may have stopped the client of a grant after its look at the clock, or moved that clock.
 fn may_be_excused(run: &RunIndex, hold: &Hold) -> bool {
+    let in_force = |fault: &Fault| run.may_have_worked(fault) && fault.in_force(hold.invoke_ns, hold.from_ns);
     let moved_a_clock = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= hold.from_ns;
-    run.any_fault(hold.invoke_ns, hold.from_ns) || run.faults.iter().any(moved_a_clock)
+    run.faults.iter().any(|fault| in_force(fault) || moved_a_clock(fault))
 }
 
 fn finding_too_long(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
