@@ -163,19 +163,28 @@ fn a_client_whose_processes_wait_for_each_other_is_found() {
     checked.breaks("processes", "share no mutex or connection that an acquire keeps while it waits");
 }
 
-/// A holder is stopped until its lease is over and another client has the lock; then it releases.
-const STOPPED_HOLDER: &str =
-    "[[fault]]\nwhen = 'c1 acquire'\nfor = '120s'\nuntil = 'any acquire'\nfault = 'pause'\non = ['c1']\n";
+/// Three times a holder is stopped until its lease is over and another client has the lock. Then it releases,
+/// while some process of six nearly always holds the lock.
+fn stopped_holders() -> String {
+    let stopped = |client: &str, when: &str| {
+        format!(
+            "[[fault]]\nwhen = '{when}'\nfor = '120s'\nuntil = 'any acquire'\nfault = 'pause'\non = ['{client}']\n"
+        )
+    };
+    [("c1", "c1 acquire"), ("c2", "c2 acquire 3 times"), ("c3", "c3 acquire 5 times")]
+        .map(|(client, when)| stopped(client, when))
+        .concat()
+}
 
 /// Plays a planted lock and `redis-single` under this fault. Gives what stood on the terminal, and
 /// `against.json`.
 fn against_redis_single(variant: &str) -> (String, Value) {
     let lock = format!("{}/tests/planted/redis@{variant}", root());
     let ran = planned(
-        STOPPED_HOLDER,
+        &stopped_holders(),
         &format!(
-            "--lock {lock} --against redis-single --against-runs 2 --ttl 6s --hold 2s --acquire-timeout 500ms \
-             --clients 2 --concurrency 2 --brief --time-limit 300s --driver local"
+            "--lock {lock} --against redis-single --against-runs 2 --ttl 3s --hold 1s --acquire-timeout 500ms \
+             --clients 3 --concurrency 6 --brief --time-limit 300s --driver local"
         ),
     );
     let own = ran.results.path().join("latest");

@@ -3,7 +3,7 @@
 //! A recipe calls `notices.reached(key, point).await` at such a point, which normally does nothing. In a
 //! scenario (`--pause-at between-get-and-del=300ms`) the client sends a notice, which the controller records
 //! as an event of the history (`f` is `at`), and waits that long. A fault whose trigger is that event is then
-//! certainly injected while the client is there.
+//! injected while the client is there, if the time is long enough for a busy machine: a second, say.
 
 use fencepost_history::{InvalidDuration, Refusal, TimeSpan};
 use serde::{Deserialize, Serialize};
