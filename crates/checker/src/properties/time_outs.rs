@@ -9,9 +9,11 @@
 //! does for the first time.
 //!
 //! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
-//!   than [`LATE_NS`].
+//!   than [`LATE_NS`], and so did half of all that took longer at all. A library that does not keep to the
+//!   time has no reason to be late by a little; on a busy machine most are, and a few by much.
 //! - *Not judged*: there were faults, or no acquire of the workload had a time-out; or acquires were late,
-//!   and half of all reads and writes of the storage (or of these questions) took longer than [`SLOW_NS`].
+//!   and most of them by less; or half of all reads and writes of the storage (or of these questions) took
+//!   longer than [`SLOW_NS`].
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -94,6 +96,15 @@ impl Checker for TimeOuts {
                 seconds(half_ns)
             )));
         }
+        let half_ns = median_lateness(&timed);
+        if is_late && half_ns <= LATE_NS {
+            return Err(NotJudged::because(format!(
+                "the machine may have been too slow: {count} of {all} acquires took more than {} longer than they had been given, but half \
+                 of those that took longer at all did so by {} at most",
+                seconds(LATE_NS),
+                seconds(half_ns)
+            )));
+        }
         let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
             Some((worst, given_ns, took_ns)) if is_late => {
                 let sentence = format!(
@@ -127,6 +138,14 @@ impl Checker for TimeOuts {
         };
         Ok(verdict.with_figures(&TimeOutsFigures { acquires: all as u64, late: count as u64 }))
     }
+}
+
+/// By how much half of the acquires were late at most that took longer than they had been given.
+fn median_lateness(timed: &[(&Operation, u64, u64)]) -> u64 {
+    let late = timed.iter().filter_map(|(_, given_ns, took_ns)| took_ns.checked_sub(*given_ns));
+    let mut late: Vec<u64> = late.filter(|late_ns| *late_ns > 0).collect();
+    late.sort_unstable();
+    quantile(&late, 0.5).unwrap_or(0)
 }
 
 /// Operations that show how slow the machine was, and how long half of them took at least: reads and writes
@@ -186,6 +205,23 @@ mod tests {
         };
         assert_eq!(verdict(&TimeOuts, &storage(99)).outcome, Outcome::Violation);
         assert!(maybe_verdict(&TimeOuts, &storage(400)).is_none());
+    }
+
+    #[test]
+    fn a_machine_on_which_most_are_late_by_less_is_slow_and_not_the_library() {
+        // Three are late by 1.76 s, and as many by 0.2 s, which may be the machine.
+        let less = |count: u64| -> String {
+            let acquire = |at: u64| {
+                format!(
+                    "{at} 0 invoke acquire a {{timeout_ms:300}}\n{} 0 fail acquire a null taken\n",
+                    at + 500
+                )
+            };
+            (6..6 + count).map(|number| acquire(number * 5000)).collect()
+        };
+        let verdict_with = |count| maybe_verdict(&TimeOuts, &(acquires(2060) + &less(count)));
+        assert_eq!(verdict_with(2).unwrap().outcome, Outcome::Violation);
+        assert!(verdict_with(4).is_none());
     }
 
     #[test]
