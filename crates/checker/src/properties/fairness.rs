@@ -12,6 +12,7 @@
 //! - *Violation*, `starved`: a process tried for longer than the bound and was granted nothing, while others
 //!   were granted the key [`GRANTS_A_PROCESS`](waits::GRANTS_A_PROCESS) times for each process that tried,
 //!   and more. With each chance the same, that happens in one of 20,000 cases.
+//! - *Violation*, `keys-share-a-lock`: no two of some keys were ever held at once ([`keys`]).
 //! - *Not judged*: the run was shorter than the bound, so it could not have been violated; or there were
 //!   faults, for which processes may have to wait. Then the figures are part of the reason.
 //! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With
@@ -24,6 +25,7 @@
 //! *Figures.* The longest wait is the time that a process spent in acquires of one key until it was granted
 //! it. The greatest number of grants in a row to one process, while others tried.
 
+mod keys;
 mod waits;
 
 use super::checker::{Checker, FindingClass, NotJudged};
@@ -96,6 +98,11 @@ impl Checker for Fairness {
                 meaning: "Without any fault, one process never got the lock for a long time, while others got it over and over.",
                 advice: "Let those who wait queue up, or let a process that has released the lock wait before it asks again.",
             },
+            FindingClass {
+                name: "keys-share-a-lock",
+                meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
+                advice: "Look at how the library makes its lock of a name: by all of the name, or by a part of it, or by none.",
+            },
         ]
     }
 
@@ -134,7 +141,7 @@ impl Checker for Fairness {
         let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(each, idle_bound_ns, open)).collect();
         let starved: Vec<Finding> =
             waits.streaks.iter().filter(|_| idle.is_empty()).map(Streak::finding).collect();
-        let findings = [never, idle, starved].concat();
+        let findings = [never, idle, starved, keys::that_are_one_lock(run, open)].concat();
         let hardly =
             in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > length_of(open));
         if findings.is_empty() && hardly.is_none() && length_of(open) < idle_bound_ns {
