@@ -99,7 +99,8 @@ impl<'a> Keys<'a> {
             if keys.attempts[key].len() < TURNS_MAX {
                 keys.attempts[key].push(Attempt { process, span, completed: end.index });
             }
-            if acquire.ok().is_some() && keys.turns[key].len() < TURNS_MAX {
+            // One that was granted as the run was closed had no turn in it.
+            if acquire.ok().is_some() && end.time < open.1 && keys.turns[key].len() < TURNS_MAX {
                 let ends = releases.get(&(process, acquire.key)).into_iter().flatten();
                 let until_ns = ends.copied().find(|&at| at >= end.time).unwrap_or(open.1);
                 keys.turns[key].push(Turn { process, key, span: (end.time, until_ns.min(open.1)) });
@@ -232,6 +233,17 @@ mod tests {
             let verdict = verdict(&Fairness, &history(shift_ms, waits));
             assert_eq!(verdict.outcome, Outcome::Valid, "{shift_ms} ms, {waits}: {verdict:?}");
         }
+    }
+
+    #[test]
+    fn a_grant_that_comes_as_the_run_is_closed_is_no_turn() {
+        // Closed after the second key was asked for the last time, and before it was granted.
+        let closed = "9860 nemesis info phase - \"heal\"";
+        let text: Vec<String> = history(100, true).lines().map(str::to_owned).collect();
+        let at = |line: &String| line.split(' ').next().unwrap().parse::<u64>().unwrap();
+        let (before, after): (Vec<_>, Vec<_>) = text.iter().cloned().partition(|line| at(line) <= 9860);
+        let text = [before, vec![closed.to_owned()], after].concat().join("\n");
+        assert_eq!(verdict(&Fairness, &text).outcome, Outcome::Violation);
     }
 
     #[test]
