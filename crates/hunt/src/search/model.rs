@@ -204,7 +204,7 @@ fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
     careful.base.careful = true;
     let mut search = Search::new(careful, Seed(3));
     search.note_renewals();
-    for name in ["reset", "partition", "kill"] {
+    for name in ["kill", "pause", "partition", "reset"] {
         let Schedule { options, plan, .. } = search.propose().expect("a schedule").schedule;
         let [fault] = &plan.faults[..] else { panic!("one fault: {plan:?}") };
         assert_eq!(fault.fault, name);
@@ -212,8 +212,9 @@ fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
         let ttl_ms = options.ttl.millis();
         assert_eq!(options.hold, Some(TimeSpan::from_millis(4 * ttl_ms)));
         assert!((ttl_ms / 2..=ttl_ms * 6 / 5).contains(&fault.for_ms), "{fault:?}");
-        let storage = "storage";
-        assert!(!fault.on.iter().any(|on| on == storage), "the holder can still write: {fault:?}");
+        let plan = serde_json::json!(fault).to_string();
+        assert!(!plan.contains("storage"), "the holder can still write: {plan}");
+        assert!(plan.contains("holder") || fault.on.iter().all(|on| on.starts_with("granting")), "{plan}");
     }
     let later = (0..60).filter_map(|_| search.propose()).filter(|later| !later.schedule.options.careful);
     assert!(later.count() > 3, "some of the others, too");

@@ -19,8 +19,8 @@ const LIMIT_TTLS: u32 = 8;
 /// again soon after.
 const BROKEN_TTLS: (f64, f64) = (0.5, 1.2);
 
-/// What breaks a connection: by a reset, by silence, and by the end of its server.
-const BREAKERS: [&str; 3] = ["reset", "partition", "kill"];
+/// What breaks a connection: the end of its server, silence of the server or of the network, and a reset.
+const BREAKERS: [&str; 4] = ["kill", "pause", "partition", "reset"];
 
 impl Space {
     /// The nemeses that break the connection of a renewal, each with that aim.
@@ -58,7 +58,9 @@ impl Space {
         let (shortest, longest) = BROKEN_TTLS;
         let length = options.ttl.0.mul_f64(random.random_range(shortest..=longest));
         fault.for_ms = TimeSpan(length).millis().max(1);
-        fault.then = Some(Trigger::of(f::ACQUIRE));
+        // As soon as there is a holder, so that most of its hold comes after the lease that was prolonged
+        // last.
+        (fault.at_ms, fault.then) = (0, Some(Trigger::of(f::ACQUIRE)));
         fault.until = None;
         let mut schedule = Schedule::new(options, Plan { faults: vec![fault], ..Plan::default() });
         self.put_in_order(&mut schedule).then_some(schedule)
