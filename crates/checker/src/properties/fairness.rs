@@ -137,11 +137,17 @@ impl Checker for Fairness {
         let never: Vec<Finding> =
             in_vain.iter().filter_map(|each| never_granted(each, bound_ns, open)).collect();
         let idle_bound_ns = idle_bound_ns(run);
-        let idle = in_vain.iter().filter(|each| never.iter().all(|finding| finding.key != each.name));
+        // Of keys that are one lock, each is idle while another is held.
+        let shared = keys::that_are_one_lock(run, open);
+        let is_shared = |name: &str| shared.iter().any(|one| one.names.contains(&name));
+        let idle = in_vain
+            .iter()
+            .filter(|each| never.iter().all(|finding| finding.key != each.name) && !is_shared(each.name));
         let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(each, idle_bound_ns, open)).collect();
         let starved: Vec<Finding> =
             waits.streaks.iter().filter(|_| idle.is_empty()).map(Streak::finding).collect();
-        let findings = [never, idle, starved, keys::that_are_one_lock(run, open)].concat();
+        let shared: Vec<Finding> = shared.into_iter().map(|one| one.finding).collect();
+        let findings = [never, shared, idle, starved].concat();
         let hardly =
             in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > length_of(open));
         if findings.is_empty() && hardly.is_none() && length_of(open) < idle_bound_ns {

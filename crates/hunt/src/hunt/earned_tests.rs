@@ -31,6 +31,8 @@ async fn a_race_that_is_quiet_once_with_whole_seconds_is_found_all_the_same() {
     let (file, _) = hunt(results.path(), Habit::RacesInPeace, 60).await;
     assert_eq!((file.schedules, file.findings.len()), (0, 1), "{:?}", file.remarks);
     assert_eq!(file.findings[0].name, "granted-twice-in-peace");
+    let command = file.findings[0].command.as_deref().unwrap();
+    assert!(command.contains(" scenario ") || command.ends_with("--class granted-twice"), "{command}");
     assert!(!remarks(&file, "whole seconds") && file.has_own_violation());
 }
 

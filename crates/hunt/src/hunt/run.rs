@@ -373,8 +373,11 @@ impl Hunt {
 
     fn note_run(&self, name: &str, run: Option<&str>) {
         let mut progress = self.progress.lock();
-        let command =
-            run.map(|run| format!("{} shrink {}", self.program, shell_path(&self.folder.path.join(run))));
+        // A run may show other violations as well.
+        let class = progress.finding(name).map(|finding| finding.signature.class.clone());
+        let command = run.zip(class).map(|(run, class)| {
+            format!("{} shrink {} --class {class}", self.program, shell_path(&self.folder.path.join(run)))
+        });
         progress.change_finding(name, |finding| {
             (finding.run, finding.command) = (run.map(str::to_owned), command);
         });

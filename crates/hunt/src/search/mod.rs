@@ -37,6 +37,9 @@ const FRESH_OF_TEN: u32 = 3;
 /// Each schedule without faults may last for this part of the hunt.
 const PEACE_SHARE: u32 = 4;
 
+/// They are so many schedules apart: where few go on side by side, some with faults go on beside each.
+const PEACE_APART: usize = 4;
+
 /// A schedule to try, with its number.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -122,8 +125,10 @@ impl Search {
                 (least * PEACE_SHARE).as_secs_f64().ceil()
             ));
         }
-        let plays = self.space.peace_plays().into_iter().map(Opening::Peace);
-        self.opening.splice(0..0, plays);
+        for (number, play) in self.space.peace_plays().into_iter().enumerate() {
+            let place = (number * PEACE_APART).min(self.opening.len());
+            self.opening.insert(place, Opening::Peace(play));
+        }
         None
     }
 

@@ -52,8 +52,14 @@ struct Keys<'a> {
     open: Span,
 }
 
-/// Keys that seem to be one lock, a finding for each such set of them.
-pub(super) fn that_are_one_lock(run: &RunIndex, open: Span) -> Vec<Finding> {
+/// Keys that seem to be one lock.
+pub(super) struct OneLock<'a> {
+    pub names: Vec<&'a str>,
+    pub finding: Finding,
+}
+
+/// Each set of keys that seem to be one lock.
+pub(super) fn that_are_one_lock<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<OneLock<'a>> {
     let keys = Keys::of(run, open);
     let met = keys.met();
     let all: Vec<usize> = (0..keys.names.len()).filter(|&key| !keys.turns[key].is_empty()).collect();
@@ -153,7 +159,7 @@ impl<'a> Keys<'a> {
     }
 
     /// The finding about these keys, no two of which were held at once; none where that proves nothing.
-    fn finding(&self, set: &[usize]) -> Option<Finding> {
+    fn finding(&self, set: &[usize]) -> Option<OneLock<'a>> {
         let expected: f64 = self.pairs(set).map(|(one, other)| self.expected(one, other)).sum();
         let mut waited: Vec<u64> = self
             .pairs(set)
@@ -166,10 +172,10 @@ impl<'a> Keys<'a> {
         waited.sort_unstable();
         waited.dedup();
         let turns = || set.iter().flat_map(|&key| &self.turns[key]);
-        let names: Vec<String> = set.iter().map(|&key| self.names[key].to_owned()).collect();
-        Some(Finding {
+        let names: Vec<&str> = set.iter().map(|&key| self.names[key]).collect();
+        let finding = Finding {
             class: "keys-share-a-lock".to_owned(),
-            key: names[0].clone(),
+            key: names[0].to_owned(),
             time: turns().map(|turn| turn.span.1).max().unwrap_or(0),
             events: waited.into_iter().take(EVENTS_MAX).collect(),
             sentence: format!(
@@ -181,7 +187,8 @@ impl<'a> Keys<'a> {
                 times(expected as u64),
             ),
             ..Finding::default()
-        })
+        };
+        Some(OneLock { names, finding })
     }
 }
 
