@@ -1,6 +1,6 @@
 //! What a hunt has done and found so far: the part of it that all its workers share.
 
-use super::effects::{Effects, TRIES};
+use super::effects::Effects;
 use super::folder::{HuntFolder, HuntState};
 use super::observer::Status;
 use super::request::HuntRequest;
@@ -134,7 +134,7 @@ impl Progress {
         let mut sentences = Vec::new();
         for name in idle {
             let sentence =
-                format!("left out from here on: {name}, none of whose first {TRIES} faults took effect here");
+                format!("left out from here on: {name}, none of whose faults took effect on this machine");
             self.search.leave_out(name);
             self.remark(sentence.clone());
             sentences.push(sentence);
@@ -308,6 +308,7 @@ impl Progress {
     pub(super) fn note_failure(&mut self, number: u64, why: &str) -> Option<String> {
         self.note_time();
         self.file.failed += 1;
+        self.search.put_back(number);
         self.failures_in_a_row += 1;
         self.remark(format!("schedule {number} failed: {why}"));
         let most = FAILURES_IN_A_ROW.max(FAILURES_OF_EACH_JOB * self.request.jobs as u64);

@@ -28,6 +28,7 @@ use fencepost_nemesis::{Nemesis, WhichAim};
 use opening::Opening;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -88,14 +89,30 @@ pub struct Search {
     opening: Vec<Opening>,
     /// How long a schedule without faults may last.
     peace_most: Duration,
+    /// Which of the first schedules each number was.
+    places: BTreeMap<u64, usize>,
+    /// Those that failed, and are tried once more; and all that ever did.
+    again: VecDeque<usize>,
+    failed: BTreeSet<usize>,
 }
 
 impl Search {
     pub fn new(space: Space, seed: Seed) -> Search {
         let opening = space.opening(&mut seed.stream("opening"));
         let opening = opening.into_iter().map(|(nemesis, aim)| Opening::Fault(nemesis, aim)).collect();
-        let (archive, peace_most) = (Archive::default(), Duration::ZERO);
-        Search { space, archive, seed, next: 1, step: 1, learns: true, opening, peace_most }
+        Search {
+            space,
+            archive: Archive::default(),
+            seed,
+            next: 1,
+            step: 1,
+            learns: true,
+            opening,
+            peace_most: Duration::ZERO,
+            places: BTreeMap::new(),
+            again: VecDeque::new(),
+            failed: BTreeSet::new(),
+        }
     }
 
     /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
@@ -169,13 +186,28 @@ impl Search {
         }
     }
 
+    /// The schedule of this number could not be carried out: what a hunt begins with is tried once more.
+    pub fn put_back(&mut self, number: u64) {
+        let place = self.places.get(&number).copied();
+        self.again.extend(place.filter(|&place| self.failed.insert(place)));
+    }
+
     /// The next schedule to try. None where no nemesis has a target.
     pub fn propose(&mut self) -> Option<Proposal> {
         let number = self.next;
         self.next += self.step;
         let mut random = self.seed.stream(&format!("schedule-{number}"));
         // First each nemesis once, so that none waits for its luck.
-        let opening = usize::try_from(number - 1).ok().and_then(|place| self.opening.get(place)).copied();
+        let own = usize::try_from(number - 1).ok().filter(|&place| place < self.opening.len());
+        let place = match self.again.pop_front() {
+            Some(failed) => {
+                self.again.extend(own);
+                Some(failed)
+            }
+            None => own,
+        };
+        self.places.extend(place.map(|place| (number, place)));
+        let opening = place.and_then(|place| self.opening.get(place)).copied();
         if let Some((schedule, origin)) = opening.and_then(|opening| self.open(opening, &mut random)) {
             return Some(Proposal { number, schedule, origin });
         }

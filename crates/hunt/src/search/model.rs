@@ -231,3 +231,17 @@ fn a_nemesis_that_is_left_out_is_not_drawn() {
         assert!(proposal.schedule.plan.faults.iter().all(|fault| fault.fault == "kill"));
     }
 }
+
+#[test]
+fn what_a_hunt_begins_with_is_tried_once_more_where_it_failed() {
+    let mut search = Search::new(space(&all()), Seed(3));
+    assert_eq!(search.watch_in_peace(Duration::from_secs(60)), None);
+    let crowd = search.propose().expect("a schedule");
+    search.put_back(crowd.number);
+    let again = search.propose().expect("a schedule");
+    assert!(again.schedule.plan.faults.is_empty() && again.number == 2);
+    search.put_back(again.number);
+    let next: Vec<_> = (0..6).map(|_| search.propose().expect("a schedule")).collect();
+    let in_peace = next.iter().filter(|proposal| proposal.schedule.plan.faults.is_empty());
+    assert_eq!(in_peace.count(), 1, "the other one, and this one not a third time");
+}
