@@ -37,7 +37,8 @@ pub fn outcome(file: &HuntFile) -> String {
             text += &lines(undecided, file);
         }
     }
-    text + &what_now(file)
+    text += &what_now(file);
+    text.trim_end().to_owned()
 }
 
 /// A finding: what happened, whose failure it is, how sure that is, and what repeats it.
@@ -63,7 +64,7 @@ fn lines(finding: &HuntFinding, file: &HuntFile) -> String {
     }
     if let Some(command) = &finding.command {
         // A command stays on one line, so that it can be copied.
-        let _ = write!(text, "   {:<9}{command}\n", "repeat");
+        let _ = writeln!(text, "   {:<9}{command}", "repeat");
     }
     text
 }
