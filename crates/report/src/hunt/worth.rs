@@ -73,6 +73,9 @@ impl HuntFinding {
             _ => "one run shows it; there was no time to play that again".to_owned(),
         };
         let compared = match (self.compared, against) {
+            (Some(Compared::Own), Some(lock)) if self.signature.causes.is_empty() => {
+                format!(", and {lock} did not show it in the same run")
+            }
             (Some(Compared::Own), Some(lock)) => {
                 format!(", and {lock} did not show it under the same faults")
             }
@@ -141,5 +144,10 @@ mod tests {
         assert!(sure.starts_with("it came again in 9 of 10 plays, and there was no time to ask"), "{sure}");
         file.findings[0].compared = Some(Compared::OfServers);
         assert_eq!(file.worth(), HuntWorth::NothingFound);
+        file.findings[0].compared = Some(Compared::Own);
+        let sure = |file: &HuntFile| file.findings[0].how_sure(Some("redis-single"));
+        assert!(sure(&file).ends_with("redis-single did not show it under the same faults"));
+        file.findings[0].signature.causes.clear();
+        assert!(sure(&file).ends_with("redis-single did not show it in the same run"));
     }
 }
