@@ -55,8 +55,16 @@ fn finding(number: usize, group: &FindingGroup<'_>, file: &HuntFile) -> String {
 fn lines(finding: &HuntFinding, file: &HuntFile) -> String {
     let against = file.against.as_ref().map(|against| against.lock.as_str());
     let mut text = row("happened", &finding.sentence);
-    if let Some(whose) = finding.whose {
-        text += &row("whose", &whose_in_words(whose));
+    let is_undecided = file.undecided_findings().any(|other| other.name == finding.name);
+    match (finding.whose, against) {
+        (Some(_), Some(lock)) if is_undecided => {
+            text += &row(
+                "whose",
+                &format!("not decided: the service's if {lock} shows it, too, else the library's"),
+            );
+        }
+        (Some(whose), _) => text += &row("whose", &whose_in_words(whose)),
+        (None, _) => {}
     }
     text += &row("how sure", &finding.how_sure(against));
     if let Some(class) = find_class(&finding.signature.class) {
@@ -121,5 +129,41 @@ pub fn exit_code(file: &HuntFile, fail_on: Option<FailOn>) -> i32 {
         HuntWorth::Violation => 1,
         HuntWorth::Undecided | HuntWorth::TooLittle(_) => 2,
         HuntWorth::NothingFound => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_engine::RunOptions;
+    use fencepost_history::{Seed, TimeSpan};
+    use fencepost_hunt::hunt::{HuntRequest, new_file};
+    use fencepost_hunt::search::DrawnOptions;
+
+    fn file(schedules: u64, failed: u64) -> HuntFile {
+        let request = HuntRequest {
+            options: RunOptions::default(),
+            drawn: DrawnOptions::ALL,
+            nemeses: Vec::new(),
+            seed: Seed(1),
+            jobs: 2,
+            shard: None,
+            corpus: None,
+            budget: TimeSpan::from_secs(60),
+            known: None,
+            against: None,
+            renews: false,
+            command: String::new(),
+        };
+        HuntFile { schedules, failed, ..new_file(&request, "local") }
+    }
+
+    #[test]
+    fn a_hunt_that_could_not_play_ends_with_2_and_says_what_to_do() {
+        let few = file(1, 5);
+        assert_eq!((exit_code(&few, None), exit_code(&few, Some(FailOn::Any))), (2, 2));
+        let text = outcome(&few).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("Not tested: 1 schedule was played, and 5 schedules failed"), "{text}");
+        assert!(text.contains("Give the hunt more time (--for)"), "{text}");
     }
 }
