@@ -10,11 +10,14 @@ use fencepost_checker::{Violation, check_run};
 use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, unknown};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{TimeSpan, read_history, shell_path};
-use fencepost_hunt::shrink::{ShrinkBudget, Shrunk, Step, shrink as make_smaller, size_of};
+use fencepost_hunt::shrink::{ShrinkBudget, ShrinkOutcome, Shrunk, Step, shrink as make_smaller, size_of};
 use fencepost_hunt::{KeptFinding, Schedule, keep};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Where the time was over too soon, so many times as much is proposed.
+const LONGER: u32 = 4;
 
 /// Makes a run with a violation smaller, for as long as the violation still comes in eight of ten plays:
 /// fewer faults, clients, processes, keys and servers, shorter times, smaller parameters. Writes what is left
@@ -64,29 +67,52 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
         show(&[("besides", format!("{} (--class shrinks another one)", others.join(", ")))]);
     }
     let work = args.findings.join(format!(".shrinking-{}", std::process::id()));
-    let shrunk = play(args, &schedule, &violation, &work);
-    let kept = shrunk.and_then(|shrunk| {
-        let keep = |shrunk: Shrunk| {
+    let outcome = play(args, &schedule, &violation, &work);
+    let kept = outcome.and_then(|outcome| match outcome {
+        ShrinkOutcome::Smaller(shrunk) => {
             let kept = keep(&shrunk, &violation, &args.findings, program())?;
-            anyhow::Ok((shrunk, kept))
-        };
-        shrunk.map(keep).transpose()
+            Ok(Ok((shrunk, kept)))
+        }
+        ShrinkOutcome::Rare => Ok(Err(rare(&violation, &args.run))),
+        ShrinkOutcome::OutOfTime(plays) => Ok(Err(out_of_time(&violation, plays, args))),
     });
     // Runs on the way prove nothing that the smallest does not. The folder is missing where none began.
     let _ = std::fs::remove_dir_all(&work);
     match kept? {
-        Some((shrunk, kept)) => {
+        Ok((shrunk, kept)) => {
             finish(&shrunk, &kept);
             Ok(1)
         }
-        None => {
-            say!(
-                "\nIn ten plays of the run, {violation} did not come again: there is nothing to make smaller."
-            );
-            say!("`fencepost replay {} --times 50` says how rare it is.", shell_path(&args.run));
+        Err(sentence) => {
+            say!("\n{sentence}");
             Ok(2)
         }
     }
+}
+
+fn rare(violation: &Violation, run: &Path) -> String {
+    format!(
+        "In ten plays of the run, {violation} did not come again: there is nothing to make smaller.\n\
+         `{} replay {} --times 50` says how rare it is.",
+        program(),
+        shell_path(run)
+    )
+}
+
+fn out_of_time(violation: &Violation, plays: usize, args: &ShrinkArgs) -> String {
+    let played = match plays {
+        0 => "before the run itself was played".to_owned(),
+        1 => format!("after 1 play of the run itself, which does not show {violation}"),
+        many => format!("after {many} plays of the run itself, none of which shows {violation}"),
+    };
+    format!(
+        "The time (--for {}) was over {played}: how often it comes is not known, and nothing was made smaller.\n\
+         `{} shrink {} --for {}` takes longer.",
+        args.budget,
+        program(),
+        shell_path(&args.run),
+        TimeSpan(args.budget.0 * LONGER)
+    )
 }
 
 /// The violation to keep, and the other kinds that the run shows.
@@ -113,12 +139,7 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     Ok((chosen, all))
 }
 
-fn play(
-    args: &ShrinkArgs,
-    schedule: &Schedule,
-    violation: &Violation,
-    work: &Path,
-) -> Result<Option<Shrunk>> {
+fn play(args: &ShrinkArgs, schedule: &Schedule, violation: &Violation, work: &Path) -> Result<ShrinkOutcome> {
     let stop = Arc::new(Stop::default());
     let begun = Instant::now();
     let player = servers(work, false, &stop);

@@ -23,6 +23,11 @@ const HELLO: Duration = Duration::from_secs(20);
 /// How long a lock's version command may take.
 const VERSION_TIME: Duration = Duration::from_secs(20);
 
+/// A client did not answer the hello in time: it hangs, or the machine is too busy to start it. One sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoTimeToStart(pub String);
+
 /// The nodes that clients know.
 pub(crate) struct KnownNodes<'a> {
     pub(crate) servers: &'a [Arc<dyn Node>],
@@ -87,8 +92,12 @@ async fn connect(
                 (HelloError::NoAnswer { .. }, Some(_)) => "; start-time in lock.toml allows more time",
                 _ => "",
             };
-            let sentence = with_last_line(&error.to_string(), known.logs, name).await;
-            return Err(anyhow!("{sentence} (started as `{}`){more}", command(spec).join(" ")));
+            let said = with_last_line(&error.to_string(), known.logs, name).await;
+            let sentence = format!("{said} (started as `{}`){more}", command(spec).join(" "));
+            return Err(match error {
+                HelloError::NoAnswer { .. } => NoTimeToStart(sentence).into(),
+                _ => anyhow!(sentence),
+            });
         }
     };
     let pid = connection.hello.pid;
@@ -136,7 +145,8 @@ fn command(spec: &RunSpec) -> Vec<String> {
 
 /// The longest time until a client answers the hello.
 pub(crate) fn start_time(spec: &RunSpec) -> Duration {
-    spec.lock.recipe.program().map_or(HELLO, |program| program.start_time)
+    let of_lock = spec.lock.recipe.program().map_or(HELLO, |program| program.start_time);
+    spec.options.start_time.map_or(of_lock, |least| of_lock.max(least.0))
 }
 
 /// Holds what a hello announces against what is known of the lock.

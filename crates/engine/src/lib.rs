@@ -48,6 +48,7 @@ mod storage_log;
 mod topology;
 mod validation;
 
+pub use client_start::NoTimeToStart;
 pub use conformance::{
     ConformanceObserver, RuleOutcome, RuleResult, RuleSubject, check_conformance, conformance_spec,
 };

@@ -43,6 +43,7 @@ pub(crate) const OPTION_FACTS: &[OptionFacts] = &[
     of("guard", Changed, true),
     of("nemesis-interval", Never, false),
     of("scenario", Never, false),
+    of("start-time", Never, true),
     of("driver", IN_CALL, true),
     of("nemesis", IN_FAULTS, true),
     of("nemesis-file", IN_FAULTS, false),

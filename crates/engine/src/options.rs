@@ -121,6 +121,10 @@ pub struct RunOptions {
     #[arg(long, hide = true)]
     #[serde(skip_serializing_if = "is_false")]
     pub brief: bool,
+    /// Time that each client has to start, at least: for hunts on a machine that is busy.
+    #[arg(long, value_name = "TIME", hide = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<TimeSpan>,
     /// Pause of a client at a point of its recipe, for plans that wait for it.
     #[arg(long, value_name = "POINT=TIME", value_delimiter = ',', hide = true)]
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -133,6 +133,7 @@ impl RunOptions {
             ("--acquire-timeout", self.acquire_timeout, MILLISECOND, HOUR),
             ("--nemesis-interval", self.nemesis_interval, MILLISECOND, WEEK),
             ("--hold", self.hold.unwrap_or(NONE), NONE, HOUR),
+            ("--start-time", self.start_time.unwrap_or(NONE), NONE, HOUR),
             ("--storage-write-delay", self.storage_write_delay, NONE, HOUR),
             ("--retry-delay", lock.retry_delay.unwrap_or(NONE), NONE, HOUR),
             ("--lock-delay", lock.lock_delay.unwrap_or(NONE), NONE, HOUR),

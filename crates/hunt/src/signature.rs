@@ -27,13 +27,17 @@ pub fn signature(
 }
 
 /// The faults behind a finding: those that were in force while it came about, from the acquire of the first
-/// hold that it is about; where none was, the last before it.
+/// hold that it is about; where none was, the last before it. One that may have worked, and was not seen to,
+/// is no cause beside one that was.
 fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>> {
     let began = began_ns(run, finding);
     let worked = |fault: &&Fault| run.may_have_worked(fault) && fault.inject_ns <= finding.time;
     let effective = || run.faults.iter().filter(worked);
     let in_force = |fault: &&Fault| fault.healed_ns.is_none_or(|healed| healed >= began);
-    let behind: Vec<&Fault> = effective().filter(in_force).collect();
+    let mut behind: Vec<&Fault> = effective().filter(in_force).collect();
+    if behind.iter().any(|fault| fault.effective) {
+        behind.retain(|fault| fault.effective);
+    }
     if behind.is_empty() { effective().next_back().into_iter().collect() } else { behind }
 }
 
@@ -128,6 +132,24 @@ mod tests {
         assert_eq!((signature.to_string().as_str(), finding.class.as_str()), (words, "granted-twice"));
         let other = Violation { class: "overstayed".to_owned(), ..violation };
         assert!(super::signature(&history, &verdict, &other).is_none());
+    }
+
+    #[test]
+    fn a_fault_that_was_not_seen_to_take_effect_is_no_cause_beside_one_that_was() {
+        let mut history = history();
+        // The injection of another fault fails while the lock is held.
+        let failed = json!({"id": 2, "stage": "inject", "targets": ["n1"], "effective": false});
+        let of_fault = |kind| event(0, Process::Nemesis, kind, "disk-slow", failed.clone());
+        history.splice(7..7, [of_fault(Kind::Invoke), of_fault(Kind::Info)]);
+        for (index, event) in (0..).zip(&mut history) {
+            (event.index, event.time) = (index, index * 10_000_000);
+        }
+        let failing = history.iter_mut().find(|event| event.f == "disk-slow" && event.kind == Kind::Info);
+        failing.unwrap().error = Some("failed: no such disk".into());
+        let verdict = check_run(&history);
+        let violation = Violation::all(&verdict).remove(0);
+        let (signature, _) = signature(&history, &verdict, &violation).unwrap();
+        assert_eq!(signature.name(), "granted-twice-clock-jump-granting");
     }
 
     #[test]

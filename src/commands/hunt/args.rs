@@ -22,7 +22,8 @@ const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL
 /// Search for the faults that break a lock: plays many short schedules on real servers, several at a time,
 /// learns from each, and keeps the violations that it finds.
 ///
-/// Exit code: 1 if a violation was found, 0 if none was found in the time, 2 if nothing could be tested.
+/// Exit code: 1 if a violation was found, 0 if none was found, 2 if too little could be played, or what was
+/// seen is not decided.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("nemesis", |arg| arg.hide(true)),
@@ -126,6 +127,8 @@ impl HuntArgs {
             keys: set(&mut options.keys, 0, 1),
             time_limit: set(&mut options.time_limit, TimeSpan::default(), unset.time_limit),
             ttl: options.ttl.0.is_zero(),
+            hold: options.hold.is_none(),
+            careful: !options.careful,
         };
         options.concurrency = options.concurrency.max(options.clients);
         if options.ttl.0.is_zero() {
@@ -151,6 +154,7 @@ impl HuntArgs {
             shard: self.shard,
             corpus: self.corpus.clone(),
             against,
+            renews: false,
             command: String::new(),
         })
     }

@@ -2,6 +2,7 @@
 
 mod args;
 mod live;
+mod outcome;
 mod references;
 
 use crate::commands::context::{program, repeat};
@@ -11,7 +12,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
 use crate::unwritten::with_files;
 use anyhow::Result;
-pub use args::{FailOn, HuntArgs};
+pub use args::HuntArgs;
 use fencepost_campaign::{ResultsStore, Servers};
 use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
@@ -28,6 +29,7 @@ use fencepost_nemesis::{Nemesis, Plan, registry};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use fencepost_report::terminal;
 use live::Live;
+pub use outcome::{SUBJECT, exit_code, outcome, page_row};
 use references::KnownReference;
 use std::path::Path;
 use std::sync::Arc;
@@ -233,55 +235,4 @@ async fn prepare(request: &HuntRequest, stop: &Stop) -> Result<()> {
     let spec = RunSpec::with_plan(request.options.clone(), Plan::default())?;
     fencepost_engine::make_images(&request.options.driver, std::iter::once(&spec), stop).await;
     Ok(())
-}
-
-/// What stands on the terminal before it is known whether the last files could be written.
-pub const SUBJECT: &str = "the outcome";
-
-/// What a hunt found, for the terminal.
-pub fn outcome(file: &HuntFile) -> String {
-    let mut text = format!("\n{}, {}", file.summary(), file.coverage());
-    if let Some(miss) = &file.nearest_miss {
-        text += &format!(", nearest miss {:.0} ms ({})", miss.ms, miss.sentence);
-    }
-    if let Some(ended) = &file.ended {
-        text += &format!("; the hunt ended: {ended}");
-    }
-    text += "\n";
-    for (number, group) in (1..).zip(file.groups()) {
-        let finding = group.example;
-        let whose = finding.whose.map_or(String::new(), |whose| format!("; whose failure: {whose}"));
-        text += &format!(
-            "\n{number}. {} ({}{whose})\n   {}",
-            finding.signature,
-            finding.state.words(),
-            finding.sentence
-        );
-        if let Some(also) = group.also_under() {
-            text += &format!("\n   {also}");
-        }
-    }
-    for line in [file.of_servers(), file.undecided()].into_iter().flatten() {
-        text = format!("{}\n\n{line}", text.trim_end());
-    }
-    text
-}
-
-/// Where the page of a hunt lies, for the terminal.
-pub fn page_row(folder: &Path) -> String {
-    format!("\nwritten   {}", folder.join("hunt.html").display())
-}
-
-/// 1 a violation was found, 0 none, 2 nothing could be tested. Where violations were compared, the lock's own
-/// count unless all are to.
-pub fn exit_code(file: &HuntFile, fail_on: Option<FailOn>) -> i32 {
-    let fails = match fail_on {
-        Some(FailOn::Any) => file.has_violation(),
-        Some(FailOn::Own) | None => file.has_own_violation(),
-    };
-    match (fails, file.covered() == 0) {
-        (true, _) => 1,
-        (false, false) => 0,
-        (false, true) => 2,
-    }
 }

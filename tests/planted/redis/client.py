@@ -21,6 +21,8 @@ LOCKS = {
     "setnx-then-pexpire": plain.SetnxThenPexpire,
     "no-ttl": plain.NoTtl,
     "prefix-of-the-client": plain.PrefixOfTheClient,
+    "first-letter-of-the-name": plain.FirstLetterOfTheName,
+    "last-letter-of-the-name": plain.LastLetterOfTheName,
     "check-then-set": plain.CheckThenSet,
     "failed-attempt-prolongs": plain.FailedAttemptProlongs,
     "deletes-after-failure": plain.DeletesAfterFailure,

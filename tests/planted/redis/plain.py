@@ -120,6 +120,22 @@ class PrefixOfTheClient(Repaired):
         return super().release(f"{self.env.client}:{key}")
 
 
+class FirstLetterOfTheName(Repaired):
+    def acquire(self, key, ttl, timeout):
+        return super().acquire(key[:1], ttl, timeout)
+
+    def release(self, key):
+        return super().release(key[:1])
+
+
+class LastLetterOfTheName(Repaired):
+    def acquire(self, key, ttl, timeout):
+        return super().acquire(key[-1:], ttl, timeout)
+
+    def release(self, key):
+        return super().release(key[-1:])
+
+
 class CheckThenSet(Repaired):
     def set_if_free(self, key, ttl):
         if self.redis.ask("GET", key) is not None:

@@ -12,6 +12,7 @@
 //! - *Violation*, `starved`: from their first attempts after their last grants on, one or more processes were
 //!   granted nothing for longer than the idle bound, however short their attempts were, while others were
 //!   granted the key so often that it is no [`chance`].
+//! - *Violation*, `keys-share-a-lock`: no two of some keys were ever held at once ([`keys`]).
 //! - *Not judged*: the run was shorter than the idle bound, so it could not have been violated; or at its end
 //!   a process had waited in vain for longer than that, and longer than any process that was granted a key at
 //!   last, while others got the key, and it may be chance; or there were faults, for which processes may have
@@ -28,6 +29,7 @@
 //! tried.
 
 mod chance;
+mod keys;
 mod waits;
 
 use super::checker::{Checker, FindingClass, NotJudged};
@@ -101,6 +103,11 @@ impl Checker for Fairness {
                 meaning: "Without any fault, one or more processes never got the lock for a long time, while others got it over and over.",
                 advice: "Look for something that an acquire leaves behind where it fails; else let those who wait queue up, or let a process that has released the lock wait before it asks again.",
             },
+            FindingClass {
+                name: "keys-share-a-lock",
+                meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
+                advice: "Look at how the library makes its lock of a name: by all of the name, or by a part of it, or by none.",
+            },
         ]
     }
 
@@ -134,11 +141,17 @@ impl Checker for Fairness {
         }
         let never: Vec<Finding> =
             in_vain.iter().filter_map(|each| never_granted(each, bound_ns, open)).collect();
-        let idle = in_vain.iter().filter(|each| never.iter().all(|finding| finding.key != each.name));
+        // Of keys that are one lock, each is idle while another is held.
+        let shared = keys::that_are_one_lock(run, open);
+        let is_shared = |name: &str| shared.iter().any(|one| one.names.contains(&name));
+        let idle = in_vain
+            .iter()
+            .filter(|each| never.iter().all(|finding| finding.key != each.name) && !is_shared(each.name));
         let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(each, idle_bound_ns, open)).collect();
         let starved = if idle.is_empty() { waits.starved(idle_bound_ns) } else { Vec::new() };
         let starved: Vec<Finding> = starved.iter().map(LeftOut::finding).collect();
-        let findings = [never, idle, starved].concat();
+        let shared: Vec<Finding> = shared.into_iter().map(|one| one.finding).collect();
+        let findings = [never, shared, idle, starved].concat();
         let hardly =
             in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > length_of(open));
         let figures = || waits.figures(idle_bound_ns);

@@ -1,13 +1,14 @@
 //! Does a client keep the client protocol? Each rule is a short conversation with it, on servers that run.
 //!
 //! ```text
-//! nodes ─► test_servers ─► session ─► beginning, operations, grants, lease, load, outage ─► registry ─► run
+//! nodes ─► test_servers ─► session ─► beginning, operations, keys, grants, lease, load, outage ─► registry ─► run
 //! ```
 //! A lock is judged by a run; a client, by these rules.
 
 mod beginning;
 mod check_result;
 mod grants;
+mod keys;
 mod lease;
 mod load;
 mod nodes;

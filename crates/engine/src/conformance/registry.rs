@@ -2,7 +2,7 @@
 
 use super::check_result::{Checked, RuleSubject};
 use super::session::RuleContext;
-use super::{beginning, grants, lease, load, operations, outage};
+use super::{beginning, grants, keys, lease, load, operations, outage};
 use std::pin::Pin;
 
 type Check = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
@@ -31,6 +31,12 @@ pub(super) const GROUPS: &[&[Rule]] = &[
         asks: "a free lock is granted and released; a release has `believed`",
         about: RuleSubject::Client,
         check: |context| Box::pin(operations::grants(context)),
+    }],
+    &[Rule {
+        name: "keys",
+        asks: "a key is granted while another key is held",
+        about: RuleSubject::Library,
+        check: |context| Box::pin(keys::are_apart(context)),
     }],
     &[Rule {
         name: "processes",

@@ -106,6 +106,8 @@ fn fits(schedule: &Schedule, request: &HuntRequest) -> bool {
         concurrency: if drawn.concurrency { base.concurrency } else { own.concurrency },
         keys: if drawn.keys { base.keys } else { own.keys },
         time_limit: if drawn.time_limit { base.time_limit } else { own.time_limit },
+        hold: if drawn.hold { base.hold } else { own.hold },
+        careful: if drawn.careful { base.careful } else { own.careful },
         driver: base.driver.clone(),
         pause_at: base.pause_at.clone(),
         ..own.clone()

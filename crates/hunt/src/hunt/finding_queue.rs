@@ -2,7 +2,7 @@
 
 use super::state::{Found, Hunt};
 use crate::finding::keep;
-use crate::shrink::{PLAYS, ShrinkBudget, Shrunk, shrink};
+use crate::shrink::{ShrinkBudget, ShrinkOutcome, Shrunk, shrink};
 use anyhow::Result;
 use fencepost_report::findings::FindingFile;
 use fencepost_report::hunt::FindingState;
@@ -88,15 +88,14 @@ impl Hunt {
         let hurries = || self.others_wait();
         let budget = ShrinkBudget { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
         let Found { name, violation, schedule } = found;
-        let mut plays = 0;
-        match shrink(schedule, violation, &self.player, budget, &mut |step| plays = step.rate.plays).await? {
-            Some(shrunk) => {
+        match shrink(schedule, violation, &self.player, budget, &mut |_| {}).await? {
+            ShrinkOutcome::Smaller(shrunk) => {
                 let name = self.keep_small(found, &shrunk)?;
                 self.compare_small(&name, &shrunk, until).await?;
             }
-            // Where the time was up first, nothing is known about how often it comes.
-            None if plays >= PLAYS => self.note_rare(name),
-            None => {}
+            ShrinkOutcome::Rare => self.note_rare(name),
+            // Nothing is known about how often it comes.
+            ShrinkOutcome::OutOfTime(_) => {}
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The first check: whether the lock works at all, before any fault is tried.
 
 use super::seen_violation::{EXCLUSION, SeenViolation, seen_violations};
+use super::whole_seconds::{PLAYS, only_at_fractions};
 use crate::player::Player;
 use crate::schedule::Schedule;
 use crate::search::{DrawnOptions, with_ttl};
@@ -8,7 +9,7 @@ use anyhow::Result;
 use fencepost_campaign::Played;
 use fencepost_checker::Outcome;
 use fencepost_engine::{RunOptions, RunSpec};
-use fencepost_history::{Kind, Seed, TimeSpan, f};
+use fencepost_history::{Kind, Lease, LockFacts, Seed, TimeSpan, f};
 use fencepost_nemesis::Plan;
 
 /// How long the lock may take to grant anything.
@@ -22,8 +23,8 @@ const GRANTS: u64 = 15;
 const KEYS: usize = 3;
 const PROCESSES: usize = 3 * KEYS;
 
-/// TTLs that are tried where the user left it open and the lock does not work at the shortest: many libraries
-/// know whole seconds only, and some refuse short ones.
+/// TTLs that are tried where the user left it open and the lock grants nothing at the shortest: some
+/// libraries refuse short ones.
 const LONGER_TTLS: [TimeSpan; 2] = [TimeSpan::from_secs(1), TimeSpan::from_secs(5)];
 
 /// The result of the first check.
@@ -38,35 +39,23 @@ pub enum FirstCheck {
     Silent(String),
 }
 
-impl FirstCheck {
-    fn goes_on(&self) -> bool {
-        matches!(self, FirstCheck::Works | FirstCheck::BusyMachine)
-    }
-
-    /// What is wrong at this TTL, as a clause; removes what the check has left.
-    fn dismiss(self) -> String {
-        match self {
-            FirstCheck::Broken(broken) => {
-                let (_, played, seen) = *broken;
-                played.discard();
-                let sentence = seen.into_iter().next().map_or(String::new(), |seen| seen.sentence);
-                format!("is broken without any fault: {sentence}")
-            }
-            FirstCheck::Silent(why) => format!("granted nothing {why}"),
-            FirstCheck::Works | FirstCheck::BusyMachine => String::new(),
-        }
-    }
-}
-
 /// What came of the first check, and at which TTL.
 pub struct Checked {
     pub check: FirstCheck,
     /// The TTL at which the lock works, where that is not the one that was asked for, and a sentence on why.
     pub other_ttl: Option<(TimeSpan, String)>,
+    /// Whether its clients announce that they prolong what they hold.
+    pub renews: bool,
 }
 
-/// Plays a schedule without faults, and where the lock does not work at a TTL that was left open, the same
-/// with longer ones. `drawn` are the options that the user left open.
+/// What one play came to.
+struct Once {
+    check: FirstCheck,
+    renews: bool,
+}
+
+/// Plays a schedule without faults; where the lock grants nothing at a TTL that was left open, the same with
+/// longer ones. `drawn` are the options that the user left open.
 ///
 /// # Errors
 /// Fencepost or the environment failed.
@@ -77,35 +66,93 @@ pub async fn check_without_faults(
     player: &dyn Player,
 ) -> Result<Checked> {
     let first = check_once(options, drawn, seed, player).await?;
-    if matches!(first, FirstCheck::Works) && drawn.concurrency && drawn.keys {
-        let check = check_crowded(options, seed, player).await?;
-        return Ok(Checked { check, other_ttl: None });
-    }
-    let promises = matches!(first, FirstCheck::Broken(_)) && promises_ttl(options);
-    if first.goes_on() || !drawn.ttl || promises {
-        return Ok(Checked { check: first, other_ttl: None });
-    }
-    for ttl in LONGER_TTLS.into_iter().filter(|ttl| *ttl > options.ttl) {
-        let check = check_once(&with_ttl(options.clone(), ttl), drawn, seed, player).await?;
-        if check.goes_on() {
-            let why = format!(
-                "with a TTL of {} the lock {}; it works with {ttl}, so this hunt uses that: where it takes whole seconds only, \
-                 say `ttl-step = \"1s\"` in lock.toml",
-                options.ttl,
-                first.dismiss()
-            );
-            return Ok(Checked { check, other_ttl: Some((ttl, why)) });
+    let (options, once, other) = match &first.check {
+        FirstCheck::Silent(why) if drawn.ttl => match check_longer(options, drawn, seed, player).await? {
+            None => return Ok(first.at(None)),
+            Some((longer, once)) => {
+                let why = format!("with a TTL of {} the lock granted nothing {why}", options.ttl);
+                let why = format!("{why}; with {} it does, so this hunt uses that", longer.ttl);
+                let ttl = longer.ttl;
+                (longer, once, Some((ttl, why)))
+            }
+        },
+        _ => (options.clone(), first, None),
+    };
+    match &once.check {
+        FirstCheck::Works if drawn.concurrency && drawn.keys => {
+            let check = check_crowded(&options, seed, player).await?;
+            Ok(Once { check, ..once }.at(other))
         }
-        check.dismiss();
+        FirstCheck::Broken(broken) if drawn.ttl && other.is_none() && is_counted_in_seconds(&options) => {
+            let checker = &broken.2[0].signature.checker;
+            let at_whole = whole_seconds(&options);
+            let schedules = [options.clone(), at_whole.clone()].map(|options| checked(&options, drawn, seed));
+            if !only_at_fractions(schedules, checker, player).await? {
+                return Ok(once.at(None));
+            }
+            let renews = once.renews;
+            let other = Some((at_whole.ttl, once.dismissed(&options)));
+            Ok(Once { check: FirstCheck::Works, renews }.at(other))
+        }
+        _ => Ok(once.at(other)),
     }
-    Ok(Checked { check: first, other_ttl: None })
 }
 
-/// Whether the lock says by itself which TTLs it takes: one at which it is broken is then no mistake of the
-/// user's.
-fn promises_ttl(options: &RunOptions) -> bool {
-    let spec = RunSpec::with_plan(options.clone(), Plan::default());
-    spec.is_ok_and(|spec| spec.lock.recipe.program().is_some_and(|program| program.ttl_step.is_some()))
+/// The same with the first longer TTL with which the lock grants anything; none where it never does.
+async fn check_longer(
+    options: &RunOptions,
+    drawn: DrawnOptions,
+    seed: Seed,
+    player: &dyn Player,
+) -> Result<Option<(RunOptions, Once)>> {
+    for ttl in LONGER_TTLS.into_iter().filter(|ttl| *ttl > options.ttl) {
+        let longer = with_ttl(options.clone(), ttl);
+        let once = check_once(&longer, drawn, seed, player).await?;
+        if !matches!(once.check, FirstCheck::Silent(_)) {
+            return Ok(Some((longer, once)));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a lock that is broken at this TTL may be one that counts in whole seconds: its lease ends by time,
+/// the TTL is no whole number of seconds, and the lock does not say by itself which it takes. A violation of
+/// any other is explained by no TTL.
+fn is_counted_in_seconds(options: &RunOptions) -> bool {
+    let Ok(spec) = RunSpec::with_plan(options.clone(), Plan::default()) else { return false };
+    let says = spec.lock.recipe.program().is_some_and(|program| program.ttl_step.is_some());
+    let ends_by_time = spec.lock.capabilities(&options.lock_options).lease == Lease::Ttl;
+    ends_by_time && !says && options.ttl != whole_seconds(options).ttl
+}
+
+/// The same with the next whole number of seconds as the TTL.
+fn whole_seconds(options: &RunOptions) -> RunOptions {
+    with_ttl(options.clone(), TimeSpan::from_secs(options.ttl.millis().div_ceil(1000)))
+}
+
+impl Once {
+    fn at(self, other_ttl: Option<(TimeSpan, String)>) -> Checked {
+        Checked { check: self.check, other_ttl, renews: self.renews }
+    }
+
+    /// Says what is wrong at this TTL and not at whole seconds; removes the run that shows it.
+    fn dismissed(self, options: &RunOptions) -> String {
+        let sentence = match self.check {
+            FirstCheck::Broken(broken) => {
+                let (_, played, seen) = *broken;
+                played.discard();
+                seen.into_iter().next().map_or(String::new(), |seen| seen.sentence)
+            }
+            _ => String::new(),
+        };
+        let whole = whole_seconds(options).ttl;
+        format!(
+            "with a TTL of {} the lock is broken without any fault in each of {PLAYS} plays ({sentence}), and with {whole} in none of \
+             {PLAYS}: it counts in whole seconds, so this hunt uses {whole}. Where the lock promises other TTLs, that is its mistake; \
+             where it does not, say `ttl-step = \"1s\"` in lock.toml",
+            options.ttl
+        )
+    }
 }
 
 /// So many processes compete for one key, with so little patience that many give up: what a library does
@@ -142,12 +189,8 @@ async fn check_crowded(options: &RunOptions, seed: Seed, player: &dyn Player) ->
     Ok(FirstCheck::Broken(Box::new((schedule, played, seen))))
 }
 
-async fn check_once(
-    options: &RunOptions,
-    drawn: DrawnOptions,
-    seed: Seed,
-    player: &dyn Player,
-) -> Result<FirstCheck> {
+/// The schedule of the check.
+fn checked(options: &RunOptions, drawn: DrawnOptions, seed: Seed) -> Schedule {
     let mut options = RunOptions {
         time_limit: PATIENCE,
         acquisitions: Some(GRANTS),
@@ -157,8 +200,23 @@ async fn check_once(
     if drawn.keys && drawn.concurrency {
         (options.keys, options.concurrency) = (KEYS, PROCESSES);
     }
-    let schedule = Schedule::new(options, Plan::default());
+    Schedule::new(options, Plan::default())
+}
+
+async fn check_once(
+    options: &RunOptions,
+    drawn: DrawnOptions,
+    seed: Seed,
+    player: &dyn Player,
+) -> Result<Once> {
+    let schedule = checked(options, drawn, seed);
     let played = player.play(&schedule).await?;
+    let facts = played.history.iter().find_map(LockFacts::read);
+    let renews = facts.is_some_and(|facts| facts.can("extend"));
+    Ok(Once { check: first_check(schedule, played), renews })
+}
+
+fn first_check(schedule: Schedule, played: Played) -> FirstCheck {
     let acquires = || played.history.iter().filter(|event| event.f == f::ACQUIRE);
     // Where every attempt fails, nothing was tested, whatever a checker says of a lock that is always taken.
     if !acquires().any(|event| event.kind == Kind::Ok) {
@@ -167,15 +225,15 @@ async fn check_once(
             format!("the last attempt failed with: {reason}")
         });
         played.discard();
-        return Ok(FirstCheck::Silent(format!("within {PATIENCE}, without any fault; {reason}")));
+        return FirstCheck::Silent(format!("within {PATIENCE}, without any fault; {reason}"));
     }
     if played.verdict.outcome != Outcome::Violation {
-        return Ok(FirstCheck::Works);
+        return FirstCheck::Works;
     }
     let seen = seen_violations(&played);
     if seen.iter().all(SeenViolation::is_of_a_busy_machine) {
         played.discard();
-        return Ok(FirstCheck::BusyMachine);
+        return FirstCheck::BusyMachine;
     }
-    Ok(FirstCheck::Broken(Box::new((schedule, played, seen))))
+    FirstCheck::Broken(Box::new((schedule, played, seen)))
 }

@@ -1,6 +1,9 @@
 //! A hunt: plays schedules, several at a time, learns from each, and keeps what it finds.
 
 mod corpus;
+#[cfg(test)]
+mod earned_tests;
+mod effects;
 mod finding_queue;
 mod first_check;
 mod fit;
@@ -18,6 +21,7 @@ mod seen_violation;
 mod state;
 #[cfg(test)]
 mod tests;
+mod whole_seconds;
 
 pub use corpus::kept_in;
 pub use fit::{NotApplicable, every_nemesis, fitting};

@@ -1,5 +1,6 @@
 //! What a hunt has done and found so far: the part of it that all its workers share.
 
+use super::effects::Effects;
 use super::folder::{HuntFolder, HuntState};
 use super::observer::Status;
 use super::request::HuntRequest;
@@ -7,6 +8,7 @@ use super::seen_violation::{GRANTED_TWICE, SeenViolation, explains};
 use crate::search::{Proposal, ScheduleCoverage, ScheduleOutcome, Search, ShownViolation};
 use anyhow::Result;
 use fencepost_checker::Whose;
+use fencepost_history::Event;
 use fencepost_report::findings::{Cause, FindingFile, RUN, free_name};
 use fencepost_report::hunt::{
     Compared, FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount,
@@ -14,9 +16,10 @@ use fencepost_report::hunt::{
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Failures in a row that end a hunt: a server that does not come back may be bad luck, so many are the
-/// machine's.
+/// Failures in a row that end a hunt, and for each schedule that it plays side by side: a server that does
+/// not come back may be bad luck, so many are the machine's. All that play side by side may fail at once.
 const FAILURES_IN_A_ROW: u64 = 8;
+const FAILURES_OF_EACH_JOB: u64 = 2;
 
 pub(super) struct Progress {
     pub(super) search: Search,
@@ -30,6 +33,7 @@ pub(super) struct Progress {
     pub(super) worked_on: Vec<String>,
     /// No schedule follows, so that the time no longer counts: only findings are still worked out.
     is_over: bool,
+    effects: Effects,
 }
 
 impl Progress {
@@ -44,6 +48,7 @@ impl Progress {
             failures_in_a_row: 0,
             worked_on: Vec::new(),
             is_over: false,
+            effects: Effects::default(),
         }
     }
 
@@ -117,6 +122,24 @@ impl Progress {
         self.file.note_coverage();
         folder.write(&self.state())?;
         Ok(found)
+    }
+
+    /// Notes which faults of a run took effect. A nemesis whose faults never do on this machine is not drawn
+    /// any more: gives a sentence on each such.
+    pub(super) fn note_effects(&mut self, history: &[Event]) -> Vec<String> {
+        self.effects.note(history);
+        let nemeses = &self.search.space.nemeses;
+        let idle: Vec<&'static str> =
+            nemeses.iter().map(|nemesis| nemesis.name()).filter(|name| self.effects.has_none(name)).collect();
+        let mut sentences = Vec::new();
+        for name in idle {
+            let sentence =
+                format!("left out from here on: {name}, none of whose faults took effect on this machine");
+            self.search.leave_out(name);
+            self.remark(sentence.clone());
+            sentences.push(sentence);
+        }
+        sentences
     }
 
     fn keep(&self, proposal: &Proposal, outcome: &ScheduleOutcome, folder: &HuntFolder) -> Result<()> {
@@ -285,10 +308,12 @@ impl Progress {
     pub(super) fn note_failure(&mut self, number: u64, why: &str) -> Option<String> {
         self.note_time();
         self.file.failed += 1;
+        self.search.put_back(number);
         self.failures_in_a_row += 1;
         self.remark(format!("schedule {number} failed: {why}"));
-        (self.failures_in_a_row >= FAILURES_IN_A_ROW)
-            .then(|| format!("{FAILURES_IN_A_ROW} schedules in a row failed, the last with: {why}"))
+        let most = FAILURES_IN_A_ROW.max(FAILURES_OF_EACH_JOB * self.request.jobs as u64);
+        (self.failures_in_a_row >= most)
+            .then(|| format!("{most} schedules in a row failed, the last with: {why}"))
     }
 
     /// Notes that a process held on past its TTL without any fault.

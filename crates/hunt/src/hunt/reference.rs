@@ -39,13 +39,19 @@ fn plays_of_small(rate: Rate) -> usize {
     ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(fewest, most)
 }
 
-/// This schedule for another lock on the same servers.
+/// This schedule for another lock on the same servers. One that is held for longer than its TTL is prolonged
+/// where the lock under test is: without that a right lock, too, would be had twice.
 ///
 /// # Errors
 /// One sentence: the plan does not fit that lock.
 fn of_reference(reference: &str, schedule: &Schedule) -> Result<Schedule, BadUsage> {
     let spec = schedule.spec()?.of_reference(reference)?;
-    Ok(Schedule { options: spec.options, ..schedule.clone() })
+    let mut renewing = Schedule { options: spec.options, ..schedule.clone() };
+    let plain = renewing.clone();
+    renewing.options.lock_options.watchdog = true;
+    let outlasts = plain.options.hold.is_some_and(|hold| hold > plain.options.ttl);
+    // Not every lock has a watchdog: the lease of a session is prolonged anyway.
+    Ok(if outlasts && renewing.spec().is_ok() { renewing } else { plain })
 }
 
 impl Hunt {
@@ -224,6 +230,22 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fencepost_engine::RunOptions;
+    use fencepost_history::TimeSpan;
+    use fencepost_nemesis::Plan;
+
+    #[test]
+    fn the_reference_of_a_lock_that_is_held_for_long_is_prolonged() {
+        let watches = |lock: &str, reference: &str, hold| {
+            let options = RunOptions { lock: lock.to_owned(), hold, ..RunOptions::default() };
+            let schedule = Schedule::new(options, Plan::default());
+            of_reference(reference, &schedule).unwrap().options.lock_options.watchdog
+        };
+        let four_ttls = Some(TimeSpan::from_secs(8));
+        assert!(watches("redis-single", "redis-single", four_ttls));
+        assert!(!watches("redis-single", "redis-single", None));
+        assert!(!watches("etcd-lock-api", "etcd", four_ttls), "its session is prolonged anyway");
+    }
 
     #[test]
     fn a_rare_violation_takes_more_plays_of_the_reference() {

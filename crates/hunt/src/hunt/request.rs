@@ -32,16 +32,27 @@ pub struct HuntRequest {
     /// nothing is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
+    /// Whether the lock announced that it prolongs what it holds.
+    #[serde(default)]
+    pub renews: bool,
     /// Repeats the hunt.
     pub command: String,
 }
 
 impl HuntRequest {
     /// What all parts of a hunt have in common: not how fast a machine is, nor what is replayed or known
-    /// first.
+    /// first, or was seen in the first check.
     pub fn common(&self) -> HuntRequest {
         let command = String::new();
-        HuntRequest { shard: None, corpus: None, known: None, jobs: 0, command, ..self.clone() }
+        HuntRequest {
+            shard: None,
+            corpus: None,
+            known: None,
+            jobs: 0,
+            renews: false,
+            command,
+            ..self.clone()
+        }
     }
 
     /// The number of the first schedule, and from one to the next.

@@ -1,6 +1,6 @@
 //! The loop: a first check, schedules side by side, and the end.
 
-use super::first_check::{FirstCheck, check_without_faults};
+use super::first_check::{Checked, FirstCheck, check_without_faults};
 use super::folder::{FOUND, HuntFolder};
 use super::known::{again, known_findings};
 use super::limited::Limited;
@@ -14,7 +14,7 @@ use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space, with_ttl
 use anyhow::{Context, Result};
 use fencepost_campaign::Played;
 use fencepost_checker::Whose;
-use fencepost_engine::{BadUsage, Reason, pick};
+use fencepost_engine::{BadUsage, NoTimeToStart, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
 use fencepost_history::{TimeSpan, shell_path};
 use fencepost_nemesis::{Nemesis, registry};
@@ -80,8 +80,16 @@ impl Hunt {
         let (_, step) = request.numbering();
         let mut search = Search::new(space, request.seed);
         search.resume(archive, next, step);
-        let file = HuntFile { ended: None, ..file };
-        let progress = Mutex::new(Progress::new(search, file, request.clone()));
+        let begins = file.schedules == 0;
+        let short = search.watch_in_peace(request.budget.0);
+        if request.renews {
+            search.note_renewals();
+        }
+        let mut progress = Progress::new(search, HuntFile { ended: None, ..file }, request.clone());
+        if let Some(sentence) = short.filter(|_| begins) {
+            progress.remark(format!("this hunt was {sentence}"));
+        }
+        let progress = Mutex::new(progress);
         let HuntParts { player, program, stop, observer } = around;
         let player = Limited::new(player, request.jobs);
         Ok(Hunt {
@@ -150,11 +158,13 @@ impl Hunt {
     }
 
     async fn passes_first_check(&mut self) -> Result<bool> {
-        let HuntRequest { options, drawn, seed, .. } = &self.request;
-        let checked = match check_without_faults(options, *drawn, *seed, &self.player).await {
+        let checked = match self.first_check().await {
             Err(_) if self.is_interrupted() => return Ok(false),
             checked => checked.context("the first check, without faults, failed")?,
         };
+        if checked.renews {
+            self.note_renewals();
+        }
         if let Some((ttl, why)) = checked.other_ttl {
             self.use_ttl(ttl)?;
             self.observer.message(&why);
@@ -188,6 +198,37 @@ impl Hunt {
         }
     }
 
+    /// Plays the first check; where clients had no time to start, once more with more of it.
+    async fn first_check(&self) -> Result<Checked> {
+        let HuntRequest { options, drawn, seed, .. } = &self.request;
+        let checked = check_without_faults(options, *drawn, *seed, &self.player).await;
+        let is_slow = |error: &anyhow::Error| error.chain().any(|cause| cause.is::<NoTimeToStart>());
+        match checked {
+            Err(error) if is_slow(&error) && !self.is_interrupted() => {
+                self.observer.message(&format!("the first check failed: {error:#}"));
+                self.note_pace();
+                check_without_faults(options, *drawn, *seed, &self.player).await
+            }
+            checked => checked,
+        }
+    }
+
+    /// The lock prolongs what it holds: from here on some schedules are about that.
+    fn note_renewals(&mut self) {
+        self.request.renews = true;
+        let mut progress = self.progress.lock();
+        progress.change_request(self.request.clone());
+        progress.search.note_renewals();
+    }
+
+    /// Reports a change of how many schedules go on side by side.
+    fn note_pace(&self) {
+        if let Some(sentence) = self.player.change() {
+            self.observer.message(&sentence);
+            self.progress.lock().remark(sentence);
+        }
+    }
+
     /// Goes on with another TTL than was asked for.
     fn use_ttl(&mut self, ttl: TimeSpan) -> Result<(), BadUsage> {
         self.request.options = with_ttl(self.request.options.clone(), ttl);
@@ -196,7 +237,8 @@ impl Hunt {
         let HuntRequest { options, drawn, .. } = &self.request;
         let mut progress = self.progress.lock();
         let nemeses = progress.search.space.nemeses.clone();
-        progress.search.space = Space::new(options.clone(), *drawn, nemeses)?;
+        let space = Space::new(options.clone(), *drawn, nemeses)?;
+        progress.search.change_space(space);
         progress.change_request(self.request.clone());
         Ok(())
     }
@@ -243,6 +285,7 @@ impl Hunt {
 
     fn fail(&self, number: u64, why: &str) {
         self.observer.message(&format!("schedule {number} failed: {why}"));
+        self.note_pace();
         let too_many = self.progress.lock().note_failure(number, why);
         if let Some(sentence) = too_many {
             self.end_for(sentence);
@@ -254,6 +297,9 @@ impl Hunt {
             seen_violations(&played).into_iter().partition(SeenViolation::is_of_a_busy_machine);
         if !late.is_empty() {
             self.progress.lock().note_busy_machine();
+        }
+        for sentence in self.progress.lock().note_effects(&played.history) {
+            self.observer.message(&sentence);
         }
         let coverage = ScheduleCoverage::of(&played.verdict);
         let found = self.progress.lock().learn(proposal, &coverage, &seen, &self.folder);
@@ -327,8 +373,11 @@ impl Hunt {
 
     fn note_run(&self, name: &str, run: Option<&str>) {
         let mut progress = self.progress.lock();
-        let command =
-            run.map(|run| format!("{} shrink {}", self.program, shell_path(&self.folder.path.join(run))));
+        // A run may show other violations as well.
+        let class = progress.finding(name).map(|finding| finding.signature.class.clone());
+        let command = run.zip(class).map(|(run, class)| {
+            format!("{} shrink {} --class {class}", self.program, shell_path(&self.folder.path.join(run)))
+        });
         progress.change_finding(name, |finding| {
             (finding.run, finding.command) = (run.map(str::to_owned), command);
         });

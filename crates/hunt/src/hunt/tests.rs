@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use fencepost_campaign::Played;
 use fencepost_campaign::parts::Sources;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
-use fencepost_engine::{RunOptions, Stop};
+use fencepost_engine::{NoTimeToStart, RunOptions, Stop};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, Shard, TimeSpan, Writer};
 use fencepost_report::hunt::{Compared, FindingState, HUNT_JSON, HuntFile, HuntFinding};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the made-up lock does.
 #[derive(Clone, Copy, PartialEq)]
-enum Habit {
+pub(super) enum Habit {
     /// Breaks where a pause is longer than 600 ms.
     BrokenByLongPauses,
     /// As this, but for the lock that it is compared with, which always holds.
@@ -29,8 +29,18 @@ enum Habit {
     BrokenInPeace,
     /// With a TTL that is no whole number of seconds.
     CountsInSeconds,
+    /// A race that breaks it in peace in all plays but these: the second, and two more.
+    RacesInPeace,
+    /// Without faults, where it is watched for long.
+    IdlesInPeace,
+    /// Announces that it prolongs what it holds.
+    Renews,
+    /// A pause has no effect.
+    IsNeverPaused,
     NeverGrants,
     NeverStarts,
+    /// Its clients have no time to start in the first play, and after the first check but in each sixth.
+    SeldomStarts,
 }
 
 /// The lock that findings are compared with.
@@ -61,6 +71,10 @@ impl Player for MadeUp {
         if self.habit == Habit::NeverStarts {
             return Err(anyhow!("n1 does not answer"));
         }
+        let starts = (1..3).contains(&number) || number > 0 && number.is_multiple_of(6);
+        if self.habit == Habit::SeldomStarts && !starts {
+            return Err(NoTimeToStart("client c1 did not answer the hello within 20 s".to_owned()).into());
+        }
         let folder = RunFolder::create(&self.runs, &schedule.spec()?.options.settings())?;
         folder.write_run(&schedule.spec()?.options.run_file(String::new()))?;
         let acquired = if self.habit == Habit::NeverGrants { Kind::Fail } else { Kind::Ok };
@@ -69,6 +83,12 @@ impl Player for MadeUp {
             event("acquire", Kind::Invoke, process, Value::Null),
             event("acquire", acquired, process, json!({})),
         ];
+        if self.habit == Habit::Renews {
+            history.insert(
+                0,
+                event("lock", Kind::Info, Process::Nemesis, json!({"name": "x", "can": ["extend"]})),
+            );
+        }
         let mut rows = Vec::new();
         for fault in &schedule.plan.faults {
             let value = FaultEvent {
@@ -77,7 +97,7 @@ impl Player for MadeUp {
                 targets: fault.on.iter().map(String::as_str).collect(),
                 requested: &Value::Null,
                 observed: &Value::Null,
-                effective: true,
+                effective: self.habit != Habit::IsNeverPaused || fault.fault != "pause",
                 description: None,
                 aimed: Vec::new(),
             }
@@ -95,6 +115,8 @@ impl Player for MadeUp {
             Habit::BrokenBesideAReference => long && schedule.options.lock != REFERENCE,
             Habit::BrokenInPeace => true,
             Habit::CountsInSeconds => !schedule.options.ttl.millis().is_multiple_of(1000),
+            Habit::RacesInPeace => ![1, 4, 7].contains(&number),
+            Habit::IdlesInPeace => schedule.plan.faults.is_empty() && schedule.options.acquisitions.is_none(),
             _ => false,
         };
         let outcome = if broken { Outcome::Violation } else { Outcome::Valid };
@@ -123,7 +145,7 @@ impl HuntObserver for Deaf {
     fn progress(&self, _: &Status) {}
 }
 
-fn request() -> HuntRequest {
+pub(super) fn request() -> HuntRequest {
     let options = RunOptions {
         driver: "local".to_owned(),
         ttl: TimeSpan::from_millis(500),
@@ -141,13 +163,22 @@ fn request() -> HuntRequest {
         shard: None,
         corpus: None,
         against: None,
+        renews: false,
         command: "fencepost hunt --seed 7".to_owned(),
     }
 }
 
 /// Hunts until so many schedules were played, and gives the hunt's file and folder.
-async fn hunt(results: &Path, habit: Habit, plays: u64) -> (HuntFile, PathBuf) {
-    let request = request();
+pub(super) async fn hunt(results: &Path, habit: Habit, plays: u64) -> (HuntFile, PathBuf) {
+    hunt_for(results, request(), habit, plays).await
+}
+
+pub(super) async fn hunt_for(
+    results: &Path,
+    request: HuntRequest,
+    habit: Habit,
+    plays: u64,
+) -> (HuntFile, PathBuf) {
     let folder = HuntFolder::create(results, "redlock", 0, Seed(7)).unwrap();
     let begun = (new_file(&request, "local"), Archive::default(), 1);
     hunt_on(request, begun, folder, habit, plays).await
@@ -286,7 +317,7 @@ async fn lock_that_works_with_whole_seconds_only_is_hunted_with_them() {
     let results = tempfile::tempdir().unwrap();
     let (file, path) = hunt(results.path(), Habit::CountsInSeconds, 40).await;
     assert!(file.schedules > 0 && !file.has_violation(), "{:?}", file.findings);
-    assert!(file.remarks.iter().any(|remark| remark.contains("it works with 1s")), "{:?}", file.remarks);
+    assert!(file.remarks.iter().any(|remark| remark.contains("so this hunt uses 1s")), "{:?}", file.remarks);
     let (_, state, _) = HuntFolder::resume(&path).unwrap();
     assert_eq!(state.request.options.ttl, TimeSpan::from_secs(1));
     assert_eq!(state.request.options.acquire_timeout, TimeSpan::from_secs(2));

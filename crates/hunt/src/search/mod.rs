@@ -9,6 +9,9 @@ mod archive;
 mod model;
 mod moments;
 mod mutation;
+mod opening;
+mod peace;
+mod renewing;
 mod schedule_coverage;
 mod space;
 mod ttl;
@@ -22,12 +25,21 @@ pub use ttl::{ACQUIRE_TTLS, LIMIT_TTLS, with_ttl};
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
 use fencepost_nemesis::{Nemesis, WhichAim};
+use opening::Opening;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::time::Duration;
 
 /// Of ten schedules, so many are drawn anew even when others wait to be changed.
 const FRESH_OF_TEN: u32 = 3;
+
+/// Each schedule without faults may last for this part of the hunt.
+const PEACE_SHARE: u32 = 4;
+
+/// They are so many schedules apart: where few go on side by side, some with faults go on beside each.
+const PEACE_APART: usize = 4;
 
 /// A schedule to try, with its number.
 #[derive(Clone, Debug)]
@@ -41,6 +53,8 @@ pub struct Proposal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
+    /// Without any fault, to see whether all processes get the lock, and soon.
+    Peace,
     /// Drawn anew, with a fault of this nemesis.
     Fresh { nemesis: String },
     /// Made from the schedule of this number.
@@ -50,6 +64,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Origin::Peace => out.write_str("without any fault"),
             Origin::Fresh { nemesis } => write!(out, "drawn, with {nemesis}"),
             Origin::Changed { parent, changes } => {
                 let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
@@ -71,13 +86,33 @@ pub struct Search {
     step: u64,
     learns: bool,
     /// What the first schedules do.
-    opening: Vec<(&'static dyn Nemesis, Option<WhichAim>)>,
+    opening: Vec<Opening>,
+    /// How long a schedule without faults may last.
+    peace_most: Duration,
+    /// Which of the first schedules each number was.
+    places: BTreeMap<u64, usize>,
+    /// Those that failed, and are tried once more; and all that ever did.
+    again: VecDeque<usize>,
+    failed: BTreeSet<usize>,
 }
 
 impl Search {
     pub fn new(space: Space, seed: Seed) -> Search {
         let opening = space.opening(&mut seed.stream("opening"));
-        Search { space, archive: Archive::default(), seed, next: 1, step: 1, learns: true, opening }
+        let opening = opening.into_iter().map(|(nemesis, aim)| Opening::Fault(nemesis, aim)).collect();
+        Search {
+            space,
+            archive: Archive::default(),
+            seed,
+            next: 1,
+            step: 1,
+            learns: true,
+            opening,
+            peace_most: Duration::ZERO,
+            places: BTreeMap::new(),
+            again: VecDeque::new(),
+            failed: BTreeSet::new(),
+        }
     }
 
     /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
@@ -96,16 +131,84 @@ impl Search {
         self.next
     }
 
+    /// Begins with schedules without faults, for a hunt that lasts so long. Gives a sentence where it is too
+    /// short for them.
+    pub fn watch_in_peace(&mut self, budget: Duration) -> Option<String> {
+        self.peace_most = budget / PEACE_SHARE;
+        let least = self.space.idle_bound();
+        if self.peace_most < least {
+            return Some(format!(
+                "too short to see whether the lock stays free without any fault while it is wanted: that takes --for {} s",
+                (least * PEACE_SHARE).as_secs_f64().ceil()
+            ));
+        }
+        for (number, play) in self.space.peace_plays().into_iter().enumerate() {
+            let place = (number * PEACE_APART).min(self.opening.len());
+            self.opening.insert(place, Opening::Peace(play));
+        }
+        None
+    }
+
+    /// The lock prolongs what it holds: what breaks that comes before all other faults.
+    pub fn note_renewals(&mut self) {
+        self.space.renews = true;
+        let is_peace = |opening: &&Opening| matches!(opening, Opening::Peace(_));
+        let place = self.opening.iter().take_while(is_peace).count();
+        let renewals = self.space.breaks_renewals().into_iter();
+        self.opening.splice(place..place, renewals.map(|(nemesis, aim)| Opening::Renewal(nemesis, aim)));
+    }
+
+    /// Goes on with other options. What the lock was seen to do stays.
+    pub fn change_space(&mut self, space: Space) {
+        let renews = self.space.renews;
+        self.space = space;
+        self.space.renews = renews;
+    }
+
+    /// Draws no fault of this nemesis any more.
+    pub fn leave_out(&mut self, name: &str) {
+        self.space.nemeses.retain(|nemesis| nemesis.name() != name);
+    }
+
+    /// The schedule of one of the first; none where it cannot be drawn, or its nemesis is left out by now.
+    fn open(&self, opening: Opening, random: &mut Stream) -> Option<(Schedule, Origin)> {
+        let is_left_out = |nemesis: &'static dyn Nemesis| {
+            self.space.nemeses.iter().all(|other| other.name() != nemesis.name())
+        };
+        match opening {
+            Opening::Peace(play) => Some((self.space.in_peace(play, self.peace_most, random), Origin::Peace)),
+            Opening::Fault(nemesis, _) | Opening::Renewal(nemesis, _) if is_left_out(nemesis) => None,
+            Opening::Fault(nemesis, aim) => self.drawn_with(nemesis, aim, random),
+            Opening::Renewal(nemesis, aim) => {
+                let schedule = (0..8).find_map(|_| self.space.breaking_a_renewal(nemesis, aim, random))?;
+                Some((schedule, Origin::Fresh { nemesis: nemesis.name().to_owned() }))
+            }
+        }
+    }
+
+    /// The schedule of this number could not be carried out: what a hunt begins with is tried once more.
+    pub fn put_back(&mut self, number: u64) {
+        let place = self.places.get(&number).copied();
+        self.again.extend(place.filter(|&place| self.failed.insert(place)));
+    }
+
     /// The next schedule to try. None where no nemesis has a target.
     pub fn propose(&mut self) -> Option<Proposal> {
         let number = self.next;
         self.next += self.step;
         let mut random = self.seed.stream(&format!("schedule-{number}"));
         // First each nemesis once, so that none waits for its luck.
-        let opening = usize::try_from(number - 1).ok().and_then(|place| self.opening.get(place)).copied();
-        if let Some((nemesis, aim)) = opening
-            && let Some((schedule, origin)) = self.drawn_with(nemesis, aim, &mut random)
-        {
+        let own = usize::try_from(number - 1).ok().filter(|&place| place < self.opening.len());
+        let place = match self.again.pop_front() {
+            Some(failed) => {
+                self.again.extend(own);
+                Some(failed)
+            }
+            None => own,
+        };
+        self.places.extend(place.map(|place| (number, place)));
+        let opening = place.and_then(|place| self.opening.get(place)).copied();
+        if let Some((schedule, origin)) = opening.and_then(|opening| self.open(opening, &mut random)) {
             return Some(Proposal { number, schedule, origin });
         }
         let fresh = random.random_ratio(FRESH_OF_TEN, 10) || !self.learns;

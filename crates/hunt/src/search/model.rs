@@ -9,6 +9,7 @@ use fencepost_engine::RunOptions;
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_nemesis::{PlannedFault, WhichAim, find};
 use proptest::prelude::*;
+use std::time::Duration;
 
 const TTL_MS: u64 = 500;
 
@@ -175,4 +176,72 @@ fn a_known_violation_makes_its_schedule_less_worth_a_change() {
         .filter(|_| search.archive.draw(500.0, &mut random).expect("two are kept").0 == proposal.number)
         .count();
     assert!(repeats < draws / 10, "{repeats} of {draws}");
+}
+
+#[test]
+fn a_hunt_first_watches_the_lock_without_faults() {
+    let mut search = Search::new(space(&all()), Seed(3));
+    assert_eq!(search.watch_in_peace(Duration::from_secs(60)), None);
+    let first: Vec<_> = (0..6).map(|_| search.propose().expect("a schedule")).collect();
+    let places = first.iter().map(|proposal| proposal.schedule.plan.faults.is_empty());
+    assert_eq!(places.collect::<Vec<_>>(), [true, false, false, false, true, false]);
+    let (crowd, keys) = (first[0].clone(), first[4].clone());
+    for peace in [&crowd, &keys] {
+        assert!(peace.schedule.plan.faults.is_empty() && peace.schedule.spec().is_ok());
+        assert_eq!(peace.schedule.options.time_limit, TimeSpan::from_secs(10), "twice the bound");
+    }
+    let options = |proposal: &super::Proposal| {
+        let options = &proposal.schedule.options;
+        (options.keys, options.concurrency, options.clients, options.hold.map(TimeSpan::millis))
+    };
+    assert_eq!((options(&crowd), options(&keys)), ((1, 12, 4, Some(50)), (12, 12, 4, Some(100))));
+    // Ten seconds of twelve would leave no time for faults.
+    let why = Search::new(space(&all()), Seed(3)).watch_in_peace(Duration::from_secs(12));
+    assert!(why.is_some_and(|why| why.contains("that takes --for 20 s")));
+}
+
+#[test]
+fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
+    let mut careful = space(&all());
+    careful.base.careful = true;
+    let mut search = Search::new(careful, Seed(3));
+    search.note_renewals();
+    for name in ["kill", "pause", "partition", "reset"] {
+        let Schedule { options, plan, .. } = search.propose().expect("a schedule").schedule;
+        let [fault] = &plan.faults[..] else { panic!("one fault: {plan:?}") };
+        assert_eq!(fault.fault, name);
+        assert!(!options.careful, "a careful holder hides a renewal that died");
+        let ttl_ms = options.ttl.millis();
+        assert_eq!(options.hold, Some(TimeSpan::from_millis(4 * ttl_ms)));
+        assert!((ttl_ms / 2..=ttl_ms * 6 / 5).contains(&fault.for_ms), "{fault:?}");
+        let plan = serde_json::json!(fault).to_string();
+        assert!(!plan.contains("storage"), "the holder can still write: {plan}");
+        assert!(plan.contains("holder") || fault.on.iter().all(|on| on.starts_with("granting")), "{plan}");
+    }
+    let later = (0..60).filter_map(|_| search.propose()).filter(|later| !later.schedule.options.careful);
+    assert!(later.count() > 3, "some of the others, too");
+}
+
+#[test]
+fn a_nemesis_that_is_left_out_is_not_drawn() {
+    let mut search = Search::new(space(&["pause", "kill"]), Seed(3));
+    search.leave_out("pause");
+    for _ in 0..40 {
+        let proposal = search.propose().expect("a schedule");
+        assert!(proposal.schedule.plan.faults.iter().all(|fault| fault.fault == "kill"));
+    }
+}
+
+#[test]
+fn what_a_hunt_begins_with_is_tried_once_more_where_it_failed() {
+    let mut search = Search::new(space(&all()), Seed(3));
+    assert_eq!(search.watch_in_peace(Duration::from_secs(60)), None);
+    let crowd = search.propose().expect("a schedule");
+    search.put_back(crowd.number);
+    let again = search.propose().expect("a schedule");
+    assert!(again.schedule.plan.faults.is_empty() && again.number == 2);
+    search.put_back(again.number);
+    let next: Vec<_> = (0..6).map(|_| search.propose().expect("a schedule")).collect();
+    let in_peace = next.iter().filter(|proposal| proposal.schedule.plan.faults.is_empty());
+    assert_eq!(in_peace.count(), 1, "the other one, and this one not a third time");
 }

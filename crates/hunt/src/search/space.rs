@@ -33,6 +33,9 @@ const CROWDED: f64 = 0.3;
 const ODD_TTL: f64 = 0.08;
 const ODD_TTL_MORE: Duration = Duration::from_millis(800);
 
+/// The share of schedules that are about renewals, of a lock that has any.
+const RENEWING: f64 = 0.2;
+
 /// How many of ten drawn faults are aimed at a role, and wait for a moment at which they matter.
 const AIMED_OF_TEN: u32 = 7;
 
@@ -46,11 +49,24 @@ pub struct DrawnOptions {
     /// Few schedules have another TTL than the hunt's.
     #[serde(default)]
     pub ttl: bool,
+    /// How long a critical section lasts.
+    #[serde(default)]
+    pub hold: bool,
+    /// Whether clients look at the validity of their lock, which only few schedules draw.
+    #[serde(default)]
+    pub careful: bool,
 }
 
 impl DrawnOptions {
-    pub const ALL: DrawnOptions =
-        DrawnOptions { clients: true, concurrency: true, keys: true, time_limit: true, ttl: true };
+    pub const ALL: DrawnOptions = DrawnOptions {
+        clients: true,
+        concurrency: true,
+        keys: true,
+        time_limit: true,
+        ttl: true,
+        hold: true,
+        careful: true,
+    };
 }
 
 /// All schedules that a hunt may try.
@@ -59,7 +75,9 @@ pub struct Space {
     pub base: RunOptions,
     pub drawn: DrawnOptions,
     pub nemeses: Vec<&'static dyn Nemesis>,
-    topology: Topology,
+    /// The lock prolongs what it holds: some schedules are about that.
+    pub renews: bool,
+    pub(super) topology: Topology,
     /// The TTL of few schedules, where the lock takes one that is no whole number of seconds.
     odd_ttl: Option<TimeSpan>,
 }
@@ -81,7 +99,7 @@ impl Space {
         let takes = spec.lock.recipe.program().is_none_or(|program| program.ttl_step.is_none())
             && spec.lock.check(&base.lock_options, ttl.0).is_ok();
         let odd_ttl = (drawn.ttl && takes).then_some(ttl);
-        Ok(Space { base, drawn, nemeses, topology: spec.topology(), odd_ttl })
+        Ok(Space { base, drawn, nemeses, renews: false, topology: spec.topology(), odd_ttl })
     }
 
     pub fn ttl(&self) -> Duration {
@@ -106,6 +124,9 @@ impl Space {
         self.draw_clients(&mut options, random);
         self.draw_keys(&mut options, random);
         self.draw_time_limit(&mut options, random);
+        if self.renews && random.random_bool(RENEWING) {
+            options = self.held_for_long(options);
+        }
         options
     }
 
@@ -266,7 +287,7 @@ fn is_of_clocks(aims: &[PossibleAim]) -> bool {
     !is_at_holder(aims) && aims.get(1).is_some_and(is_of_holder)
 }
 
-fn is_of_holder(aim: &PossibleAim) -> bool {
+pub(super) fn is_of_holder(aim: &PossibleAim) -> bool {
     aim.on == [Role::Holder.name()]
 }
 

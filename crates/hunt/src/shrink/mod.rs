@@ -1,10 +1,13 @@
 //! Makes a schedule smaller for as long as its violation still comes in eight of ten plays.
 //!
+//! The first candidate has no fault at all: what comes without any was caused by none.
+//!
 //! Each step leaves something out or makes something less; the greatest first. A candidate is played until it
 //! is certain whether it reaches the goal, and given up after two plays without the violation, or three of
 //! more.
 
 mod candidates;
+mod peace;
 mod round;
 mod size;
 mod step;
@@ -20,6 +23,7 @@ use fencepost_campaign::Played;
 use fencepost_checker::{Rate, Violation};
 use fencepost_engine::Stop;
 use fencepost_report::findings::Size;
+use peace::Peace;
 pub use size::size_of;
 use std::time::Instant;
 use step::ENDED_EARLY;
@@ -29,6 +33,16 @@ use trial::{GOAL, Trial, TrialOutcome};
 
 /// Plays of a schedule after which its violation counts as rare where none of them shows it.
 pub const PLAYS: usize = GOAL.plays;
+
+/// What shrinking came to.
+pub enum ShrinkOutcome {
+    Smaller(Box<Shrunk>),
+    /// The violation came in none of ten plays of the schedule itself.
+    Rare,
+    /// The time was over after so many plays of the schedule itself, none of which shows the violation: how
+    /// often it comes is not known.
+    OutOfTime(usize),
+}
 
 /// How much may be spent.
 #[derive(Clone, Copy)]
@@ -59,9 +73,7 @@ pub struct Shrunk {
 }
 
 /// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate.
-/// Gives the smallest one by then where the time is up or Ctrl-C comes; none where the violation did not come
-/// in ten plays of the schedule itself, or in those for which there was time: the last step says how many
-/// they were.
+/// Gives the smallest one by then where the time is up or Ctrl-C comes.
 ///
 /// # Errors
 /// The schedule cannot be played, every play of it failed, or Ctrl-C came before anything was found.
@@ -71,18 +83,25 @@ pub async fn shrink(
     player: &dyn Player,
     budget: ShrinkBudget<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
-) -> Result<Option<Shrunk>> {
+) -> Result<ShrinkOutcome> {
     schedule.spec()?;
     let ShrinkBudget { jobs, until, stop, hurries } = budget;
     let mut trial = Trial { player, violation, jobs, stop, until, plays: 0 };
-    let Some((base, outcome, goal)) = begin(schedule, &mut trial, tell).await? else { return Ok(None) };
-    let mut search = Search::new(base, outcome, goal, trial, hurries, tell);
+    let mut peace = Peace::default();
+    let (base, outcome, goal) = match peace.try_first(schedule, &mut trial, tell).await {
+        Some(found) => found,
+        None => match begin(schedule, &mut trial, tell).await? {
+            Begun::With(begun) => *begun,
+            Begun::Not(outcome) => return Ok(outcome),
+        },
+    };
+    let mut search = Search::new((base, outcome, goal), peace, trial, hurries, tell);
     let complete = search.run().await;
     let (schedule_found, outcome) = search.confirmed().await;
     let plays = search.trial.plays;
     search.discard();
     let Some(example) = outcome.example else { bail!("no play shows the violation any more") };
-    Ok(Some(Shrunk {
+    Ok(ShrinkOutcome::Smaller(Box::new(Shrunk {
         before: size_of(schedule),
         after: size_of(&schedule_found),
         schedule: schedule_found,
@@ -90,7 +109,14 @@ pub async fn shrink(
         example,
         plays,
         complete,
-    }))
+    })))
+}
+
+/// What shrinking begins with.
+enum Begun {
+    /// A schedule, what its plays showed, and the goal.
+    With(Box<(Schedule, TrialOutcome, trial::Goal)>),
+    Not(ShrinkOutcome),
 }
 
 /// The schedule to begin with, and the goal: that of its own rate where it is below the usual goal.
@@ -98,7 +124,7 @@ async fn begin(
     schedule: &Schedule,
     trial: &mut Trial<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
-) -> Result<Option<(Schedule, TrialOutcome, trial::Goal)>> {
+) -> Result<Begun> {
     // A run that ends at the first overlap is the same run, and shorter. Other violations are seen only at
     // its end.
     if ENDED_EARLY.contains(&trial.violation.checker.as_str()) && !schedule.options.fail_fast {
@@ -107,7 +133,7 @@ async fn begin(
         let (kept, outcome) = trial.test(&early, GOAL).await;
         tell(&Step { tried: "ended at the first violation".to_owned(), kept, rate: outcome.rate });
         if kept {
-            return Ok(Some((early, outcome, GOAL)));
+            return Ok(Begun::With(Box::new((early, outcome, GOAL))));
         }
         outcome.discard();
     }
@@ -123,7 +149,10 @@ async fn begin(
         if outcome.failed.len() == rate.plays && rate.plays > 0 {
             bail!("no play of the run came to a verdict: {}", outcome.failed[0]);
         }
-        return Ok(None);
+        return Ok(Begun::Not(match rate.plays {
+            PLAYS => ShrinkOutcome::Rare,
+            plays => ShrinkOutcome::OutOfTime(plays),
+        }));
     }
-    Ok(Some((schedule.clone(), outcome, goal)))
+    Ok(Begun::With(Box::new((schedule.clone(), outcome, goal))))
 }

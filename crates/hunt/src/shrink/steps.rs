@@ -4,6 +4,7 @@ use super::candidates::{
     CHANCES, ended_by, fewer_clients, fewer_servers, names_nodes, numbers, repeated, rounded, set_number,
     triggers, with_clients, with_fault, with_faults, with_servers, with_trigger,
 };
+use super::peace::{Found, Peace};
 use super::round;
 use super::size::size_of;
 use super::step::{ENDED_EARLY, Step};
@@ -28,18 +29,16 @@ pub(super) const SMALL: (usize, usize) = (3, 3);
 /// Clients, and processes, that are tried first.
 const FEW: usize = 3;
 
-/// Classes of what only a fault can make of a holder on a machine that is fast enough.
-const LATENESS: [&str; 4] = ["overstayed", "cut-off", "written-late", "written-after-loss"];
-
 /// Faults that are tried alone: those right before the violation.
 const ALONE: usize = 4;
 
 /// The smallest schedule so far, and those that it was made from.
 pub(super) struct Search<'a, 'b> {
     /// Each smaller than the one before, with what its plays showed and the goal that it reached.
-    found: Vec<(Schedule, TrialOutcome, Goal)>,
+    found: Vec<Found>,
     /// Candidates that did not reach the goal.
     given_up: Vec<Schedule>,
+    peace: Peace,
     goal: Goal,
     pub trial: Trial<'a>,
     hurries: &'a (dyn Fn() -> bool + Sync),
@@ -48,14 +47,14 @@ pub(super) struct Search<'a, 'b> {
 
 impl<'a, 'b> Search<'a, 'b> {
     pub fn new(
-        base: Schedule,
-        outcome: TrialOutcome,
-        goal: Goal,
+        base: Found,
+        peace: Peace,
         trial: Trial<'a>,
         hurries: &'a (dyn Fn() -> bool + Sync),
         tell: &'b mut (dyn FnMut(&Step) + Send),
     ) -> Search<'a, 'b> {
-        Search { found: vec![(base, outcome, goal)], given_up: Vec::new(), goal, trial, hurries, tell }
+        let (goal, found, given_up) = (base.2, vec![base], Vec::new());
+        Search { found, given_up, peace, goal, trial, hurries, tell }
     }
 
     fn best(&self) -> &Schedule {
@@ -177,24 +176,14 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// What comes without any fault was caused by none, though a fault may make it more frequent. So this
-    /// candidate is played as often as the goal asks, and kept if the violation comes at all. A holder that
-    /// is late without a fault was on a busy machine.
+    /// Leaves out all faults, where the violation comes without any.
     async fn no_fault(&mut self) {
-        let none = with_faults(self.best(), Vec::new());
-        let is_lateness = LATENESS.contains(&self.trial.violation.class.as_str());
-        let known = self.faults().is_empty() || self.given_up.contains(&none);
-        if known || is_lateness || self.trial.is_over() {
-            return;
+        let (best, outcome, goal) = self.found.last().expect("the first is never removed");
+        let now = (best, outcome.rate, *goal);
+        if let Some(found) = self.peace.try_again(now, &mut self.trial, self.tell).await {
+            self.goal = found.2;
+            self.found.push(found);
         }
-        let mut outcome = TrialOutcome::default();
-        self.trial.measure(&none, &mut outcome, GOAL.plays).await;
-        let kept = outcome.rate.violations > 0;
-        if kept {
-            let needed = outcome.rate.violations.min(self.goal.needed);
-            self.goal = Goal { needed, plays: GOAL.plays };
-        }
-        self.settle("no fault at all".to_owned(), none, kept, outcome);
     }
 
     /// Few clients with a process each, and one key: most violations need no more, and smaller runs are
@@ -392,11 +381,12 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed:
     /// a candidate that reached it by luck gives way to the one that it was made from. Where the time is up,
-    /// the smallest one with the plays that it had.
+    /// or nothing smaller was found, with the plays that it had.
     pub async fn confirmed(&mut self) -> (Schedule, TrialOutcome) {
         loop {
             let (schedule, mut outcome, goal) = self.found.pop().expect("the first is never removed");
-            if self.trial.stop.reason().is_some() {
+            let is_first = self.found.is_empty() && outcome.rate.plays >= goal.needed;
+            if self.trial.stop.reason().is_some() || is_first && outcome.example.is_some() {
                 return (schedule, outcome);
             }
             let until = self.trial.until.take();

@@ -36,7 +36,7 @@ pub struct HuntFile {
     pub spent_ms: u64,
     /// Schedules that were carried out.
     pub schedules: u64,
-    /// Those among them that could not be carried out, or in which no fault took effect.
+    /// Schedules that could not be carried out.
     pub failed: u64,
     /// The situations that were possible in some schedule, by name, with how often they came about.
     pub situations: BTreeMap<String, SituationCount>,
@@ -319,7 +319,7 @@ impl HuntFile {
         self.findings.iter().filter(move |finding| !is_of_servers(finding) && !self.is_undecided(finding))
     }
 
-    fn is_undecided(&self, finding: &HuntFinding) -> bool {
+    pub(super) fn is_undecided(&self, finding: &HuntFinding) -> bool {
         self.against.is_some() && finding.is_undecided()
     }
 
@@ -338,8 +338,7 @@ impl HuntFile {
 
     /// What may be of the servers, in a line; none where that is decided of each finding.
     pub fn undecided(&self) -> Option<String> {
-        let undecided = self.findings.iter().filter(|finding| self.is_undecided(finding));
-        let list = in_short(undecided.map(|finding| &finding.signature));
+        let list = in_short(self.undecided_findings().map(|finding| &finding.signature));
         let lock = &self.against.as_ref()?.lock;
         (!list.is_empty()).then(|| {
             format!("Under faults of the servers, and too rarely or too late to say whether {lock} shows it, too: {list}")

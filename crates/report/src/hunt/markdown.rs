@@ -2,6 +2,7 @@
 
 use super::file::HuntFile;
 use super::page::{facts, time};
+use super::worth::HuntWorth;
 use crate::markdown::{escaped, line};
 use std::fmt::Write;
 
@@ -35,6 +36,16 @@ pub fn markdown(hunt: &HuntFile) -> String {
     }
     for line in [hunt.of_servers(), hunt.undecided()].into_iter().flatten() {
         let _ = write!(text, "\n{}.\n", escaped(&line));
+    }
+    for finding in hunt.undecided_findings() {
+        let what = escaped(&finding.signature.to_string());
+        let _ = write!(text, "\n- {what}: {}", escaped(&finding.sentence));
+        if let Some(command) = &finding.command {
+            let _ = write!(text, "\n\n      {}\n", line(command));
+        }
+    }
+    if let HuntWorth::TooLittle(why) = hunt.worth() {
+        let _ = write!(text, "\n**This hunt says nothing of the lock:** {}.\n", escaped(&why));
     }
     text +=
         "\n## Situations covered\n\n| fault | target | phase | times | nearest |\n|---|---|---|---:|---:|\n";

@@ -7,6 +7,7 @@ mod merged;
 mod page;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 pub use file::{
     Against, Compared, CurvePoint, FindingGroup, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss,
@@ -15,3 +16,4 @@ pub use file::{
 pub use markdown::markdown;
 pub use merged::merged;
 pub use page::html;
+pub use worth::{HuntWorth, SCHEDULES_MIN, SITUATIONS_MIN_PERCENT};

@@ -2,6 +2,7 @@
 
 use super::curve::curve;
 use super::file::{Compared, FindingGroup, FindingState, HuntFile, HuntFinding, SituationCount};
+use super::worth::HuntWorth;
 use crate::document;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -45,10 +46,12 @@ pub fn html(hunt: &HuntFile, folder: &Path) -> String {
 }
 
 fn verdict(hunt: &HuntFile) -> Markup {
-    let (class, word) = match (hunt.has_own_violation(), hunt.schedules) {
-        (true, _) => ("violation", "violation"),
-        (false, 0) => ("vacuous", "nothing tested"),
-        (false, _) => ("valid", "nothing found"),
+    let (class, word) = match hunt.worth() {
+        HuntWorth::Violation => ("violation", "violation"),
+        HuntWorth::Undecided => ("unknown", "not decided"),
+        HuntWorth::TooLittle(_) if hunt.schedules == 0 => ("vacuous", "nothing tested"),
+        HuntWorth::TooLittle(_) => ("vacuous", "too little tested"),
+        HuntWorth::NothingFound => ("valid", "nothing found"),
     };
     html! {
         div.verdict.(class) {
@@ -64,8 +67,12 @@ fn capital_sentence(hunt: &HuntFile) -> String {
     if let Some(miss) = &hunt.nearest_miss {
         words += &format!(" Nearest miss: {:.0} ms ({}).", miss.ms, miss.sentence);
     }
-    if !hunt.has_own_violation() && hunt.schedules > 0 {
-        words += " A hunt that finds nothing proves nothing about what it did not cover.";
+    match hunt.worth() {
+        HuntWorth::TooLittle(why) => words += &format!(" This hunt says nothing of the lock: {why}."),
+        HuntWorth::NothingFound => {
+            words += " A hunt that finds nothing proves nothing about what it did not cover.";
+        }
+        HuntWorth::Violation | HuntWorth::Undecided => {}
     }
     if let Some(ended) = &hunt.ended {
         words += &format!(" The hunt ended: {ended}.");
@@ -110,7 +117,18 @@ fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
         @if let Some(line) = hunt.undecided() {
             h2 { "Not decided" }
             p { (line) "." }
+            @for finding in hunt.undecided_findings() { (undecided(finding)) }
         }
+    }
+}
+
+/// What was seen and not decided: what happened, and the command that plays it again.
+fn undecided(finding: &HuntFinding) -> Markup {
+    html! {
+        h3 id=(finding.name) { (finding.signature) " " span.chip.unknown { (finding.state.words()) } }
+        p { (finding.sentence) }
+        p.key { (facts(finding)) }
+        @if let Some(command) = &finding.command { pre { (command) } }
     }
 }
 

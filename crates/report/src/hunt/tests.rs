@@ -17,7 +17,7 @@ fn situation(fault: &str, role: &str, phase: &str, times: u64, nearest_ms: Optio
     }
 }
 
-fn hunt() -> HuntFile {
+pub(super) fn hunt() -> HuntFile {
     let situations = [
         situation("clock-jump", "granting server", "held", 12, Some(-240.0)),
         situation("clock-jump", "other server", "held", 3, Some(84.0)),

@@ -24,6 +24,8 @@ pub(super) struct Habits {
     pub(super) prints: bool,
     pub(super) answers_twice: bool,
     pub(super) forgets_believed: bool,
+    pub(super) locks_the_end_of_a_name: bool,
+    pub(super) locks_the_beginning_of_a_name: bool,
     pub(super) waits_in_line: bool,
     pub(super) overruns: bool,
     pub(super) never_asks: bool,
@@ -221,6 +223,11 @@ impl FakeClient {
     async fn operate(self, op: &Value) {
         let (process, key) = (op["process"].as_u64().unwrap_or(0), op["key"].as_str().unwrap_or(""));
         let owner = (self.place, process);
+        let key = match self.habits {
+            Habits { locks_the_end_of_a_name: true, .. } => &key[key.len() - 4..],
+            Habits { locks_the_beginning_of_a_name: true, .. } => &key[..4],
+            _ => key,
+        };
         let mut answer = match op["f"].as_str().unwrap_or("") {
             "acquire" => match self.acquire(op, key, owner).await {
                 Some(answer) => answer,

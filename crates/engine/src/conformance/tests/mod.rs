@@ -72,6 +72,9 @@ habits! {
     a_line_of_its_own_is_found: prints => "grant" Broken "`granted, I think`";
     a_second_answer_is_found: answers_twice => "grant" Broken "which no open operation has";
     a_release_without_believed_is_found: forgets_believed => "grant" Broken "had the value {}";
+    keys_of_one_end_are_found: locks_the_end_of_a_name => "keys" Broken "held 1-check-3-key, another client's acquire of 2-check-3-key";
+    keys_of_one_beginning_are_found: locks_the_beginning_of_a_name => "keys" Broken "both names lead to one lock";
+    nothing_is_unchecked_after_keys_that_are_one_lock: locks_the_beginning_of_a_name => "peace" NotTried "after the rule keys";
     processes_in_line_are_found: waits_in_line => "processes" Broken "waited for a lock";
     a_long_wait_is_found: overruns => "time-out" Note "with a time-out of 1.000 s ended after 2.0";
     a_grant_of_a_taken_lock_is_shown: never_asks => "time-out" Note "was granted the lock after";

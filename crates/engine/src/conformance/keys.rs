@@ -1,0 +1,59 @@
+//! Two keys are two locks: names that differ at their end or at their beginning only.
+
+use super::check_result::{CheckResult, Checked, Ended};
+use super::session::{Answered, FREE, RuleContext};
+
+/// How often a refusal is seen before it counts: a machine may be busy once.
+const TRIES: usize = 2;
+
+pub(super) async fn are_apart(context: &RuleContext<'_>) -> Checked {
+    let name = context.key("key");
+    let at_the_end = [format!("{name}-1"), format!("{name}-2")];
+    let at_the_beginning = [format!("1-{name}"), format!("2-{name}")];
+    for pair in [at_the_end, at_the_beginning] {
+        let mut refusal = None;
+        for _ in 0..TRIES {
+            refusal = refused_beside(context, &pair).await?;
+            if refusal.is_none() {
+                break;
+            }
+        }
+        if let Some(refused) = refusal {
+            let [held, wanted] = &pair;
+            let seen = format!(
+                "while one process held {held}, another client's acquire of {wanted} ended with {refused}, and it was granted as soon as \
+                 {held} was released: both names lead to one lock"
+            );
+            let change = "Lock the whole name of the key. Look at how the client, or the library, makes its lock of a name: from a part of \
+                          it, or from a name of its own for all keys";
+            return Ok(CheckResult::broken(seen, change).and_the_last());
+        }
+    }
+    Ok(CheckResult::kept("two keys were held at once, whose names differ at the end, and at the beginning"))
+}
+
+/// Acquires the second key while another process holds the first. How it was refused, where it is granted
+/// once the first is released.
+async fn refused_beside(
+    context: &RuleContext<'_>,
+    [held, wanted]: &[String; 2],
+) -> Result<Option<Answered>, Ended> {
+    let (holder, other) = (context.process(0).await?, context.process(1).await?);
+    context.grant(&holder, held).await?;
+    // The holder's time must not run out meanwhile.
+    let beside = context.acquire(&other, wanted, context.terms().ttl / 2).await?;
+    context.release(&holder, held).await?;
+    if beside.is_ok() {
+        context.release(&other, wanted).await?;
+        return Ok(None);
+    }
+    let alone = context.process(1).await?;
+    let after = context.acquire(&alone, wanted, FREE).await?;
+    if !after.is_ok() {
+        let seen = format!("a free lock was not granted: the answer was {after}");
+        return Err(CheckResult::unchecked(seen).into());
+    }
+    context.release(&alone, wanted).await?;
+    // What is not known to have been refused says nothing.
+    Ok(beside.fail_code().is_some().then_some(beside))
+}

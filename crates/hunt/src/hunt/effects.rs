@@ -1,0 +1,78 @@
+//! Which faults take effect on this machine, as the histories of schedules show it.
+
+use fencepost_history::{Event, FaultEvent, FaultStage, Kind};
+use std::collections::BTreeMap;
+
+/// A nemesis none of whose first faults took effect has none here: one that works half of the time would show
+/// that in 63 of 64 cases.
+const TRIES: u64 = 6;
+
+/// One whose first injections fail cannot be injected here.
+const FAILURES: u64 = 3;
+
+/// What became of the faults of a nemesis.
+#[derive(Default)]
+struct Tally {
+    tried: u64,
+    effective: u64,
+    /// Their injection failed.
+    failed: u64,
+}
+
+/// The same of each nemesis.
+#[derive(Default)]
+pub(super) struct Effects(BTreeMap<String, Tally>);
+
+impl Effects {
+    /// Counts the faults of a run.
+    pub(super) fn note(&mut self, history: &[Event]) {
+        let injected = history.iter().filter(|event| matches!(event.kind, Kind::Ok | Kind::Info));
+        for event in injected {
+            let Some(fault) = FaultEvent::read(event).filter(|fault| fault.stage == FaultStage::Inject)
+            else {
+                continue;
+            };
+            let tally = self.0.entry(event.f.to_string()).or_default();
+            tally.tried += 1;
+            tally.effective += u64::from(fault.effective);
+            tally.failed += u64::from(event.kind == Kind::Info);
+        }
+    }
+
+    /// Whether faults of this nemesis never took effect, however often they were injected.
+    pub(super) fn has_none(&self, nemesis: &str) -> bool {
+        self.0.get(nemesis).is_some_and(|&Tally { tried, effective, failed }| {
+            effective == 0 && (tried >= TRIES || failed >= FAILURES && failed == tried)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_history::Process;
+    use serde_json::json;
+
+    fn injected(kind: Kind, effective: bool) -> Event {
+        let value = json!({"id": 0, "stage": "inject", "targets": ["n1"], "effective": effective});
+        let (process, f) = (Process::Nemesis, "reorder".into());
+        Event { index: 0, time: 0, process, kind, f, key: None, value: value.into(), error: None }
+    }
+
+    #[test]
+    fn faults_that_never_took_effect_have_none_and_one_effect_is_enough() {
+        let has_none = |faults: &[(Kind, bool)]| {
+            let mut effects = Effects::default();
+            let history: Vec<Event> =
+                faults.iter().map(|&(kind, effective)| injected(kind, effective)).collect();
+            effects.note(&history);
+            effects.has_none("reorder")
+        };
+        assert!(has_none(&[(Kind::Ok, false); 6]) && !has_none(&[(Kind::Ok, false); 5]));
+        assert!(has_none(&[(Kind::Info, false); 3]) && !has_none(&[(Kind::Info, false); 2]));
+        let mut once = [(Kind::Ok, false); 9];
+        once[4].1 = true;
+        assert!(!has_none(&once) && !has_none(&[]));
+        assert!(!has_none(&[(Kind::Invoke, false); 9]), "one that only began is not judged");
+    }
+}

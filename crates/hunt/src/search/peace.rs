@@ -1,0 +1,93 @@
+//! Schedules without faults that last long enough to judge who gets the lock: a lock that stays free while it
+//! is wanted, a process that never gets it, and two keys that are one lock show without any fault.
+
+use super::space::Space;
+use super::ttl::ACQUIRE_TTLS;
+use crate::schedule::Schedule;
+use fencepost_engine::RunOptions;
+use fencepost_history::{Seed, Stream, TimeSpan};
+use fencepost_nemesis::Plan;
+use rand::RngExt;
+use std::time::Duration;
+
+/// What a schedule without faults is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PeacePlay {
+    /// Many processes want one key, some of them in vain: who gets it, and how long it stays free.
+    Crowd,
+    /// As many keys as processes: which of them are ever held at once.
+    Keys,
+}
+
+/// Clients and processes, where the user left them open.
+const CLIENTS: usize = 4;
+const PROCESSES: usize = 12;
+
+/// With twelve keys some names have the same beginning (`k1` and `k10`), and others the same end (`k0` and
+/// `k10`): a lock that looks at a part of the name takes them for one.
+const KEYS: usize = 12;
+
+/// How long a process of the crowd holds the lock and waits for it, in TTLs: with so many, one of ten
+/// acquires or so is in vain.
+const CROWD_HOLDS_TTLS: f64 = 0.1;
+const CROWD_WAITS_TTLS: u32 = 1;
+
+/// How long a process holds one of many keys. Long enough for others to be wanted meanwhile, and short enough
+/// for many turns.
+const KEY_HELD: Duration = Duration::from_millis(100);
+const KEY_HELD_TTLS: f64 = 0.2;
+
+/// The checker's bounds for a lock that stays free, and for a process that tries: at least so long.
+const BOUND_MIN: Duration = Duration::from_secs(5);
+const IDLE_MORE: Duration = Duration::from_secs(1);
+
+/// A schedule lasts for twice the bound, so that what begins in its first half is seen.
+const BOUNDS: u32 = 2;
+
+impl Space {
+    /// How long a free lock may be wanted in vain before that is a violation.
+    pub(super) fn idle_bound(&self) -> Duration {
+        BOUND_MIN.max(2 * self.ttl() + IDLE_MORE)
+    }
+
+    /// What can be watched with these options.
+    pub(super) fn peace_plays(&self) -> Vec<PeacePlay> {
+        let has_keys = self.drawn.keys && self.drawn.concurrency;
+        [PeacePlay::Crowd, PeacePlay::Keys]
+            .into_iter()
+            .filter(|play| *play == PeacePlay::Crowd || has_keys)
+            .collect()
+    }
+
+    /// The schedule, of `most` at the longest.
+    pub(super) fn in_peace(&self, play: PeacePlay, most: Duration, random: &mut Stream) -> Schedule {
+        let ttl = self.ttl();
+        let mut options = RunOptions {
+            seed: Some(Seed(random.random_range(0..1 << 53))),
+            acquisitions: None,
+            ..self.base.clone()
+        };
+        let (keys, hold) = match play {
+            PeacePlay::Crowd => (1, ttl.mul_f64(CROWD_HOLDS_TTLS)),
+            PeacePlay::Keys => (KEYS, KEY_HELD.min(ttl.mul_f64(KEY_HELD_TTLS))),
+        };
+        if self.drawn.clients {
+            options.clients = CLIENTS;
+        }
+        if self.drawn.concurrency {
+            options.concurrency = PROCESSES.max(options.clients);
+        }
+        if self.drawn.keys {
+            options.keys = keys;
+        }
+        if self.drawn.hold {
+            options.hold = Some(TimeSpan(hold));
+        }
+        if play == PeacePlay::Crowd && options.acquire_timeout.0 == ttl * ACQUIRE_TTLS {
+            options.acquire_timeout = TimeSpan(ttl * CROWD_WAITS_TTLS);
+        }
+        let bound = BOUND_MIN.max(2 * (ttl + options.acquire_timeout.0)).max(self.idle_bound());
+        options.time_limit = TimeSpan((bound * BOUNDS).min(most));
+        Schedule::new(options, Plan::default())
+    }
+}
