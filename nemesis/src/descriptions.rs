@@ -1,6 +1,6 @@
 //! What faults say about themselves, checked nemesis by nemesis.
 
-use fencepost_history::FaultDescription;
+use fencepost_history::{FaultDescription, FaultEffect};
 use serde_json::{Value, json};
 
 fn described(name: &str, on: &[&str], parameters: Value, observed: Value) -> FaultDescription {
@@ -76,6 +76,35 @@ fn each_nemesis_describes_its_faults() {
         described("failover", &["n1"], Value::Null, json!({"n1": {"led": true, "leader": "n2"}}));
     assert_eq!(transferred.sentence, "n1 transferred its leadership to n2");
     assert!(sentence("power-loss", &["n1"], Value::Null).contains("n1 lost power"));
+}
+
+#[test]
+fn each_fault_says_what_it_can_do() {
+    use FaultEffect::{Delays, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
+    let cut = |more: Value| {
+        let mut groups = json!({"groups": [["c1"], ["n1", "n2"]]});
+        groups.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        groups
+    };
+    for (name, parameters, expected) in [
+        ("kill", Value::Null, &[Stops, Kills][..]),
+        ("pause", Value::Null, &[Stops]),
+        ("pause", json!({"stop_ms": 50, "run_ms": 10}), &[Delays]),
+        ("power-loss", Value::Null, &[Stops, Forgets]),
+        ("clock-jump", json!({"wall_ms": 60000, "monotonic_ms": 0}), &[MovesClocks]),
+        ("partition", cut(json!({})), &[Parts]),
+        // What still passes one way may arrive.
+        ("partition", cut(json!({"one_way": "to-first"})), &[Delays]),
+        ("loss", json!({"loss": 0.3, "peers": ["n1"]}), &[Delays]),
+        ("disk-full", json!({"bytes_left": 0}), &[Forgets, Delays, Refuses]),
+        ("failover", Value::Null, &[Forgets, Delays]),
+    ] {
+        assert_eq!(
+            described(name, &["n1"], parameters.clone(), Value::Null).effects,
+            expected,
+            "{name} {parameters}"
+        );
+    }
 }
 
 #[test]

@@ -1,14 +1,8 @@
 //! Whose failure a finding shows.
 //!
-//! A run by itself shows what happened, and which faults were there; it does not show the code. So the rules
-//! go by what can have done it, and docs/checking.md gives their reasons:
-//!
-//! - *No fence*: a holder was late, since a fault had come that delays, stops or cuts off. No lock prevents
-//!   that; a token does, or a transaction, that the storage checks.
-//! - *The machine*: a holder was late without any fault, by more than it had been asked to hold the lock for.
-//! - *The service*: it granted, forgot or refused against its claim, and a fault had hit its servers.
-//! - *The library*: everything else, and whatever only the client's side can do: remove another's lock,
-//!   report too long a validity, keep its holder believing.
+//! A run by itself shows what happened, and which faults were there; it does not show the code. So it goes by
+//! what can have done it: of two holds that overlap by how the earlier grant can have ended
+//! ([`judgement`]), of other findings by what faults explain. docs/checking.md has the tables.
 
 use crate::ledger::judgement;
 use crate::properties::{Blame, Checker, Overlap, stuck_by_the_service};

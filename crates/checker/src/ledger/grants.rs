@@ -3,8 +3,8 @@
 //! At first a grant was made between the invocation of its acquire and the answer. It came later than the
 //! invocation where
 //!
-//! - the library's own word says when the attempt began that was granted ([`by_validity_ns`]), and nothing had
-//!   misled its clock or held its answer back;
+//! - the library's own word says when the attempt began that was granted ([`by_validity_ns`]), and nothing
+//!   had misled its clock or held its answer back;
 //! - another process held the lock meanwhile, and its hold cannot have ended before some moment;
 //! - no server could be reached;
 //!
