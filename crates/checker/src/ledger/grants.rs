@@ -63,7 +63,7 @@ fn latest_answer_ns(setting: &Setting) -> Option<u64> {
         let spans = requests.filter_map(|request| Some((request.invoke.time, request.completion?.time)));
         let is_calm =
             |span: &Span| !calm || !setting.faults.iter().any(|fault| fault.in_force(span.0, span.1));
-        spans.filter(is_calm).map(|(from_ns, until_ns)| until_ns - from_ns).max()
+        spans.filter(is_calm).map(|(from_ns, until_ns)| until_ns.saturating_sub(from_ns)).max()
     };
     prompt(true).or_else(|| prompt(false))
 }

@@ -197,7 +197,7 @@ mod tests {
         Schedule::new(RunOptions::default(), Plan::default())
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn schedules_that_fail_make_room_and_give_clients_time() {
         let (player, schedule) = (busy(2), schedule());
         let limited = Limited::new(player.clone(), 6);
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(*player.start_time.lock(), Some(TimeSpan::from_secs(80)));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn schedules_that_do_not_fail_give_the_room_back() {
         let (player, schedule) = (busy(0), schedule());
         let limited = Limited::new(player.clone(), 2);
