@@ -43,7 +43,7 @@ pub fn whose_and_advice(verdict: &RunVerdict, shown: Option<&Finding>) -> Vec<(&
         let name = if rows.is_empty() { "whose" } else { "" };
         rows.push((name, format!("{whose}: {}", whose.meaning())));
     }
-    let advice = shown.and_then(|finding| find_class(&finding.class)).map(|class| class.advice);
+    let advice = shown.and_then(|finding| Some(find_class(&finding.class)?.advice_for(finding.whose)));
     rows.extend(advice.map(|advice| ("advice", advice.to_owned())));
     rows
 }

@@ -68,7 +68,7 @@ fn lines(finding: &HuntFinding, file: &HuntFile) -> String {
     }
     text += &row("how sure", &finding.how_sure(against));
     if let Some(class) = find_class(&finding.signature.class) {
-        text += &row("what now", class.advice);
+        text += &row("what now", class.advice_for(finding.whose.filter(|_| !is_undecided)));
     }
     if let Some(command) = &finding.command {
         // A command stays on one line, so that it can be copied.

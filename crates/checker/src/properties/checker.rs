@@ -2,7 +2,7 @@
 
 use crate::run_index::RunIndex;
 use crate::verdict::Verdict;
-use crate::whose::Harm;
+use crate::whose::{Harm, Whose};
 use std::borrow::Cow;
 
 /// One property and how it is checked. A new one is a file of its own and a line in the registry.
@@ -77,6 +77,46 @@ pub struct FindingClass {
     pub name: &'static str,
     /// One sentence: what it means.
     pub meaning: &'static str,
-    /// One sentence: what to do about it.
+    /// One sentence: what to do about it, where no rule of [`FindingClass::advice_for`] says more.
     pub advice: &'static str,
+}
+
+impl FindingClass {
+    /// What to do about a finding of this class that is somebody's failure: where two processes held a lock,
+    /// the servers, the client and the machine have different remedies.
+    pub fn advice_for(&self, whose: Option<Whose>) -> &'static str {
+        match (self.name, whose) {
+            (_, Some(Whose::Machine)) => {
+                "Ask for a longer TTL, or play fewer runs at a time; `fencepost doctor` shows what this machine can do."
+            }
+            ("granted-twice", Some(Whose::Library)) => {
+                "Look at what the client sends to acquire, renew and release: each must name its own grant, and nothing may stand \
+                 between it and the servers. The built-in lock on the same servers (`--against`) shows whether they do it alone."
+            }
+            ("overstayed" | "cut-off", Some(Whose::Library)) => {
+                "Let the client look at its lease before it goes on, and report the loss; the storage can reject late writes by a \
+                 fencing token."
+            }
+            _ => self.advice,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties::find_class;
+
+    #[test]
+    fn advice_fits_whose_failure_it_is() {
+        let class = |name| find_class(name).unwrap();
+        let twice = class("granted-twice");
+        assert_eq!(twice.advice_for(Some(Whose::Service)), twice.advice);
+        assert!(twice.advice_for(Some(Whose::Library)).contains("what the client sends"));
+        let late = class("overstayed");
+        assert_eq!(late.advice_for(Some(Whose::NoFence)), late.advice);
+        assert!(late.advice_for(Some(Whose::Library)).contains("report the loss"));
+        assert!(late.advice_for(Some(Whose::Machine)).contains("longer TTL"));
+        assert_eq!(class("stuck").advice_for(None), class("stuck").advice);
+    }
 }

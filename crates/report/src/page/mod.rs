@@ -150,7 +150,7 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     html! {
         h2 { "What happened" }
         @for group in &groups {
-            @if let Some(class) = find_class(&group[0].finding.class) { p.note { (class.meaning) " " (class.advice) } }
+            @if let Some(class) = find_class(&group[0].finding.class) { p.note { (class.meaning) " " (class.advice_for(group[0].finding.whose)) } }
             @for (at, shown) in group.iter().enumerate() { (shown_finding_html(run, shown, at == 0)) }
         }
         @for (checker, same, evidence) in repetitions(verdict) {
