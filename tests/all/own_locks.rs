@@ -206,7 +206,10 @@ fn what_a_lock_does_worse_than_its_reference_is_shown() {
     let is_removal = |each: &&Value| each["class"] == "removed-by-another";
     let removal = differences.iter().find(is_removal).expect("it removes the locks of others");
     assert_eq!((&removal["standing"], &removal["reference"]["violations"]), (&"worse".into(), &0.into()));
+}
 
+#[test]
+fn a_repaired_lock_does_nothing_worse_than_its_reference() {
     let (stdout, against) = against_redis_single("repaired");
     let differences = against["differences"].as_array().expect("a list");
     let is_worse = |each: &&Value| each["standing"] == "worse" && each["whose"][0] != "no-fence";
