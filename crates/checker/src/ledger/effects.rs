@@ -112,9 +112,40 @@ impl<'r, 'a> Setting<'r, 'a> {
         begun.filter(|fault| self.may_have_worked(fault)).filter(of_server).collect()
     }
 
-    /// What can have made the service lose, between two moments, a lock that it gave at the first of them.
-    /// `asked_ns` is when that lock was asked for: of several servers, a new leader may come late.
+    /// What can first have made the service lose, between two moments, a lock that it gave at the first of
+    /// them. `asked_ns` is when that lock was asked for: of several servers, a new leader may come late.
     pub fn on_service(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Option<ServiceEffect<'r, 'a>> {
+        let losing = self.losing(asked_ns, granted_ns, until_ns);
+        self.effect(losing.into_iter().min_by_key(|fault| self.begins(fault).ns), granted_ns, until_ns)
+    }
+
+    /// The same, of what began last: of several faults, the one that came just before the other grant did it
+    /// most likely.
+    pub fn last_on_service(
+        &self,
+        asked_ns: u64,
+        granted_ns: u64,
+        until_ns: u64,
+    ) -> Option<ServiceEffect<'r, 'a>> {
+        let losing = self.losing(asked_ns, granted_ns, until_ns);
+        self.effect(losing.into_iter().max_by_key(|fault| self.begins(fault).ns), granted_ns, until_ns)
+    }
+
+    /// The fault, or else a server that ended by itself.
+    fn effect(
+        &self,
+        fault: Option<&'r Fault<'a>>,
+        granted_ns: u64,
+        until_ns: u64,
+    ) -> Option<ServiceEffect<'r, 'a>> {
+        let ended = || self.servers_ended.iter().find(|(at_ns, _)| (granted_ns..=until_ns).contains(at_ns));
+        fault
+            .map(ServiceEffect::Fault)
+            .or_else(|| ended().map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended)))
+    }
+
+    /// All faults that can have made the service lose such a lock.
+    fn losing(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Vec<&'r Fault<'a>> {
         use FaultEffect::{Delays, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
         let several = self.servers.len() != 1;
         let loses = |fault: &&Fault| {
@@ -128,11 +159,7 @@ impl<'r, 'a> Setting<'r, 'a> {
             (direct || changes_leader) && self.hits_servers(fault) && self.may_have_worked(fault)
         };
         let begun = self.faults.iter().take_while(|fault| fault.inject_ns <= until_ns);
-        let by_fault = begun.filter(loses).min_by_key(|fault| self.begins(fault).ns);
-        let ended = || self.servers_ended.iter().find(|(at_ns, _)| (granted_ns..=until_ns).contains(at_ns));
-        by_fault
-            .map(ServiceEffect::Fault)
-            .or_else(|| ended().map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended)))
+        begun.filter(loses).collect()
     }
 
     /// What of this can have made the service lose a hold until a moment, and when.

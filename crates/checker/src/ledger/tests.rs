@@ -76,6 +76,23 @@ fn a_process_that_was_granted_the_lock_in_between_removed_its_own() {
     assert_eq!(last_overlap(&format!("{ONE_SERVER}{GRANTED_IN_BETWEEN}\n{delay}")), twice(Whose::Library));
 }
 
+#[test]
+fn of_several_faults_the_one_that_began_last_is_named() {
+    let jump = |id: &str, sentence: &str, from| {
+        let jump = fault("\"moves-clocks\"", "", "\"n1\"", (from, 5000));
+        jump.replace("id:1", id).replace("\"x\"", sentence)
+    };
+    let (early, late) = (jump("id:1", "\"early\"", 5), jump("id:2", "\"late\"", 100));
+    let found = findings("exclusion", &format!("{ONE_SERVER}{GRANTED_IN_BETWEEN}\n{early}\n{late}"));
+    assert!(!found.is_empty());
+    for finding in found {
+        assert!(
+            finding.sentence.contains("late at 0.000 s") && !finding.sentence.contains("early"),
+            "{finding:?}"
+        );
+    }
+}
+
 /// B (process 2) deletes without looking after its own lease had run out, and A (1) had been granted the
 /// lock.
 const REMOVED_BY_A_STRANGER: &str = "
