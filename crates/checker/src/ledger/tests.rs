@@ -87,7 +87,7 @@ fn of_several_faults_the_one_that_began_last_is_named() {
     assert!(!found.is_empty());
     for finding in found {
         assert!(
-            finding.sentence.contains("late at 0.000 s") && !finding.sentence.contains("early"),
+            finding.sentence.contains("late at 0.100 s") && !finding.sentence.contains("early"),
             "{finding:?}"
         );
     }
