@@ -8,10 +8,10 @@
 //!   none), and that is another process.
 //! - *Something.* Where the lock has one place, the completion may say only that something was removed from
 //!   it (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that
-//!   of p was complete, and complete before p began its release; and p's lease had run out by then, so that
-//!   its own lock was gone. (While it still ran, q may have been granted another place, as with a key of each
-//!   client's own, and then p removed its own.) If p acquired nothing since, what its release removed was not
-//!   its own. That holds where there is one server that forgot nothing in between: with several, q may have
+//!   of p was complete, and complete before p began its release; and p's lease had run out before it began, so
+//!   that its own lock was gone. (While it still ran, q may have been granted another place, as with a key of
+//!   each client's own, and then p removed its own.) If p acquired nothing since, what its release removed was
+//!   not its own. That holds where there is one server that forgot nothing in between: with several, q may have
 //!   been granted the lock at another than p releases it at, and a server that was started again may have p's
 //!   lock back. An acquire of p's that ended without a certain no may have taken the place for p, too.
 //!
@@ -176,7 +176,7 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     })?;
     // Counted from its latest beginning: the answer, or the last renewal.
     let begun_ns = own.renewals.iter().map(|(_, asked_ns)| *asked_ns).fold(own.from_ns, u64::max);
-    let had_run_out = own.ttl_ns.is_some_and(|ttl_ns| begun_ns.saturating_add(ttl_ns) <= later.from_ns);
+    let had_run_out = own.ttl_ns.is_some_and(|ttl_ns| begun_ns.saturating_add(ttl_ns) <= release.invoke.time);
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
     // Those who share a lock stand side by side.
     let are_alone = own.claim.is_alone() && later.claim.is_alone();
@@ -184,7 +184,7 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{} removed {}: its own, acquired at {}, had run out before process {} acquired the lock from {} to {}",
+        "{} removed {}: its own, acquired at {}, had run out by then, and process {} had acquired the lock from {} to {}",
         described(release),
         whose(later, done_ns),
         seconds(own.from_ns),
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(
             reported.findings[0].sentence,
             "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed the lock of process 2: its own, acquired \
-             at 0.010 s, had run out before process 2 acquired the lock from 2.100 s to 2.110 s"
+             at 0.010 s, had run out by then, and process 2 had acquired the lock from 2.100 s to 2.110 s"
         );
         assert_eq!(verdict(&Ownership, &removing(false)).outcome, Outcome::Valid);
     }
@@ -342,6 +342,9 @@ mod tests {
         // It counts from the answer at the latest, however long the acquire waited.
         let waited = removing(true).replace("10   1 ok", "500  1 ok");
         assert_eq!(verdict(&Ownership, &waited).outcome, Outcome::Valid);
+        // It had run out before the release began, wherever the other was granted: what was there was not its own.
+        let late = removing(true).replace("10   1 ok", "150  1 ok");
+        assert_eq!(verdict(&Ownership, &late).outcome, Outcome::Violation);
     }
 
     #[test]
