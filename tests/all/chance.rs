@@ -7,7 +7,7 @@
 
 use crate::clocks::{STROBE, assert_faketime_adds_up, assert_strobed, during};
 use crate::common::{Ran, output, planned, root, test, under};
-use crate::{compare, disks, hunt, manual_adapter, nemeses};
+use crate::{compare, disks, hunt, manual_adapter, nemeses, scenarios};
 use fencepost_checker::{Outcome, Rate};
 use fencepost_history::{Kind, f};
 use std::collections::BTreeSet;
@@ -17,6 +17,7 @@ under!(
     local: [],
     local_by_night: [
         redlock_breaks_under_drawn_clock_jumps,
+        redlock_splits_votes,
         drawn_pauses_lose_updates,
         drawn_partitions_drop_packets,
         drawn_kills_take_effect,
@@ -37,6 +38,7 @@ under!(
     docker: [],
     docker_by_night: [
         redlock_breaks_under_drawn_clock_jumps,
+        redlock_splits_votes,
         drawn_pauses_lose_updates,
         drawn_partitions_drop_packets,
         drawn_kills_take_effect,
@@ -80,6 +82,12 @@ fn redlock_breaks_under_drawn_clock_jumps(driver: &str) {
         let is_broken = ran.findings("exclusion", "granted-twice") > 0;
         assert!(!is_broken || ran.code == 1 && ran.stdout.contains("jumped"), "the story names the fault");
         is_broken
+    });
+}
+
+fn redlock_splits_votes(driver: &str) {
+    assert_rate("votes are split for many rounds without a random delay", 5, 0.8, |seed| {
+        scenarios::agrees("redlock-split-vote", driver, seed)
     });
 }
 
