@@ -11,6 +11,10 @@ use std::time::{Duration, SystemTime};
 /// How often it looks at its clock.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How long it stays once the time has passed: whoever moved its clock looks at it afterwards, to see that it
+/// moved, and a process that has ended shows no clock.
+const STAYS: Duration = Duration::from_millis(500);
+
 /// Starts one in the target's node.
 pub(crate) async fn begin(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
     let argv = ["fencepost", "supervise", "--down-ms", &down_ms.to_string()].map(str::to_owned).to_vec();
@@ -30,10 +34,12 @@ pub(crate) async fn wait(context: &FaultContext, target: &str, down_ms: u32) -> 
     Ok(())
 }
 
-/// The program `fencepost supervise`: returns when its wall clock says that so many milliseconds have passed.
+/// The program `fencepost supervise`: returns soon after its wall clock says that so many milliseconds have
+/// passed.
 pub fn supervise(down_ms: u32) {
     let until = SystemTime::now() + Duration::from_millis(down_ms.into());
     while SystemTime::now() < until {
         std::thread::sleep(LOOK);
     }
+    std::thread::sleep(STAYS);
 }
