@@ -105,7 +105,7 @@ fn drawn_pauses_lose_updates(driver: &str) {
 fn drawn_partitions_drop_packets(driver: &str) {
     assert_rate("a drawn partition drops packets", 4, 0.8, |seed| {
         let ran =
-            test(&format!("--driver {driver} --nemesis partition --ttl 1s --time-limit 5s --seed {seed}"));
+            test(&format!("--driver {driver} --nemesis partition --ttl 1s --time-limit 12s --seed {seed}"));
         ran.assert_faults_real();
         let healed = ran.stages("heal", Kind::Ok);
         let observed = healed.iter().filter_map(|value| value["observed"].as_object());
@@ -115,7 +115,7 @@ fn drawn_partitions_drop_packets(driver: &str) {
 
 fn drawn_kills_take_effect(driver: &str) {
     assert_rate("a drawn kill takes effect", 4, 0.8, |seed| {
-        let ran = test(&format!("--driver {driver} --nemesis kill --ttl 1s --time-limit 5s --seed {seed}"));
+        let ran = test(&format!("--driver {driver} --nemesis kill --ttl 1s --time-limit 12s --seed {seed}"));
         ran.assert_faults_real();
         effective(&ran) > 0
     });

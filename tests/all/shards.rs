@@ -175,11 +175,15 @@ fn parts_of_scenarios_make_one_table_by_night() {
 fn parts_of_a_hunt_add_up_by_night() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
-    let command = "hunt --lock redis-single --nemeses duplicate --driver local --ttl 500ms --for 3s --jobs 2 --seed 3 --shard";
+    let command = "hunt --lock redis-single --nemeses duplicate --driver local --ttl 500ms --for 12s --jobs 2 --seed 3 --shard";
+    // How many schedules there is time for depends on the machine; of too few a hunt says nothing.
+    let code = |schedules: u64| Some(if schedules < 10 { 2 } else { 0 });
     let hunted = |name: &str, shard: &str| -> u64 {
-        assert_eq!(play(&format!("{command} {shard}"), &at(name)).status.code(), Some(0));
+        let ended = play(&format!("{command} {shard}"), &at(name)).status.code();
         let part = folders(&at(name), |path| path.join("part.json").is_file()).remove(0);
-        json(&part.join("hunt.json"))["schedules"].as_u64().expect("a count")
+        let schedules = json(&part.join("hunt.json"))["schedules"].as_u64().expect("a count");
+        assert_eq!(ended, code(schedules), "{schedules} schedules");
+        schedules
     };
     let one = hunted("one", "1/2");
     let half = merge(&[&at("one")], &at("half"));
@@ -189,7 +193,7 @@ fn parts_of_a_hunt_add_up_by_night() {
 
     let two = hunted("two", "2/2");
     assert!(one > 0 && two > 0, "schedules were played: {one}, {two}");
-    assert_eq!(merge(&[&at("half"), &at("two")], &at("whole")).status.code(), Some(0));
+    assert_eq!(merge(&[&at("half"), &at("two")], &at("whole")).status.code(), code(one + two));
     let whole = json(&at("whole/hunt.json"));
     assert_eq!(whole["schedules"].as_u64(), Some(one + two));
     assert!(at("whole/hunt.html").is_file());
