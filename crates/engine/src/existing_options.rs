@@ -1,13 +1,14 @@
 //! The options of runs on servers that exist already: where these are, and how they are reached.
 
 use crate::names::BadUsage;
-use clap::Args;
+use clap::{Arg, Args, Command, Id};
 use fencepost_locks::{LockDefinition, Options, registry};
 use fencepost_nemesis::{HookAction, ServerFaults};
 use http::Uri;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// The variable with the password of the servers.
 pub const PASSWORD: &str = "FENCEPOST_SERVERS_PASSWORD";
@@ -80,18 +81,32 @@ impl ExistingOptions {
         }
     }
 
-    /// Refuses servers for a command that plays other runs than `fencepost test`.
+    /// Refuses these options for a command that starts its servers itself.
     ///
     /// # Errors
-    /// The sentence.
+    /// One sentence that names the option.
     pub fn check_unused(&self) -> Result<(), BadUsage> {
-        match self.are_used() {
-            true => bad(
-                "servers",
-                "--servers is for `fencepost test` alone, without --against: other commands start their servers themselves",
+        let changed = fencepost_history::changed_fields(self);
+        let name = if self.are_used() { Some("servers") } else { changed.keys().next().map(String::as_str) };
+        match name {
+            Some(name) => bad(
+                name,
+                &format!(
+                    "--{name} is for `fencepost test` alone, without --against: other commands start their servers themselves"
+                ),
             ),
-            false => self.check_alone(),
+            None => Ok(()),
         }
+    }
+
+    /// Hides one of these options in the help, the manual and the completions of a command that refuses them.
+    pub fn hidden(arg: Arg) -> Arg {
+        static IDS: LazyLock<Vec<Id>> = LazyLock::new(|| {
+            let command = ExistingOptions::augment_args(Command::new("servers"));
+            command.get_arguments().map(|arg| arg.get_id().clone()).collect()
+        });
+        let is_refused = IDS.contains(arg.get_id());
+        if is_refused { arg.hide(true) } else { arg }
     }
 
     /// Refuses options that are about servers where there are none.

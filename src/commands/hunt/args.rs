@@ -2,7 +2,9 @@
 
 use crate::store::Results;
 use clap::{Args, ValueEnum};
-use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, named_reference};
+use fencepost_engine::{
+    BadUsage, ExistingOptions, JOBS_MAX, RunOptions, check_count, check_once, find_lock, named_reference,
+};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::{ACQUIRE_TTLS, DrawnOptions, LIMIT_TTLS};
@@ -26,6 +28,7 @@ const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL
 /// seen is not decided.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(ExistingOptions::hidden),
     mut_arg("nemesis", |arg| arg.hide(true)),
     mut_arg("nemesis_file", |arg| arg.hide(true)),
     mut_arg("acquisitions", |arg| arg.hide(true)),
