@@ -97,7 +97,7 @@ fn keeps_the_rules_of_kits(language: &str, packages: &[&str], setup: &[&str], fa
 
 /// That of the kits' examples.
 fn suite_of_kits() -> Suite {
-    Suite::find("bookworm").expect("a suite")
+    Suite::find("trixie").expect("a suite")
 }
 
 #[test]
@@ -115,12 +115,12 @@ fn javascript_kit_keeps_the_rules_of_kits() {
 fn java_kit_keeps_the_rules_of_kits() {
     let compile = ["javac -d classes java/Fencepost.java java/test/FakeLock.java"];
     let java = "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp classes FakeLock";
-    keeps_the_rules_of_kits("java", &["python3", "openjdk-17-jdk-headless"], &compile, java);
+    keeps_the_rules_of_kits("java", &["python3", "openjdk-21-jdk-headless"], &compile, java);
 }
 
 #[test]
 fn php_kit_keeps_the_rules_of_kits() {
-    keeps_the_rules_of_kits("php", &["python3", "php8.2-cli"], &[], "php php/test/fake_lock.php");
+    keeps_the_rules_of_kits("php", &["python3", "php8.4-cli"], &[], "php php/test/fake_lock.php");
 }
 
 /// A crate of its own, which the build of Fencepost does not compile. Its tests play the conversation.

@@ -35,7 +35,7 @@ version = ["python3", "-c", "import platform; print('my lock, Python', platform.
 # Debian packages that the client and setup need.
 packages = ["python3"]
 # The suite of Debian that they come from, on every machine.
-suite = "bookworm"
+suite = "trixie"
 # A library from PyPI: write it into requirements.txt, let .venv/bin/python start the client and the version command, and put
 # python3-venv in place of python3 above.
 # setup = ["python3 -m venv .venv", ".venv/bin/pip install -q -r requirements.txt"]
@@ -59,7 +59,7 @@ suite = "bookworm"
 # A library from Debian's packages: add its package.
 packages = ["golang-go"]
 # The suite of Debian that they come from, on every machine.
-suite = "bookworm"
+suite = "trixie"
 # Prints the name and the version of what is under test, in one line. Of a library:
 # version = ["dpkg-query", "-W", '-f=LIBRARY ${Version}\n', "golang-LIBRARY-dev"]
 version = ["go", "version"]
@@ -84,7 +84,7 @@ setup = [
 version = ["node", "-p", "'my lock, node ' + process.versions.node"]
 packages = ["nodejs"]
 # The suite of Debian that they come from, on every machine.
-suite = "bookworm"
+suite = "trixie"
 "#,
     },
     Language {
@@ -135,14 +135,14 @@ version = ["sh", "-c", "echo example $(grep -m1 ^version Cargo.toml)"]
         kit: &[("Fencepost.java", include_str!("../../../kits/java/Fencepost.java"))],
         others: &[],
         start: r#"# The folder of Java is named after the machine's processor.
-client = ["sh", "-c", "exec /usr/lib/jvm/java-17-openjdk-*/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp classes Example"]
+client = ["sh", "-c", "exec /usr/lib/jvm/java-21-openjdk-*/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp classes Example"]
 # Runs where the client will run, once for each state of this folder.
-setup = ["/usr/lib/jvm/java-17-openjdk-*/bin/javac -d classes Fencepost.java Example.java"]
+setup = ["/usr/lib/jvm/java-21-openjdk-*/bin/javac -d classes Fencepost.java Example.java"]
 # Prints the name and the version of what is under test, in one line.
-version = ["sh", "-c", "/usr/lib/jvm/java-17-openjdk-*/bin/java --version | head -1"]
-packages = ["openjdk-17-jdk-headless"]
+version = ["sh", "-c", "/usr/lib/jvm/java-21-openjdk-*/bin/java --version | head -1"]
+packages = ["openjdk-21-jdk-headless"]
 # The suite of Debian that they come from, on every machine.
-suite = "bookworm"
+suite = "trixie"
 "#,
     },
     Language {
@@ -153,12 +153,12 @@ suite = "bookworm"
         empty: include_str!("templates/client.php"),
         kit: &[("fencepost.php", include_str!("../../../kits/php/fencepost.php"))],
         others: &[],
-        start: r#"client = ["php8.2", "client.php"]
+        start: r#"client = ["php8.4", "client.php"]
 # Prints the name and the version of what is under test, in one line.
-version = ["php8.2", "-r", "echo 'php ', PHP_VERSION, PHP_EOL;"]
-packages = ["php8.2-cli"]
+version = ["php8.4", "-r", "echo 'php ', PHP_VERSION, PHP_EOL;"]
+packages = ["php8.4-cli"]
 # The suite of Debian that they come from, on every machine.
-suite = "bookworm"
+suite = "trixie"
 "#,
     },
 ];
