@@ -9,8 +9,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// Parquet is there with its feature only.
-const FORMATS: &[&str] = if cfg!(feature = "parquet") { &["edn", "csv", "parquet"] } else { &["edn", "csv"] };
+const FORMATS: &[&str] = &["edn", "csv"];
 
 const HISTORY: &str = include_str!("../../crates/report/src/fixtures/redlock-clock-jump.jsonl");
 
@@ -93,8 +92,6 @@ fn a_run_that_goes_on_is_not_judged() {
 fn a_failed_export_leaves_nothing_and_says_what_to_do() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = run(results.path());
-    let parquet = if cfg!(feature = "parquet") { "--out FILE" } else { "--features parquet" };
-    assert!(refused(&folder, "export . --format parquet").contains(parquet));
     fs::write(folder.join("history.jsonl"), HISTORY.replacen("\"acquire\"", "acquire", 1)).expect("a file");
     let refusal = refused(&folder, "export . --format csv --out out.csv");
     assert!(refusal.contains("history.jsonl, line 2"), "{refusal}");
