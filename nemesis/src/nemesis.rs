@@ -258,6 +258,41 @@ pub(crate) trait TypedNemesis: Send + Sync {
     fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, Refusal>;
 }
 
+/// A nemesis as a row: what it is, and the functions that draw its faults and make one ready.
+pub(crate) struct NemesisRow<P> {
+    pub description: NemesisDescription,
+    pub draw: fn(&Topology, &Settings, &mut Stream) -> Option<Draw<P>>,
+    pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &Topology, &Settings, &mut Stream) -> Draw<P>,
+    pub prepare: fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>,
+}
+
+impl<P: Serialize + DeserializeOwned> TypedNemesis for NemesisRow<P> {
+    type Parameters = P;
+
+    fn description(&self) -> NemesisDescription {
+        self.description
+    }
+
+    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<P>> {
+        (self.draw)(topology, settings, random)
+    }
+
+    fn adapt_to_aim(
+        &self,
+        drawn: Draw<P>,
+        aim: &DrawnAim,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Draw<P> {
+        (self.adapt_to_aim)(drawn, aim, topology, settings, random)
+    }
+
+    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {
+        (self.prepare)(on, parameters)
+    }
+}
+
 impl<N: TypedNemesis> Nemesis for N {
     fn description(&self) -> NemesisDescription {
         TypedNemesis::description(self)
