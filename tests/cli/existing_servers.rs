@@ -40,6 +40,11 @@ fn servers_that_exist_already_are_refused_where_they_cannot_be_used() {
     assert!(hook.contains("{action} (stop, continue, kill, restart)"), "{hook}");
 }
 
+fn help(command: &str) -> String {
+    let output = fencepost(&[command, "--help"]).output().expect("the program starts");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
 #[test]
 fn servers_that_exist_already_are_for_test_alone() {
     let options = [
@@ -52,10 +57,6 @@ fn servers_that_exist_already_are_for_test_alone() {
         "--servers-key FILE",
         "--server-hook true",
     ];
-    let help = |command: &str| {
-        let output = fencepost(&[command, "--help"]).output().expect("the program starts");
-        String::from_utf8(output.stdout).expect("UTF-8")
-    };
     let shown =
         |help: &str| options.map(|option| help.contains(option.split(' ').next().unwrap_or_default()));
     assert_eq!(shown(&help("test")), [true; 8]);
@@ -72,4 +73,24 @@ fn servers_that_exist_already_are_for_test_alone() {
         assert!(refusal.contains("--servers is for `fencepost test` alone"), "{refusal}");
     }
     assert!(refused("lock check redis-single --servers db").contains("unexpected argument"));
+}
+
+#[test]
+fn help_begins_with_the_usual_options() {
+    for command in ["test", "compare", "hunt"] {
+        let help = help(command);
+        let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{command} does not show {text}"));
+        let others = at("\nA client of your own:\n");
+        for usual in
+            ["--ttl", "--clients", "--concurrency", "--time-limit", "--workload", "--driver", "--seed"]
+        {
+            assert!(at(usual) < others, "{command} {usual}");
+        }
+        let faults = at("\nFaults:\n");
+        assert!(
+            faults < at("--clock-amplitude") && at("--clock-amplitude") < at("\nOptions of locks"),
+            "{command}"
+        );
+        assert!(at("--results") < others, "{command}");
+    }
 }

@@ -1,14 +1,13 @@
 //! The options of runs on servers that exist already: where these are, and how they are reached.
 
 use crate::names::BadUsage;
-use clap::{Arg, Args, Command, Id};
+use clap::Args;
 use fencepost_locks::{LockDefinition, Options, registry};
 use fencepost_nemesis::{HookAction, ServerFaults};
 use http::Uri;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 /// The variable with the password of the servers.
 pub const PASSWORD: &str = "FENCEPOST_SERVERS_PASSWORD";
@@ -97,16 +96,6 @@ impl ExistingOptions {
             ),
             None => Ok(()),
         }
-    }
-
-    /// Hides one of these options in the help, the manual and the completions of a command that refuses them.
-    pub fn hidden(arg: Arg) -> Arg {
-        static IDS: LazyLock<Vec<Id>> = LazyLock::new(|| {
-            let command = ExistingOptions::augment_args(Command::new("servers"));
-            command.get_arguments().map(|arg| arg.get_id().clone()).collect()
-        });
-        let is_refused = IDS.contains(arg.get_id());
-        if is_refused { arg.hide(true) } else { arg }
     }
 
     /// Refuses options that are about servers where there are none.

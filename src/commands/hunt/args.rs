@@ -3,7 +3,8 @@
 use crate::store::Results;
 use clap::{Args, ValueEnum};
 use fencepost_engine::{
-    BadUsage, ExistingOptions, JOBS_MAX, RunOptions, check_count, check_once, find_lock, named_reference,
+    BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, grouped_without_servers,
+    named_reference,
 };
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
@@ -28,7 +29,7 @@ const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL
 /// seen is not decided.
 #[derive(Debug, Args)]
 #[command(
-    mut_args(ExistingOptions::hidden),
+    mut_args(grouped_without_servers),
     mut_arg("nemesis", |arg| arg.hide(true)),
     mut_arg("nemesis_file", |arg| arg.hide(true)),
     mut_arg("acquisitions", |arg| arg.hide(true)),
