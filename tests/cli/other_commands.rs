@@ -228,7 +228,10 @@ fn a_verdict_stands_where_no_file_may_grow() {
     let output = analyzed_after("ulimit -f 1", &folder);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {stderr}", output.status);
-    assert!(stderr.contains("the verdict above is right, but a file of it is not written"), "{stderr}");
+    assert!(
+        stderr.contains("the verdict above stands, but one of its files could not be written"),
+        "{stderr}"
+    );
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("The lock did not hold"), "{stdout}");
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// How many attempts there are in all, however well each begins.
 const ATTEMPTS_MAX: u32 = 60;
 
-/// How much patience there is.
+/// Timeouts and retries.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Until a connection is made.

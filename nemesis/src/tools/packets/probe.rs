@@ -152,7 +152,7 @@ impl Running<'_> {
                 Ok(length) => length,
                 Err(nix::Error::EAGAIN) => return Ok(()),
                 // News of an unreachable address: no answer, and that is all there is to it.
-                Err(error) if unreachable_news(error) => continue,
+                Err(error) if is_transient_error(error) => continue,
                 Err(error) => return Err(error),
             };
             let now = Instant::now();
@@ -204,7 +204,7 @@ impl Running<'_> {
     }
 }
 
-fn unreachable_news(error: nix::Error) -> bool {
+fn is_transient_error(error: nix::Error) -> bool {
     matches!(error as i32, libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ECONNREFUSED | libc::EINTR)
 }
 

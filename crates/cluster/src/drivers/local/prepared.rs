@@ -35,7 +35,7 @@ impl Prepared {
         // The name of an unpacked root file system carries its hash.
         let hash = short_hash(format!("{} {}", content.hash, root.display()).as_bytes());
         let folder = all.join(format!("{source}-{hash}"));
-        let alone = file_lock::lock_aside(all.join(format!("{source}.lock"))).await?;
+        let alone = file_lock::lock_blocking(all.join(format!("{source}.lock"))).await?;
         if !folder.exists() {
             make(environment, content, root, &folder, options).await?;
             note_source(environment)?;
