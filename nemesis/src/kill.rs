@@ -135,7 +135,6 @@ impl Killed {
         }
     }
 
-    /// What healing does.
     fn healing(&self) -> String {
         let (clients, servers): (Vec<String>, Vec<String>) =
             self.on.iter().cloned().partition(|target| self.for_good.contains(target));

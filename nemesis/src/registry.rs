@@ -33,7 +33,6 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
     ]
 }
 
-/// The nemesis of that name.
 pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
     registry().iter().copied().find(|nemesis| nemesis.name() == name)
 }

@@ -25,7 +25,6 @@ pub struct Copied {
     address: String,
     /// Names of files: only folders with one of these are brought. Empty: all.
     with: &'static [&'static str],
-    /// Where it is.
     pub folder: PathBuf,
 }
 

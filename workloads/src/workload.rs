@@ -37,7 +37,6 @@ pub struct Now {
     pub closing: bool,
 }
 
-/// One step of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     Do(Op),

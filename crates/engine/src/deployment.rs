@@ -239,7 +239,6 @@ fn with_log(sentence: &str, servers: &[Arc<dyn Node>], logs: &Path) -> anyhow::E
     }
 }
 
-/// The nodes of this kind.
 pub(crate) fn nodes_of(cluster: &Cluster, kind: NodeKind) -> Vec<Arc<dyn Node>> {
     cluster.nodes.iter().filter(|node| node.kind() == kind).cloned().collect()
 }

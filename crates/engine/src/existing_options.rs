@@ -50,7 +50,6 @@ pub struct ExistingOptions {
     pub server_hook: Option<String>,
 }
 
-/// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub host: String,

@@ -44,7 +44,6 @@ const READY: Duration = Duration::from_secs(15);
 /// How often the progress is reported.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// What a run consists of.
 pub(crate) struct Run<'a> {
     pub spec: &'a RunSpec,
     pub folder: &'a RunFolder,

@@ -31,7 +31,6 @@ pub(crate) async fn rest(delay: Duration, until: Instant) -> bool {
     is_in_time
 }
 
-/// The attempts of one process.
 pub(crate) struct Attempts {
     client: String,
     process: u64,

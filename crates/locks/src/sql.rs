@@ -104,7 +104,6 @@ impl<S: SqlServer> Recipe for SqlRecipe<S> {
     }
 }
 
-/// How a statement failed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failed {
     /// The server refused it: it was not carried out.

@@ -11,7 +11,6 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) format: u32,
-    /// Of Fencepost.
     pub(super) version: &'static str,
     pub(super) machine: Machine,
     /// All that answer; the driver `docker` takes the first.
@@ -48,7 +47,6 @@ pub(super) struct NemesisReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(super) enum Effect {
-    /// Its effect was observed.
     Effective { mechanism: String },
     /// The machine has no part in it: it was not tried.
     Possible { mechanism: String },

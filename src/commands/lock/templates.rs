@@ -79,7 +79,6 @@ pub(super) const LANGUAGES: &[Language] = &[
 #[derive(Clone, Copy)]
 pub(super) struct Servers {
     pub(super) name: &'static str,
-    /// What they are.
     pub(super) about: &'static str,
     /// What ends the hold of a client that is gone, with most locks on them.
     lease: &'static str,

@@ -16,7 +16,6 @@ use fencepost_report::findings::SCENARIO;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How scenarios are played.
 #[derive(Clone, Debug)]
 pub struct PlayOptions {
     /// Takes the place of the lock that a scenario names.

@@ -83,7 +83,6 @@ impl From<Failure> for ClusterError {
     }
 }
 
-/// How an attempt failed.
 enum Attempt {
     /// For a reason that may be gone the next time.
     Again(String),

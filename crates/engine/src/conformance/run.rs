@@ -9,12 +9,10 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What came of one rule.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleResult {
     #[serde(rename = "point")]
     pub name: &'static str,
-    /// What the protocol asks for.
     #[serde(rename = "rule")]
     pub asks: &'static str,
     /// Whose part it is.

@@ -27,7 +27,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a hunt comes to.
 #[derive(Debug)]
 pub struct HuntEnd {
     pub file: HuntFile,

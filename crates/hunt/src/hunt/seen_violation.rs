@@ -11,13 +11,11 @@ use fencepost_report::findings::{Cause, Signature};
 pub struct SeenViolation {
     pub violation: Violation,
     pub signature: Signature,
-    /// Whose failure it is.
     pub whose: Option<Whose>,
     /// What happened, in a sentence.
     pub sentence: String,
 }
 
-/// The violations of a run.
 pub(super) fn all_violations(played: &Played) -> Vec<SeenViolation> {
     let violations = Violation::all(&played.verdict).into_iter();
     violations.filter_map(|violation| seen_violation(played, violation)).collect()

@@ -37,7 +37,6 @@ pub struct Use {
     pub repeats: u64,
 }
 
-/// What became of a schedule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScheduleOutcome {
     /// Situations that no schedule had covered.

@@ -166,7 +166,6 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
     Ok((sent, lease.id))
 }
 
-/// What a keepalive brought.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keepalive {
     Alive,

@@ -82,7 +82,6 @@ impl Live {
         free.map_err(|_| Failed::Unknown(ErrorCode::Timeout.error("MariaDB does not answer a ping")))
     }
 
-    /// Unlocks a key.
     async fn unlock(&self, key: &str, deadline: Instant) -> Result<Option<i64>, Failed> {
         let mut connection = self.connection(deadline).await?;
         let name = lock_name(key);

@@ -15,7 +15,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
@@ -105,7 +104,6 @@ struct Running<'a> {
     socket: OwnedFd,
     /// Tells our answers from those to other probes of this node.
     ident: u16,
-    /// When each was sent.
     sent: Vec<Instant>,
     /// Number of the echo and round trip, in the order of arrival.
     answers: Vec<(u16, Duration)>,

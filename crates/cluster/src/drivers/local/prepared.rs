@@ -98,7 +98,6 @@ fn prepared_folders(all: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir() && path.extension().is_none()).collect()
 }
 
-/// All of them.
 pub(crate) async fn list_prepared() -> Result<Vec<StoredItem>, ClusterError> {
     let (mut made, all) = (Vec::new(), environments()?);
     for path in prepared_folders(&all) {
