@@ -189,6 +189,7 @@ fn capitalized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fencepost_cluster::DEFAULT_SUITE;
     use std::path::Path;
 
     /// The files of a folder of a kit, without its tests.
@@ -211,5 +212,16 @@ mod tests {
                 assert!(language.kit.iter().any(|(known, _)| *known == path), "{path} is missing for {name}");
             }
         }
+    }
+
+    #[test]
+    fn packages_come_from_the_suite_that_servers_come_from() {
+        let suites: Vec<&str> = LANGUAGES
+            .iter()
+            .flat_map(|language| language.start.lines())
+            .filter(|line| line.starts_with("suite"))
+            .collect();
+        let current = format!("suite = \"{}\"", DEFAULT_SUITE);
+        assert_eq!(suites, vec![&*current; LANGUAGES.len() - 1], "Rust is built on this machine");
     }
 }
