@@ -47,6 +47,7 @@ pub(super) struct NemesisReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(super) enum Effect {
+    /// Its effect was observed.
     Effective { mechanism: String },
     /// The machine has no part in it: it was not tried.
     Possible { mechanism: String },
