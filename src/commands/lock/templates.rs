@@ -71,7 +71,7 @@ pub(super) const LANGUAGES: &[Language] = &[
         ],
         ["Cargo.toml"]
     ),
-    language!("java", "Java", "Example.java", "Example.java", ["Fencepost.java"], []),
+    language!("java", "Java", "Example.java", "Example.java", ["Fencepost.java"], ["Tls.java"]),
     language!("php", "PHP", "client.php", "client.php", ["fencepost.php"], []),
 ];
 
@@ -210,6 +210,20 @@ mod tests {
             for file in files_in(folder) {
                 let path = format!("{place}/{file}");
                 assert!(language.kit.iter().any(|(known, _)| *known == path), "{path} is missing for {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_that_an_example_needs_is_copied() {
+        for language in LANGUAGES {
+            let files = files_in(&format!("{}/example", language.name));
+            let made_anew = ["lock.toml", "Cargo.lock", "src", "target", "classes"];
+            for file in files.iter().filter(|file| !made_anew.contains(&file.as_str())) {
+                let is_copied =
+                    language.client == file || language.others.iter().any(|(other, _)| other == file);
+                assert!(is_copied, "{file} is missing for {}", language.name);
+                assert!(!file.ends_with(".java") || language.start.contains(file), "{file} is not compiled");
             }
         }
     }
