@@ -142,12 +142,12 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
         ..Hello::default()
     };
     let lock = fencepost_locks::find("redis-single").expect("registered");
-    let session: Arc<dyn Session> = Arc::from(lock.connect(&hello).await.map_err(|error| error.to_string())?);
+    let session: Arc<Session> = Arc::new(lock.connect(&hello).await.map_err(|error| error.to_string())?);
     let done = Arc::new(AtomicU64::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for process in 0..PROCESSES as u64 {
         let (session, storage, done) = (session.clone(), storage.clone(), done.clone());
-        tasks.spawn(async move { one_process(process, session.as_ref(), &storage, hold, &done).await });
+        tasks.spawn(async move { one_process(process, &session, &storage, hold, &done).await });
     }
     while tasks.join_next().await.is_some() {}
     Ok(done.load(Ordering::Relaxed))
@@ -155,13 +155,13 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
 
 async fn one_process(
     process: u64,
-    session: &dyn Session,
+    session: &Session,
     storage: &StorageClient,
     hold: Duration,
     done: &AtomicU64,
 ) {
     let (notices, _deaf) = tokio::sync::mpsc::unbounded_channel();
-    let mut lock = session.lock(process, Notices::new(process, notices, Arc::from([])));
+    let mut lock = session(process, Notices::new(process, notices, Arc::from([])));
     let begun = Instant::now();
     for turn in process.. {
         if begun.elapsed() > SECTIONS_FOR {

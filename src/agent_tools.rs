@@ -4,7 +4,6 @@ use fencepost_cluster::agent::Tool;
 use fencepost_locks::HttpTool;
 use fencepost_nemesis::{ClockTool, DiskTool, PacketsTool};
 
-/// One line a tool.
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(ClockTool::default()),

@@ -1,4 +1,4 @@
-//! Files about an outcome that stands on the terminal already. It is right whether or not they can be
+//! Files about an outcome that stands on the terminal already. It stands whether or not they can be
 //! written.
 
 use crate::exit::FAILED;
@@ -14,7 +14,7 @@ pub fn with_files(subject: &str, written: impl IntoIterator<Item = Result<()>>, 
     let mut failed = false;
     for error in written.into_iter().filter_map(Result::err) {
         failed = true;
-        complain!("fencepost: {subject} above is right, but a file of it is not written: {error:#}");
+        complain!("fencepost: {subject} above stands, but one of its files could not be written: {error:#}");
     }
     if failed && code != 1 { FAILED } else { code }
 }

@@ -172,7 +172,7 @@ fn use_everything() {
         );
         ran.assert_faults_real();
     };
-    let in_peace = |lock: &str| {
+    let without_faults = |lock: &str| {
         let ran =
             run("", &format!("--driver local --lock {lock} --hold 20ms --acquisitions 20 --time-limit 60s"));
         assert_eq!(ran.code, 0);
@@ -181,7 +181,7 @@ fn use_everything() {
         scope.spawn(|| plan("docker"));
         scope.spawn(|| {
             plan("local");
-            ["postgres-row", "zookeeper-sequential", "etcd"].into_iter().for_each(in_peace);
+            ["postgres-row", "zookeeper-sequential", "etcd"].into_iter().for_each(without_faults);
         });
     });
 }

@@ -1,7 +1,7 @@
 <?php
 /**
  * Fencepost's kit for PHP: makes a client of Fencepost from a lock. One file without dependencies, for PHP 8.2 or later
- * on the command line, with pcntl (Debian's php8.2-cli has it). Copy it beside your program; README.md says how to use it.
+ * on the command line, with pcntl (Debian's php8.4-cli has it). Copy it beside your program; README.md says how to use it.
  *
  *     require 'fencepost.php';
  *     Fencepost\run(fn (Fencepost\Env $env) => new MyLock($env));   // acquire($key, $ttl, $timeout) and release($key)

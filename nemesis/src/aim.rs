@@ -129,7 +129,6 @@ impl OtherEnd {
 /// What a nemesis can be aimed at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aim {
-    /// The role of its targets.
     pub role: Role,
     /// For faults of packets, the other end of the flow.
     pub other_end: Option<OtherEnd>,

@@ -7,14 +7,12 @@
 use crate::motion::Motion;
 use crate::tools::clock::Skew;
 
-/// The clocks of one process.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSchedule {
     wall: Track,
     monotonic: Track,
 }
 
-/// One clock.
 #[derive(Debug, Default)]
 struct Track {
     parts: Vec<Part>,

@@ -166,7 +166,6 @@ impl FaultContext {
         names
     }
 
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Result<&Arc<dyn Node>, FaultError> {
         self.nodes.get(name).ok_or_else(|| FaultError::Other(format!("there is no node {name} in this run")))
     }

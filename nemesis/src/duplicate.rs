@@ -16,7 +16,7 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     },
     only_emulated: false,
     spares_storage: false,
-    delays_nothing: true,
+    adds_no_delay: true,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {

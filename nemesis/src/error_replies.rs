@@ -2,24 +2,21 @@
 //! that the client takes for the primary, no memory left, replicas that are gone. The request was looked at
 //! and not carried out; a client that takes any answer for a grant, or none for a release, shows it here.
 
-use crate::aim::{Aim, DrawnAim, Moment};
+use crate::aim::{Aim, Moment};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
 use crate::roles::Role;
-use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_history::prose::and;
-use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal};
 use futures_util::future::try_join_all;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-
-pub(crate) struct ErrorRepliesNemesis;
 
 /// The error of the field that says what it is; Redis begins its errors with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,22 +35,18 @@ const AIMS: &[Aim] = &[
 /// Shortest and longest fault, in TTLs: a renewal fails once or twice, and an acquire in the meantime.
 const AROUND: (f64, f64) = (0.3, 1.5);
 
-impl TypedNemesis for ErrorRepliesNemesis {
-    type Parameters = ErrorParameters;
-
-    fn description(&self) -> NemesisDescription {
-        let about =
-            "makes servers answer writes with an error: as a replica, without memory, or without replicas";
-        NemesisDescription {
-            needs: &[],
-            servers_only: true,
-            refuses_writes: true,
-            aims: AIMS,
-            ..NemesisDescription::new("error-replies", about)
-        }
-    }
-
-    fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<ErrorParameters>> {
+pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
+    description: NemesisDescription {
+        needs: &[],
+        servers_only: true,
+        refuses_writes: true,
+        aims: AIMS,
+        ..NemesisDescription::new(
+            "error-replies",
+            "makes servers answer writes with an error: as a replica, without memory, or without replicas",
+        )
+    },
+    draw: |topology, _, random| {
         let reply = (*topology.error_replies.choose(random)?).to_owned();
         let servers = &topology.servers;
         if servers.is_empty() {
@@ -62,27 +55,15 @@ impl TypedNemesis for ErrorRepliesNemesis {
         let on = subset(servers, random.random_range(servers.len().div_ceil(2)..=servers.len()), random);
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on, length, parameters: ErrorParameters { reply } })
-    }
-
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<ErrorParameters>,
-        _: &DrawnAim,
-        _: &Topology,
-        _: &Settings,
-        _: &mut Stream,
-    ) -> Draw<ErrorParameters> {
-        drawn
-    }
-
-    fn prepare(&self, on: &[String], parameters: ErrorParameters) -> Result<Box<dyn Fault>, Refusal> {
-        let is_word = |reply: &str| !reply.is_empty() && reply.bytes().all(|byte| byte.is_ascii_lowercase());
-        if !is_word(&parameters.reply) {
+    },
+    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    prepare: |on, ErrorParameters { reply }| {
+        if reply.is_empty() || !reply.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return Err(Refusal::at("reply", "reply is one word in small letters, such as readonly or oom"));
         }
-        Ok(Box::new(Refusing { on: on.to_vec(), reply: parameters.reply }))
-    }
-}
+        Ok(Box::new(Refusing { on: on.to_vec(), reply }))
+    },
+};
 
 /// Servers that answer writes with an error.
 struct Refusing {

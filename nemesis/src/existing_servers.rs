@@ -24,7 +24,6 @@ impl HookAction {
         }
     }
 
-    /// What undoes it.
     pub(crate) fn undo(self) -> HookAction {
         match self {
             HookAction::Stop | HookAction::Continue => HookAction::Continue,

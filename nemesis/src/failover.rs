@@ -3,65 +3,29 @@
 //! Where no server leads there is no leadership to transfer: then a drawn server is killed and started again,
 //! which is what a failover comes to for the clients of such a service.
 
-use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::kill::{DOWN, Killed, back_soon, downtime};
-use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
-use crate::roles::Role;
-use crate::topology::Topology;
+use crate::kill::{Killed, LEADER_KILL, of_leader};
+use crate::nemesis::{NemesisRow, NoParameters};
 use async_trait::async_trait;
-use fencepost_history::{FaultDescription, FaultEffect, ObservedTarget, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, ObservedTarget, Refusal};
 use serde_json::{Map, Value, json};
 
-pub(crate) struct Failover;
-
-impl TypedNemesis for Failover {
-    type Parameters = NoParameters;
-
-    fn description(&self) -> NemesisDescription {
-        let about = "lets the service move its leadership to another server; without a leader (Redlock), kills one drawn server";
-        NemesisDescription {
-            kind: Some("kill"),
-            takes_down: true,
-            options: &["restart-after"],
-            servers_only: true,
-            aims: const { &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)] },
-            ..NemesisDescription::new("failover", about)
-        }
-    }
-
-    fn draw(
-        &self,
-        topology: &Topology,
-        settings: &Settings,
-        random: &mut Stream,
-    ) -> Option<Draw<NoParameters>> {
-        if topology.has_leader && topology.servers.len() < 2 {
-            return None;
-        }
-        let on = topology.draw_leader(random)?;
-        Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
-    }
-
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<NoParameters>,
-        _: &DrawnAim,
-        _: &Topology,
-        settings: &Settings,
-        _: &mut Stream,
-    ) -> Draw<NoParameters> {
-        back_soon(drawn, settings)
-    }
-
-    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, Refusal> {
-        match on {
-            [from] => Ok(Box::new(LeadershipTransfer { from: from.clone(), killed: None })),
-            _ => Err(Refusal::at("on", "a failover has one server to lead away from: `on` names several")),
-        }
-    }
-}
+pub(crate) const FAILOVER: NemesisRow<NoParameters> = NemesisRow {
+    description: of_leader(
+        "failover",
+        "lets the service move its leadership to another server; without a leader (Redlock), kills one drawn server",
+    ),
+    draw: |topology, settings, random| match topology.has_leader && topology.servers.len() < 2 {
+        true => None,
+        false => (LEADER_KILL.draw)(topology, settings, random),
+    },
+    prepare: |on, NoParameters {}| match on {
+        [from] => Ok(Box::new(LeadershipTransfer { from: from.clone(), killed: None })),
+        _ => Err(Refusal::at("on", "a failover has one server to lead away from: `on` names several")),
+    },
+    ..LEADER_KILL
+};
 
 struct LeadershipTransfer {
     /// The server that is to lead no more.

@@ -1,50 +1,41 @@
-//! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good.
+//! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good; and `leader-kill`, the
+//! same with the server that leads.
 //!
 //! The page cache survives, so what was written but not fsynced is still there: this is a crash of the
 //! process, not a loss of power.
 
-use crate::aim::{Aim, DrawnAim, Moment};
+use crate::aim::{Aim, Moment};
 use crate::by_hook::{self, ByHook};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NoParameters, Settings};
 use crate::roles::Role;
 use crate::topology::{ServerFaults, Topology};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
-use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Stream};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-pub(crate) struct Kill;
-
-impl TypedNemesis for Kill {
-    type Parameters = NoParameters;
-
-    fn description(&self) -> NemesisDescription {
-        let about = "ends servers with SIGKILL and starts them again, or ends a client for good; the page cache survives";
-        NemesisDescription {
-            takes_down: true,
-            ends_targets: true,
-            ends_clients: true,
-            by_hook: true,
-            options: &["restart-after"],
-            aims: AIMS,
-            ..NemesisDescription::new("kill", about)
-        }
-    }
-
-    fn draw(
-        &self,
-        topology: &Topology,
-        settings: &Settings,
-        random: &mut Stream,
-    ) -> Option<Draw<NoParameters>> {
+pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
+    description: NemesisDescription {
+        takes_down: true,
+        ends_targets: true,
+        ends_clients: true,
+        by_hook: true,
+        options: &["restart-after"],
+        aims: AIMS,
+        ..NemesisDescription::new(
+            "kill",
+            "ends servers with SIGKILL and starts them again, or ends a client for good; the page cache survives",
+        )
+    },
+    draw: |topology, settings, random| {
         let on = match topology.draw_servers(random) {
             // Where servers cannot be touched, clients are what is left.
             None if topology.server_faults != ServerFaults::All => {
@@ -52,22 +43,33 @@ impl TypedNemesis for Kill {
             }
             servers => servers?,
         };
-        Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
-    }
+        Some(down_for_a_while(on, topology, settings, random))
+    },
+    adapt_to_aim: |drawn, _, _, settings, _| back_soon(drawn, settings),
+    prepare: |on, NoParameters {}| Ok(Box::new(Killed::new(on))),
+};
 
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<NoParameters>,
-        _: &DrawnAim,
-        _: &Topology,
-        settings: &Settings,
-        _: &mut Stream,
-    ) -> Draw<NoParameters> {
-        back_soon(drawn, settings)
-    }
+pub(crate) const LEADER_KILL: NemesisRow<NoParameters> = NemesisRow {
+    description: of_leader(
+        "leader-kill",
+        "ends the leader with SIGKILL and starts it again; without a leader (Redlock), one drawn server",
+    ),
+    draw: |topology, settings, random| {
+        let on = topology.draw_leader(random)?;
+        Some(down_for_a_while(on, topology, settings, random))
+    },
+    ..KILL
+};
 
-    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, Refusal> {
-        Ok(Box::new(Killed::new(on)))
+/// A fault of the server that leads, which comes to a kill for those who use it.
+pub(crate) const fn of_leader(name: &'static str, about: &'static str) -> NemesisDescription {
+    NemesisDescription {
+        kind: Some("kill"),
+        takes_down: true,
+        options: &["restart-after"],
+        servers_only: true,
+        aims: const { &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)] },
+        ..NemesisDescription::new(name, about)
     }
 }
 
@@ -82,14 +84,18 @@ const AIMS: &[Aim] = &[
 /// How long servers stay down in an aimed fault, in TTLs.
 pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 
-/// The drawn length of an aimed fault that takes servers down, unless the command line says how long they
-/// stay down.
+/// The drawn length of a fault that takes servers down, unless the command line says how long they stay down.
 pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {
     Draw { length: settings.options.restart_after.map_or(drawn.length, |time| time.0), ..drawn }
 }
 
-/// How long servers stay down that were killed.
-pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut Stream) -> Duration {
+/// These servers are killed, and stay down for a drawn time.
+pub(crate) fn down_for_a_while(
+    on: Vec<String>,
+    topology: &Topology,
+    settings: &Settings,
+    random: &mut Stream,
+) -> Draw<NoParameters> {
     // Half of them restart at once, as a supervisor would do it: a server that forgot its locks is asked for
     // them too soon.
     let drawn = if random.random_bool(0.5) {
@@ -97,7 +103,7 @@ pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut St
     } else {
         around_ttl(topology.ttl, 0.05, 0.5, random)
     };
-    settings.options.restart_after.map_or(drawn, |time| time.0)
+    back_soon(Draw { on, length: drawn, parameters: NoParameters {} }, settings)
 }
 
 /// Ends a process of a node, and everything that it started. Gives whether it was still there: one that has
@@ -129,7 +135,6 @@ impl Killed {
         }
     }
 
-    /// What healing does.
     fn healing(&self) -> String {
         let (clients, servers): (Vec<String>, Vec<String>) =
             self.on.iter().cloned().partition(|target| self.for_good.contains(target));

@@ -30,8 +30,6 @@ mod fault_error;
 mod fault_text;
 mod groups;
 mod kill;
-mod leader_kill;
-mod leader_pause;
 mod loss;
 mod motion;
 mod nemesis;

@@ -7,7 +7,6 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Which of a process's clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {

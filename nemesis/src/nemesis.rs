@@ -44,9 +44,8 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
-    /// Whether nothing comes later for it than without it, so that a process that is late under it is late
-    /// for another reason.
-    pub delays_nothing: bool,
+    /// Adds no latency, so lateness under it has another cause.
+    pub adds_no_delay: bool,
     /// Whether its servers must be such that can be made to refuse writes.
     pub refuses_writes: bool,
     /// Whether a command of the user can inject and heal its faults of servers, where these exist without
@@ -77,7 +76,7 @@ impl NemesisDescription {
             servers_only: false,
             on_packets: false,
             refuses_writes: false,
-            delays_nothing: false,
+            adds_no_delay: false,
             by_hook: false,
             parts_groups: false,
             aims: &[],
@@ -256,6 +255,41 @@ pub(crate) trait TypedNemesis: Send + Sync {
     }
     /// As [`Nemesis::prepare`].
     fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, Refusal>;
+}
+
+/// A nemesis as a row: what it is, and the functions that draw its faults and make one ready.
+pub(crate) struct NemesisRow<P> {
+    pub description: NemesisDescription,
+    pub draw: fn(&Topology, &Settings, &mut Stream) -> Option<Draw<P>>,
+    pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &Topology, &Settings, &mut Stream) -> Draw<P>,
+    pub prepare: fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>,
+}
+
+impl<P: Serialize + DeserializeOwned> TypedNemesis for NemesisRow<P> {
+    type Parameters = P;
+
+    fn description(&self) -> NemesisDescription {
+        self.description
+    }
+
+    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<P>> {
+        (self.draw)(topology, settings, random)
+    }
+
+    fn adapt_to_aim(
+        &self,
+        drawn: Draw<P>,
+        aim: &DrawnAim,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Draw<P> {
+        (self.adapt_to_aim)(drawn, aim, topology, settings, random)
+    }
+
+    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {
+        (self.prepare)(on, parameters)
+    }
 }
 
 impl<N: TypedNemesis> Nemesis for N {

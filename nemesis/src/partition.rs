@@ -7,17 +7,16 @@
 //! that were requested. In all but that the storage is on all sides: what the lock protects stays reachable,
 //! as in the stories of the debate.
 
-use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
+use crate::aim::{Aim, Moment, OtherEnd};
 use crate::context::FaultContext;
 use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::groups::{self, Groups};
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow, Settings};
 use crate::roles::Role;
-use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect};
 use futures_util::future::try_join_all;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,54 +30,40 @@ const COMMAND: Duration = Duration::from_secs(20);
 /// A connection that has not come about by then is cut: the bridge answers in well under a millisecond.
 const PROBE: Duration = Duration::from_millis(250);
 
-pub(crate) struct Partition;
-
-impl TypedNemesis for Partition {
-    type Parameters = Groups;
-
-    fn description(&self) -> NemesisDescription {
-        let about = "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage";
-        NemesisDescription {
-            kind: None,
-            options: &["partition"],
-            needs: &[Capability::PacketFilter],
-            on_packets: true,
-            parts_groups: true,
-            aims: AIMS,
-            ..NemesisDescription::new("partition", about)
-        }
-    }
-
-    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<Groups>> {
+pub(crate) const PARTITION: NemesisRow<Groups> = NemesisRow {
+    description: NemesisDescription {
+        kind: None,
+        options: &["partition"],
+        needs: &[Capability::PacketFilter],
+        on_packets: true,
+        parts_groups: true,
+        aims: AIMS,
+        ..NemesisDescription::new(
+            "partition",
+            "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage",
+        )
+    },
+    draw: |topology, settings, random| {
         let length = around_ttl(topology.ttl, 0.5, 2.0, random);
         let groups = named_groups(settings).or_else(|| groups::draw(topology, random))?;
         Some(Draw { on: groups.targets(), length, parameters: groups })
-    }
-
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<Groups>,
-        aim: &DrawnAim,
-        topology: &Topology,
-        settings: &Settings,
-        random: &mut Stream,
-    ) -> Draw<Groups> {
+    },
+    adapt_to_aim: |drawn, aim, topology, settings, random| {
         // Groups that the command line names stay as they are, and take the moment of the aim.
         let is_half = aim.aim.other_end == Some(OtherEnd::OtherHalf);
         let groups = named_groups(settings)
             .or_else(|| is_half.then(|| groups::halves(topology, random)).flatten())
             .unwrap_or_else(|| Groups::apart(aim.on.clone(), aim.peers.clone()));
         Draw { on: groups.targets(), length: drawn.length, parameters: groups }
-    }
-
-    fn prepare(&self, _: &[String], groups: Groups) -> Result<Box<dyn Fault>, Refusal> {
+    },
+    prepare: |_, groups| {
         groups.check()?;
         // Partitions may overlap: each has a chain of its own.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let chain = format!("fencepost-cut-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         Ok(Box::new(Cut { drops_from: groups.drops_from(), groups, chain, at: Vec::new() }))
-    }
-}
+    },
+};
 
 /// The groups that the command line names. They fit the nodes, or the run would have been refused.
 fn named_groups(settings: &Settings) -> Option<Groups> {

@@ -1,16 +1,17 @@
-//! `pause`: stops clients or servers with SIGSTOP, for longer than the TTL, and wakes them with SIGCONT.
+//! `pause`: stops clients or servers with SIGSTOP, for longer than the TTL, and wakes them with SIGCONT; and
+//! `leader-pause`, the same with the server that leads.
 //!
 //! This is the long garbage collection, the laptop lid, the migrated virtual machine: the process is gone for
 //! a while and does not know it. In its other form the process is stopped and woken many times (a strobe): it
 //! limps, as under a garbage collector that cannot keep up or on a machine that is overbooked.
 
-use crate::aim::{Aim, DrawnAim, Moment};
+use crate::aim::{Aim, Moment};
 use crate::by_hook::{self, ByHook};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -28,17 +29,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub(crate) struct Pause;
-
-impl TypedNemesis for Pause {
-    type Parameters = PauseParameters;
-
-    fn description(&self) -> NemesisDescription {
-        let about = "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them";
-        NemesisDescription { aims: AIMS, by_hook: true, ..NemesisDescription::new("pause", about) }
-    }
-
-    fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
+pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
+    description: NemesisDescription {
+        aims: AIMS,
+        by_hook: true,
+        ..NemesisDescription::new(
+            "pause",
+            "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them",
+        )
+    },
+    draw: |topology, _, random| {
         // Mostly clients: it is the stopped holder that the debate is about. More than half of them, so that
         // a fault usually finds a holder among them, but never all, so that another client can take the lock
         // meanwhile.
@@ -50,25 +50,32 @@ impl TypedNemesis for Pause {
         } else {
             return None;
         };
-        let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
-        Some(Draw { on, length, parameters: PauseParameters::draw(random) })
-    }
+        Some(stopped_for_long(on, topology, random))
+    },
+    // A stop at a stretch: between two stops of a strobe, a holder would learn that its lock is gone.
+    adapt_to_aim: |drawn, _, _, _, _| Draw { parameters: PauseParameters::default(), ..drawn },
+    prepare,
+};
 
-    /// A stop at a stretch: between two stops of a strobe, a holder would learn that its lock is gone.
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<PauseParameters>,
-        _: &DrawnAim,
-        _: &Topology,
-        _: &Settings,
-        _: &mut Stream,
-    ) -> Draw<PauseParameters> {
-        Draw { parameters: PauseParameters::default(), ..drawn }
-    }
+/// The others choose a new leader meanwhile; the old one wakes and still believes that it leads.
+pub(crate) const LEADER_PAUSE: NemesisRow<PauseParameters> = NemesisRow {
+    description: NemesisDescription {
+        kind: Some("pause"),
+        servers_only: true,
+        aims: const { &[Aim::at(Role::Leader, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS)] },
+        ..NemesisDescription::new(
+            "leader-pause",
+            "stops the leader for longer than the TTL, then wakes it; without a leader (Redlock), one drawn server",
+        )
+    },
+    draw: |topology, _, random| Some(stopped_for_long(topology.draw_leader(random)?, topology, random)),
+    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    prepare,
+};
 
-    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
-        prepare(on, parameters)
-    }
+fn stopped_for_long(on: Vec<String>, topology: &Topology, random: &mut Stream) -> Draw<PauseParameters> {
+    let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
+    Draw { on, length, parameters: PauseParameters::draw(random) }
 }
 
 /// The holder that goes on where it was stopped; and servers that were stopped while they had the say.
@@ -88,10 +95,10 @@ const AIMS: &[Aim] = &[
 const AWAITING: (f64, f64) = (1.8, 3.0);
 
 /// Shortest and longest pause of another aimed fault, in TTLs.
-pub(crate) const LENGTHS: (f64, f64) = (1.3, 2.5);
+const LENGTHS: (f64, f64) = (1.3, 2.5);
 
 /// Shortest and longest pause, in TTLs.
-pub(crate) const AROUND: (f64, f64) = (1.2, 2.0);
+const AROUND: (f64, f64) = (1.2, 2.0);
 
 /// One of four pauses is a strobe.
 const STROBES: f64 = 0.25;
@@ -109,7 +116,7 @@ pub(crate) struct PauseParameters {
 }
 
 impl PauseParameters {
-    pub fn draw(random: &mut Stream) -> PauseParameters {
+    fn draw(random: &mut Stream) -> PauseParameters {
         if !random.random_bool(STROBES) {
             return PauseParameters::default();
         }
@@ -125,8 +132,8 @@ struct Strobe {
     run_ms: u64,
 }
 
-/// A fault of this nemesis or of `leader-pause`, ready.
-pub(crate) fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
+/// A fault, ready.
+fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
     let key = if parameters.stop_ms.is_some() { "stop_ms" } else { "run_ms" };
     let strobe = match (parameters.stop_ms, parameters.run_ms) {
         (None, None) => None,

@@ -139,7 +139,6 @@ impl Plan {
         Ok(())
     }
 
-    /// The nemeses that it uses.
     pub fn nemeses(&self) -> Vec<&'static dyn Nemesis> {
         let used = |nemesis: &&dyn Nemesis| self.faults.iter().any(|fault| fault.fault == nemesis.name());
         registry().iter().copied().filter(used).collect()

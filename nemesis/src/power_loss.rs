@@ -4,30 +4,27 @@
 //! Here the servers' data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which then forgets
 //! what no fsync made durable.
 
-use crate::aim::{Aim, DrawnAim, Moment};
+use crate::aim::{Aim, Moment};
 use crate::context::FaultContext;
 use crate::disk_fault::break_disks;
 use crate::disk_tool::{DiskCall, DiskLook};
 use crate::distributions::{around_ttl, millis};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::kill::{DOWN, back_soon, kill};
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
 use crate::roles::Role;
 use crate::supervisor;
 use crate::tools::disk::Torn;
-use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::{and, was};
-use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
+use fencepost_history::{FaultDescription, FaultEffect, Refusal};
 use futures_util::future::{join_all, try_join_all};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-
-pub(crate) struct PowerLoss;
 
 /// What happens to the disks, and when the power comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,30 +63,22 @@ const FLICKERS: RangeInclusive<u32> = 1..=100;
 /// server is back.
 const TIMES: RangeInclusive<u32> = 2..=4;
 
-impl TypedNemesis for PowerLoss {
-    type Parameters = PowerLossParameters;
-
-    fn description(&self) -> NemesisDescription {
-        let about = "servers lose their power and everything that they had not fsynced, and start again";
-        NemesisDescription {
-            takes_down: true,
-            needs: &[Capability::Signal, Capability::Fuse],
-            prepares_disks: true,
-            options: &["restart-after", "torn-writes"],
-            servers_only: true,
-            // The power of those that granted fails, and they are back without the lock before its holder is
-            // done.
-            aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
-            ..NemesisDescription::new("power-loss", about)
-        }
-    }
-
-    fn draw(
-        &self,
-        topology: &Topology,
-        settings: &Settings,
-        random: &mut Stream,
-    ) -> Option<Draw<PowerLossParameters>> {
+pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
+    description: NemesisDescription {
+        takes_down: true,
+        needs: &[Capability::Signal, Capability::Fuse],
+        prepares_disks: true,
+        options: &["restart-after", "torn-writes"],
+        servers_only: true,
+        // The power of those that granted fails, and they are back without the lock before its holder is
+        // done.
+        aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
+        ..NemesisDescription::new(
+            "power-loss",
+            "servers lose their power and everything that they had not fsynced, and start again",
+        )
+    },
+    draw: |topology, settings, random| {
         let on = topology.draw_servers(random)?;
         // Back at once: each holder of a lock still believes in it. Back only after the TTL: every lock has
         // ended.
@@ -113,23 +102,14 @@ impl TypedNemesis for PowerLoss {
             supervised_ms: None,
         };
         Some(Draw { on, length, parameters })
-    }
-
-    /// The first cut counts: servers that granted a lock are back at once, and without it.
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<PowerLossParameters>,
-        _: &DrawnAim,
-        _: &Topology,
-        settings: &Settings,
-        _: &mut Stream,
-    ) -> Draw<PowerLossParameters> {
+    },
+    // The first cut counts: servers that granted a lock are back at once, and without it.
+    adapt_to_aim: |drawn, _, _, settings, _| {
         let Draw { on, length, parameters } = back_soon(drawn, settings);
         let parameters = PowerLossParameters { flicker_ms: None, flickers: None, ..parameters };
         Draw { on, length, parameters }
-    }
-
-    fn prepare(&self, on: &[String], parameters: PowerLossParameters) -> Result<Box<dyn Fault>, Refusal> {
+    },
+    prepare: |on, parameters| {
         if let Some(flickers) = parameters.flickers.filter(|flickers| !FLICKERS.contains(flickers)) {
             let (least, most) = (FLICKERS.start(), FLICKERS.end());
             return Err(Refusal::at(
@@ -138,8 +118,8 @@ impl TypedNemesis for PowerLoss {
             ));
         }
         Ok(Box::new(PowerLost { on: on.to_vec(), parameters, down: Vec::new() }))
-    }
-}
+    },
+};
 
 struct PowerLost {
     on: Vec<String>,

@@ -3,8 +3,7 @@
 use crate::nemesis::Nemesis;
 use crate::{
     clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate,
-    error_replies, failover, kill, leader_kill, leader_pause, loss, partition, pause, power_loss, reorder,
-    reset, slow, stall,
+    error_replies, failover, kill, loss, partition, pause, power_loss, reorder, reset, slow, stall,
 };
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -14,8 +13,8 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &clock_drift::CLOCK_DRIFT,
         &clock_strobe::CLOCK_STROBE,
         &clock_freeze::CLOCK_FREEZE,
-        &pause::Pause,
-        &partition::Partition,
+        &pause::PAUSE,
+        &partition::PARTITION,
         &delay::DELAY,
         &loss::LOSS,
         &reorder::REORDER,
@@ -23,18 +22,17 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &slow::SLOW,
         &stall::STALL,
         &reset::RESET,
-        &error_replies::ErrorRepliesNemesis,
-        &kill::Kill,
-        &power_loss::PowerLoss,
-        &failover::Failover,
-        &leader_kill::LeaderKill,
-        &leader_pause::LeaderPause,
+        &error_replies::ERROR_REPLIES,
+        &kill::KILL,
+        &power_loss::POWER_LOSS,
+        &failover::FAILOVER,
+        &kill::LEADER_KILL,
+        &pause::LEADER_PAUSE,
         &disk_full::DISK_FULL,
         &disk_slow::DISK_SLOW,
     ]
 }
 
-/// The nemesis of that name.
 pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
     registry().iter().copied().find(|nemesis| nemesis.name() == name)
 }

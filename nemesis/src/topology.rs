@@ -103,7 +103,6 @@ impl Topology {
         }
     }
 
-    /// The names of all nodes.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &String> {
         self.servers.iter().chain(&self.clients).chain(&self.storage)
     }

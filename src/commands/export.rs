@@ -3,10 +3,9 @@
 use crate::output::Output;
 use anyhow::{Result, anyhow};
 use clap::Args;
-use fencepost_engine::BadUsage;
 use fencepost_history::Events;
 use fencepost_history::run::{RunFolder, write_whole_by};
-use fencepost_report::export::{Format, HAS_PARQUET, write};
+use fencepost_report::export::{Format, write};
 use std::io::BufWriter;
 use std::path::PathBuf;
 
@@ -15,20 +14,16 @@ use std::path::PathBuf;
 pub struct ExportArgs {
     /// The run's folder: results/latest, for instance.
     pub run: PathBuf,
-    /// Format: edn for Jepsen's tools, or a table as parquet or csv.
+    /// Format: edn for Jepsen's tools, or a table as csv.
     #[arg(long, value_enum)]
     pub format: Format,
-    /// File to write [default: standard output; parquet needs a file].
+    /// File to write [default: standard output].
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
 /// Exports the history of a run. A file is there whole or not at all.
 pub fn export(args: &ExportArgs) -> Result<i32> {
-    if args.format == Format::Parquet && !HAS_PARQUET {
-        let sentence = "this program was built without Parquet: use a released one, or build it with --features parquet (--format csv needs neither)";
-        return Err(BadUsage::new(sentence).into());
-    }
     // It is the mistake of the history, and not one of writing, in whatever way the writing ends because of
     // it.
     let mut malformed = None;
@@ -43,10 +38,6 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
     let written = match &args.out {
         Some(path) => write_whole_by(path, |file| write(args.format, &mut events, &mut BufWriter::new(file)))
             .map_err(anyhow::Error::from),
-        None if args.format == Format::Parquet => {
-            let sentence = "parquet is no text: say with --out FILE where it is to go";
-            Err(BadUsage::new(sentence).into())
-        }
         None => write(args.format, &mut events, &mut BufWriter::new(Output)),
     };
     drop(events);

@@ -130,7 +130,7 @@ fn spent(all: Vec<Run>, keep: usize) -> Vec<Run> {
     spent.collect()
 }
 
-/// Runs of one kind say the same thing again. None: what it is of cannot be read.
+/// Runs of the same lock, workload, nemesis and guard are of one kind. None: its run.toml cannot be read.
 fn kind(run: &Run) -> Option<String> {
     let spec = &run.file()?.spec;
     let story = spec.scenario.clone().unwrap_or_else(|| spec.nemesis_name());

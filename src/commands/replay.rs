@@ -128,7 +128,6 @@ pub(super) fn show(rows: &[(&'static str, String)]) {
     say!("{}", terminal::rows(&rows).trim_end());
 }
 
-/// What is played.
 pub(super) fn heading(run: &Path, schedule: &Schedule) -> [(&'static str, String); 4] {
     let faults = match &schedule.plan.faults[..] {
         [] => "none".to_owned(),

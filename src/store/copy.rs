@@ -25,7 +25,6 @@ pub struct Copied {
     address: String,
     /// Names of files: only folders with one of these are brought. Empty: all.
     with: &'static [&'static str],
-    /// Where it is.
     pub folder: PathBuf,
 }
 
@@ -150,7 +149,7 @@ pub async fn follow(copied: Copied) {
         tokio::time::sleep(PERIOD).await;
         let wrong = copied.refresh().await.err().map(|error| format!("{error:#}"));
         if let Some(error) = wrong.as_ref().filter(|_| said.is_none()) {
-            complain!("fencepost: {error}; what is shown is what was there before");
+            complain!("fencepost: {error}; showing the previous contents");
         }
         said = wrong;
     }

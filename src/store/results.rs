@@ -145,7 +145,7 @@ pub async fn upload(folders: &[PathBuf], address: &str) -> Result<usize> {
     for folder in all {
         let name = name_of(&folder)?;
         if is_running(&folder) {
-            say!("{name} still goes on, and is left out");
+            say!("{name} is still running; skipped");
             continue;
         }
         match bucket.send(&folder, &name).await {

@@ -17,7 +17,7 @@ under!(
     ],
     local_by_night: [
         redlock_holds_under_kill,
-        sentinel_holds_in_peace,
+        sentinel_holds_without_faults,
         etcd_holds_under_kill,
         sequencers_are_checked_under_kill,
         postgres_holds_under_kill,
@@ -28,7 +28,7 @@ under!(
     docker_by_night: [
         redis_holds_under_kill,
         redlock_holds_under_kill,
-        sentinel_holds_in_peace,
+        sentinel_holds_without_faults,
         etcd_holds_under_kill,
         sequencers_are_checked_under_kill,
         zookeeper_holds_under_kill,
@@ -69,7 +69,7 @@ fn redlock_holds_under_kill(driver: &str) {
     holds_under_kill(driver, "--lock redlock --redis-persistence always");
 }
 
-fn sentinel_holds_in_peace(driver: &str) {
+fn sentinel_holds_without_faults(driver: &str) {
     holds(driver, "--lock redis-sentinel");
 }
 

@@ -65,7 +65,7 @@ fn a_hunt_goes_on_where_it_was() {
 
 /// The canary locks nothing. A folder that is no hunt cannot be gone on with.
 #[test]
-fn lock_that_is_broken_in_peace_is_said_at_once() {
+fn lock_that_is_broken_without_faults_is_said_at_once() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = results.path().to_str().expect("a path in UTF-8");
     let args = ["hunt", "--lock", "canary-nolock", "--driver", "local", "--for", "5m", "--results", folder];

@@ -8,8 +8,8 @@ use std::fs::write;
 under!(
     local: [the_leader_is_the_one_that_a_command_names],
     local_by_night: [
-        mariadb_holds_in_peace,
-        a_server_of_pypi_holds_in_peace,
+        mariadb_holds_without_faults,
+        a_server_of_pypi_holds_without_faults,
         every_fault_of_servers_takes_effect_on_mariadb,
         memcached_holds_until_the_lock_is_evicted_or_deleted_blindly,
         s3_holds_where_the_write_has_a_condition,
@@ -17,8 +17,8 @@ under!(
     ],
     docker: [],
     docker_by_night: [
-        mariadb_holds_in_peace,
-        a_server_of_pypi_holds_in_peace,
+        mariadb_holds_without_faults,
+        a_server_of_pypi_holds_without_faults,
         every_fault_of_servers_takes_effect_on_mariadb,
         the_leader_is_the_one_that_a_command_names,
         memcached_holds_until_the_lock_is_evicted_or_deleted_blindly,
@@ -41,15 +41,15 @@ const FAULTS: &[(&str, u32, &str)] = &[
     ("power-loss", 500, "flicker_ms = 50"),
 ];
 
-fn mariadb_holds_in_peace(driver: &str) {
-    holds_in_peace("adapters/mariadb", driver, "mariadbd");
+fn mariadb_holds_without_faults(driver: &str) {
+    holds_without_faults("adapters/mariadb", driver, "mariadbd");
 }
 
-fn a_server_of_pypi_holds_in_peace(driver: &str) {
-    holds_in_peace("tests/locks/fakeredis", driver, "fakeredis 2");
+fn a_server_of_pypi_holds_without_faults(driver: &str) {
+    holds_without_faults("tests/locks/fakeredis", driver, "fakeredis 2");
 }
 
-fn holds_in_peace(lock: &str, driver: &str, version: &str) {
+fn holds_without_faults(lock: &str, driver: &str, version: &str) {
     let ran =
         test(&format!("--driver {driver} --lock {lock} --hold 20ms --acquisitions 30 --time-limit 30s"));
     assert_eq!(ran.code, 0);
@@ -60,25 +60,25 @@ fn holds_in_peace(lock: &str, driver: &str, version: &str) {
 }
 
 fn memcached_holds_until_the_lock_is_evicted_or_deleted_blindly(driver: &str) {
-    holds_in_peace("adapters/memcached", driver, "memcached 1");
-    is_granted_twice_in_peace("adapters/memcached@small-cache", driver, "--hold 200ms --time-limit 4s");
+    holds_without_faults("adapters/memcached", driver, "memcached 1");
+    is_granted_twice_without_faults("adapters/memcached@small-cache", driver, "--hold 200ms --time-limit 4s");
     // A holder that is later than its lease deletes the lock of the next one.
     let late = "--workload lock --careful --hold 5s --time-limit 14s";
-    is_granted_twice_in_peace("adapters/memcached@blind-delete", driver, late);
+    is_granted_twice_without_faults("adapters/memcached@blind-delete", driver, late);
 }
 
 fn s3_holds_where_the_write_has_a_condition(driver: &str) {
-    holds_in_peace("adapters/s3", driver, "moto 5");
-    is_granted_twice_in_peace("adapters/s3@no-condition", driver, "--hold 200ms --time-limit 5s");
+    holds_without_faults("adapters/s3", driver, "moto 5");
+    is_granted_twice_without_faults("adapters/s3@no-condition", driver, "--hold 200ms --time-limit 5s");
 }
 
 fn get_lock_holds_on_one_node_of_galera_only(driver: &str) {
-    holds_in_peace("adapters/galera@one-node", driver, "mariadbd");
-    is_granted_twice_in_peace("adapters/galera", driver, "--hold 200ms --time-limit 4s");
+    holds_without_faults("adapters/galera@one-node", driver, "mariadbd");
+    is_granted_twice_without_faults("adapters/galera", driver, "--hold 200ms --time-limit 4s");
 }
 
 /// Two processes get the lock at once, without any fault: that is the failure of the code in the client.
-fn is_granted_twice_in_peace(lock: &str, driver: &str, args: &str) {
+fn is_granted_twice_without_faults(lock: &str, driver: &str, args: &str) {
     let ran = test(&format!("--driver {driver} --lock {lock} {args}"));
     assert_eq!(ran.code, 1);
     assert!(ran.findings("exclusion", "granted-twice") > 0, "{}", ran.stdout);

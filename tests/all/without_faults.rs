@@ -9,30 +9,30 @@ use fencepost_storage::Need;
 
 under!(
     local: [
-        every_lock_holds_in_peace,
-        drawn_sections_hold_in_peace,
+        every_lock_holds_without_faults,
+        drawn_sections_hold_without_faults,
         chubby_shares_among_readers,
-        the_lock_workload_holds_in_peace,
-        variants_of_redis_locks_hold_in_peace,
-        variants_of_redlock_hold_in_peace,
+        the_lock_workload_holds_without_faults,
+        variants_of_redis_locks_hold_without_faults,
+        variants_of_redlock_hold_without_faults,
         counters_on_each_node_leave_the_lock_as_it_is,
         a_watchdog_outlives_the_ttl,
         guards_let_honest_holders_write,
         a_set_keeps_what_was_added,
         a_herd_is_measured,
     ],
-    local_by_night: [every_lock_alone_holds_in_peace],
+    local_by_night: [every_lock_alone_holds_without_faults],
     docker: [],
     docker_by_night: [
-        redlock_holds_in_peace,
-        etcd_holds_in_peace,
-        every_lock_alone_holds_in_peace,
-        every_lock_holds_in_peace,
-        drawn_sections_hold_in_peace,
+        redlock_holds_without_faults,
+        etcd_holds_without_faults,
+        every_lock_alone_holds_without_faults,
+        every_lock_holds_without_faults,
+        drawn_sections_hold_without_faults,
         chubby_shares_among_readers,
-        the_lock_workload_holds_in_peace,
-        variants_of_redis_locks_hold_in_peace,
-        variants_of_redlock_hold_in_peace,
+        the_lock_workload_holds_without_faults,
+        variants_of_redis_locks_hold_without_faults,
+        variants_of_redlock_hold_without_faults,
         counters_on_each_node_leave_the_lock_as_it_is,
         a_watchdog_outlives_the_ttl,
         guards_let_honest_holders_write,
@@ -45,7 +45,7 @@ under!(
 const ENOUGH: usize = 40;
 
 /// Ends after so many acquires; the time limit is for a machine that is busy with other things.
-fn holds_in_peace(args: &str) {
+fn holds_without_faults(args: &str) {
     // A machine that is busy with other tests may stop a client for longer than the usual TTL.
     let ran = test(&format!(
         "--nemesis none --hold 20ms --ttl 5s --acquisitions {ENOUGH} --time-limit 120s {args}"
@@ -61,19 +61,21 @@ fn holds_in_peace(args: &str) {
 
 /// Each lock of the registry that has servers, side by side, with its token at the storage where it gives
 /// one.
-fn every_lock_holds_in_peace(driver: &str) {
+fn every_lock_holds_without_faults(driver: &str) {
     for_every_lock(|lock| {
         let token = lock.capabilities(&Options::default()).token;
         let guard = if token { "token" } else { "none" };
         let name = lock.name;
-        holds_in_peace(&format!("--driver {driver} --lock {name} --workload increment --guard {guard}"));
+        holds_without_faults(&format!(
+            "--driver {driver} --lock {name} --workload increment --guard {guard}"
+        ));
     });
 }
 
 /// The same with nothing but the lock itself to judge.
-fn every_lock_alone_holds_in_peace(driver: &str) {
+fn every_lock_alone_holds_without_faults(driver: &str) {
     for_every_lock(|lock| {
-        holds_in_peace(&format!("--driver {driver} --lock {} --workload lock", lock.name));
+        holds_without_faults(&format!("--driver {driver} --lock {} --workload lock", lock.name));
     });
 }
 
@@ -85,12 +87,12 @@ fn for_every_lock(run: impl Fn(&LockDefinition) + Sync) {
     });
 }
 
-fn redlock_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock redlock"));
+fn redlock_holds_without_faults(driver: &str) {
+    holds_without_faults(&format!("--driver {driver} --lock redlock"));
 }
 
-fn etcd_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock etcd --guard token"));
+fn etcd_holds_without_faults(driver: &str) {
+    holds_without_faults(&format!("--driver {driver} --lock etcd --guard token"));
 }
 
 fn chubby_shares_among_readers(driver: &str) {
@@ -113,8 +115,8 @@ fn chubby_shares_among_readers(driver: &str) {
     assert!(most > 1, "at most {most} readers were inside at once");
 }
 
-fn the_lock_workload_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock redis-single --workload lock --keys 3"));
+fn the_lock_workload_holds_without_faults(driver: &str) {
+    holds_without_faults(&format!("--driver {driver} --lock redis-single --workload lock --keys 3"));
 }
 
 /// Each guard of the registry, with the first lock that gives what it needs.
@@ -132,10 +134,10 @@ fn guards_let_honest_holders_write(driver: &str) {
                 }
         };
         let lock = fencepost_locks::registry().iter().find(gives).expect("a lock that gives it").name;
-        holds_in_peace(&format!("--driver {driver} --lock {lock} --guard {}", guard.name()));
+        holds_without_faults(&format!("--driver {driver} --lock {lock} --guard {}", guard.name()));
     }
-    holds_in_peace(&format!("--driver {driver} --lock chubby --guard sequencer --lock-delay 3s"));
-    holds_in_peace(&format!("--driver {driver} --lock redlock --guard unique-racy"));
+    holds_without_faults(&format!("--driver {driver} --lock chubby --guard sequencer --lock-delay 3s"));
+    holds_without_faults(&format!("--driver {driver} --lock redlock --guard unique-racy"));
 }
 
 fn a_set_keeps_what_was_added(driver: &str) {
@@ -172,7 +174,7 @@ fn a_herd_is_measured(driver: &str) {
 }
 
 /// Without faults even the wrong variants of a lock hold.
-fn variants_of_redis_locks_hold_in_peace(driver: &str) {
+fn variants_of_redis_locks_hold_without_faults(driver: &str) {
     for variant in [
         "redis-single --release get-del --workload lock",
         "redis-single --release blind",
@@ -181,12 +183,12 @@ fn variants_of_redis_locks_hold_in_peace(driver: &str) {
         "redis-single --value fixed",
         "redis-sentinel --wait 1",
     ] {
-        holds_in_peace(&format!("--driver {driver} --lock {variant}"));
+        holds_without_faults(&format!("--driver {driver} --lock {variant}"));
     }
 }
 
-/// As [`variants_of_redis_locks_hold_in_peace`].
-fn variants_of_redlock_hold_in_peace(driver: &str) {
+/// As [`variants_of_redis_locks_hold_without_faults`].
+fn variants_of_redlock_hold_without_faults(driver: &str) {
     for variant in [
         "--no-elapsed-check --client-clock wall",
         // Two cannot split the votes of five for long; more can, which is what the variant is there to show.
@@ -194,7 +196,7 @@ fn variants_of_redlock_hold_in_peace(driver: &str) {
         "--release-where seen --workload lock",
         "--token incr-one --guard token",
     ] {
-        holds_in_peace(&format!("--driver {driver} --lock redlock {variant}"));
+        holds_without_faults(&format!("--driver {driver} --lock redlock {variant}"));
     }
 }
 
@@ -210,7 +212,7 @@ fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
 }
 
 /// Some sections end just before the lease does, and still no process goes on beyond it.
-fn drawn_sections_hold_in_peace(driver: &str) {
+fn drawn_sections_hold_without_faults(driver: &str) {
     let ran = test_drawn(&format!(
         "--driver {driver} --lock redis-single --nemesis none --acquisitions 60 --time-limit 300s --ttl 2s"
     ));

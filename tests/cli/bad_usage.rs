@@ -3,7 +3,7 @@
 use crate::common::fencepost;
 
 /// Runs with these arguments, expects 254, and gives what stood on standard error.
-fn refused(args: &str) -> String {
+pub fn refused(args: &str) -> String {
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut command = fencepost(&args.split_whitespace().collect::<Vec<_>>());
     let output = command.current_dir(results.path()).output().expect("the program starts");
@@ -375,51 +375,5 @@ fn a_server_that_cannot_be_had_is_refused_with_those_that_can() {
     ] {
         let said = refused(&format!("test {}", arguments.replace("ADAPTERS", adapters)));
         assert!(said.contains(expected), "{arguments}: {said}");
-    }
-}
-
-#[test]
-fn servers_that_exist_already_are_not_touched_unless_they_are_the_users_own() {
-    let results = tempfile::tempdir().expect("a temporary folder");
-    let args = "test --lock redis-single --nemesis pause --servers db.example --servers-user ann";
-    let output = fencepost(&args.split_whitespace().collect::<Vec<_>>()).current_dir(results.path()).output();
-    let output = output.expect("the program starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(254), "{stdout}");
-    assert!(stdout.starts_with("Nothing was done. With --i-own-these-servers"), "{stdout}");
-    assert!(stdout.contains("n1 = db.example:6379") && stdout.contains("as the user ann"), "{stdout}");
-    assert_eq!(std::fs::read_dir(results.path()).expect("a folder").count(), 0);
-}
-
-#[test]
-fn servers_that_exist_already_are_refused_where_they_cannot_be_used() {
-    let own = "--i-own-these-servers --servers";
-    let refused = |args: &str| refused(args);
-    assert!(
-        refused(&format!("test --lock redis-sentinel {own} db")).contains("these locks can: redis-single")
-    );
-    assert!(refused(&format!("test --lock redlock {own} a,b")).contains("--servers names 2 servers"));
-    assert!(
-        refused(&format!("test --lock redis-single {own} db --nodes 1")).contains("--nodes shapes servers")
-    );
-    assert!(refused(&format!("test --lock redis-single {own} db --tls")).contains("--tls shapes servers"));
-    assert!(refused(&format!("test --lock chubby {own} db --guard sequencer")).contains("sequencers"));
-    let disk = refused(&format!("test --lock redis-single {own} db --nemesis disk-full"));
-    assert!(disk.contains("there remain partition") && disk.contains("pause, kill of clients"), "{disk}");
-    let failover = refused(&format!("test --lock etcd {own} db --nemesis failover"));
-    assert!(failover.contains("exist without it"), "{failover}");
-    assert!(refused(&format!("test --lock redis-single {own} rediss://db")).contains("--servers-ca"));
-    let password = refused(&format!("test --lock redis-single {own} rediss://ann:hunter2@db"));
-    assert!(password.contains("FENCEPOST_SERVERS_PASSWORD") && !password.contains("hunter2"), "{password}");
-    assert!(refused("test --server-hook x").contains("--server-hook is about servers that exist already"));
-    let hook = refused(&format!("test --lock redis-single {own} db --server-hook true"));
-    assert!(hook.contains("{action} (stop, continue, kill, restart)"), "{hook}");
-    for command in ["compare --locks redis-single", "hunt --lock redis-single", "lock check redis-single"] {
-        let refusal = refused(&format!("{command} {own} db"));
-        assert!(
-            refusal.contains("--servers") && refusal.contains("fencepost test")
-                || refusal.contains("unexpected argument"),
-            "{refusal}"
-        );
     }
 }

@@ -7,6 +7,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 mod bad_usage;
 mod check;
 mod common;
+mod existing_servers;
 mod formats;
 mod links;
 mod long_files;

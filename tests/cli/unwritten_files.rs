@@ -12,7 +12,7 @@ fn printed(folder: &Path, args: &str, code: i32, unwritten: usize) -> String {
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{args}: {complaints}");
     assert_eq!(
-        complaints.matches("above is right, but a file of it is not written").count(),
+        complaints.matches("above stands, but one of its files could not be written").count(),
         unwritten,
         "{args}: {complaints}"
     );

@@ -4,7 +4,7 @@
 use crate::common::PATIENCE;
 use crate::faulty_mirror::{FaultyMirror, Reply, Request};
 use fencepost_cluster::for_tests::{
-    Archive, Downloader, Downloads, FileLock, Limits, Mirror, Store, architecture, lock_aside,
+    Archive, Downloader, Downloads, FileLock, Limits, Mirror, Store, architecture, lock_blocking,
 };
 use fencepost_cluster::{ClusterError, DownloadSettings, Progress, Suite};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ const STORE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/packages");
 
 /// One test at a time: they share the store.
 async fn turn() -> FileLock {
-    lock_aside(Path::new(STORE).with_extension("lock")).await.unwrap()
+    lock_blocking(Path::new(STORE).with_extension("lock")).await.unwrap()
 }
 
 fn downloads<'a>(all: &Path, mirror: &FaultyMirror, progress: &'a Progress) -> Downloads<'a> {

@@ -1,5 +1,6 @@
 //! What keeps the sources tidy: which crate may import which, no cycles between modules, known words, links
-//! that lead somewhere, files that fit a screen or ten, licences of dependencies, tests without clocks.
+//! that lead somewhere, files that fit a screen or ten, crates that do not grow, licences of dependencies,
+//! tests without clocks.
 
 mod ci_test;
 mod cycles;
@@ -9,6 +10,7 @@ mod lengths;
 mod links;
 mod named_tests;
 mod scan;
+mod sizes;
 mod sources;
 mod waits;
 mod words;
@@ -58,6 +60,11 @@ fn each_promise_of_security_names_tests_that_there_are() {
 #[test]
 fn files_are_not_too_long() {
     assert_tidy(&lengths::too_long());
+}
+
+#[test]
+fn no_part_grows_beyond_its_ceiling() {
+    assert_tidy(&sizes::problems());
 }
 
 #[test]

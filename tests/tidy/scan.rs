@@ -2,6 +2,11 @@
 
 /// The code of a file: comments and the content of strings and characters are left out.
 pub fn code(source: &str) -> String {
+    scanned(source, "")
+}
+
+/// [`code`], with `text` in place of each character of a string.
+fn scanned(source: &str, text: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let chars: Vec<char> = source.chars().collect();
     let mut at = 0;
@@ -22,7 +27,8 @@ pub fn code(source: &str) -> String {
         } else {
             // Lines stay where they are.
             let end = (at + skipped).min(chars.len());
-            out.extend(chars[at..end].iter().filter(|char| **char == '\n'));
+            let filler = if rest[0] == '/' { "" } else { text };
+            out.extend(chars[at..end].iter().map(|char| if *char == '\n' { "\n" } else { filler }));
             at = end;
         }
     }
@@ -60,16 +66,28 @@ fn raw_string(rest: &[char]) -> usize {
 /// [`code`] without items that are for tests only: what follows `#[cfg(test)]` up to its closing brace or
 /// semicolon.
 pub fn code_without_tests(source: &str) -> String {
-    const MARK: &str = "#[cfg(test)]";
-    let code = code(source);
+    without_tests(&code(source))
+}
+
+/// How many lines of a file have code, strings among it, that is not for tests only.
+pub fn product_lines(source: &str) -> usize {
+    without_tests(&scanned(source, "_")).lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+fn without_tests(code: &str) -> String {
     let mut out = String::new();
-    let mut rest = code.as_str();
-    while let Some(at) = rest.find(MARK) {
+    let mut rest = code;
+    while let Some(at) = ["#[cfg(test)]", "#[cfg(all(test,"].iter().filter_map(|mark| rest.find(mark)).min() {
         out += &rest[..at];
-        rest = &rest[at + MARK.len()..];
+        rest = &rest[at + until_bracket(&rest[at..])..];
         rest = &rest[item_length(rest)..];
     }
     out + rest
+}
+
+/// Length of an attribute.
+fn until_bracket(attribute: &str) -> usize {
+    attribute.find(']').map_or(attribute.len(), |at| at + 1)
 }
 
 /// [`code`] of what is for tests only, on the lines where it stands; all other lines are empty.
@@ -128,4 +146,10 @@ fn only_items_for_tests_are_left_where_they_stand() {
     let tests = tests_only(source);
     assert_eq!(tests.lines().nth(3), Some(" fn x() { c() }"));
     assert!(!tests.contains("use") && !tests.contains("d()"), "{tests}");
+}
+
+#[test]
+fn lines_of_code_are_counted_with_their_strings_and_without_comments_and_tests() {
+    let source = "//! About.\nuse a;\n\n/* no\ncode */\nconst B: &str = \"two\n  lines\"; // b\n#[cfg(test)]\nmod tests {\n  fn x() {}\n}\n";
+    assert_eq!(product_lines(source), 3);
 }

@@ -52,7 +52,6 @@ pub enum Length {
 /// What drawn sections depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawn {
-    /// Of the lock.
     pub ttl: Duration,
     /// A section may last longer than the TTL: the lock is renewed, does not end by itself, or its holder
     /// looks at its validity before it writes.

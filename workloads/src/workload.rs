@@ -31,13 +31,12 @@ pub trait Script: Send {
 /// The moment at which a process asks for its next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Now {
-    /// Since any moment before the script's first step, by a clock that only grows and that no fault touches.
+    /// Monotonic controller time; arbitrary origin.
     pub time: Duration,
     /// The time is up: a script ends what it is in the middle of (it writes and releases) and begins nothing.
     pub closing: bool,
 }
 
-/// One step of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     Do(Op),

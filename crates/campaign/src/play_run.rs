@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// A run that was carried out and judged.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// Its folder.
     pub folder: PathBuf,
     pub verdict: RunVerdict,
     /// The events that were judged.

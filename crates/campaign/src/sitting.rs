@@ -26,7 +26,6 @@ pub struct PlannedRun<R> {
 
 /// What a campaign consists of, and what comes of its runs.
 pub trait Campaign {
-    /// What is played.
     type Run;
     /// What is kept of a run.
     type Outcome: Serialize;

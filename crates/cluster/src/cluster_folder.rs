@@ -56,7 +56,6 @@ impl PrivateFolder {
         Register::lock()?.add(&ClusterSpec::own_name(purpose), None).map(PrivateFolder)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.0.folder()
     }

@@ -8,7 +8,6 @@ use std::path::Path;
 const NEEDED: [(&str, u32); 5] =
     [("SYS_ADMIN", 21), ("NET_ADMIN", 12), ("SYS_PTRACE", 19), ("NET_RAW", 13), ("SETPCAP", 8)];
 
-/// What confines this process.
 pub(crate) struct Confines {
     /// What made the container, if it is one.
     pub(crate) container: Option<String>,

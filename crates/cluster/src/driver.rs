@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct ClusterSpec {
     /// Names the run's containers, networks and folders; unique on this machine.
@@ -50,7 +49,6 @@ pub struct Cluster {
 /// The variable by which the driver `local` runs this machine's own programs: `machine`.
 pub const PROGRAMS: &str = "FENCEPOST_PROGRAMS";
 
-/// Options of all drivers.
 #[derive(Clone)]
 pub struct DriverOptions {
     /// The program that is to be the agent; its `main` begins with [`crate::run_internal_command`].
@@ -126,7 +124,6 @@ impl ClusterSpec {
 }
 
 impl Cluster {
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Option<&Arc<dyn Node>> {
         self.nodes.iter().find(|node| node.name() == name)
     }

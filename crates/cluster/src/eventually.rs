@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 /// Ends only what hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// How often it is looked.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Blocks until it is so.

@@ -16,7 +16,7 @@ pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
 }
 
 /// As `lock`, for asynchronous code: waiting can take long.
-pub async fn lock_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
+pub async fn lock_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || lock(&path));
     waiting.await.map_err(|error| error.to_string())?
 }
@@ -27,7 +27,7 @@ pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
 }
 
 /// As [`share`], for asynchronous code.
-pub(crate) async fn share_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
+pub(crate) async fn lock_shared_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || share(&path));
     waiting.await.map_err(|error| error.to_string())?
 }

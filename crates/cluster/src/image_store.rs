@@ -47,7 +47,6 @@ pub async fn build(names: &[String], options: &DriverOptions) -> Result<(), Clus
 pub struct RootFileSystem(images::UnpackedRoot);
 
 impl RootFileSystem {
-    /// Where it lies.
     pub fn folder(&self) -> &Path {
         &self.0.folder
     }

@@ -66,7 +66,7 @@ pub mod for_tests {
     pub use crate::debian::for_tests::*;
     pub use crate::drivers::docker::{name_of_run, of_run};
     pub use crate::eventually::eventually;
-    pub use crate::file_lock::{FileLock, lock_aside};
+    pub use crate::file_lock::{FileLock, lock_blocking};
     pub use crate::leftovers::end_all_in;
     pub use crate::stub_node::StubNode;
 }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A node to be started.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
     /// `n1` to `n5`, `storage`, `c1` to `c5`: unique in its cluster.

@@ -1,7 +1,7 @@
 //! Watches the clients of a run: records their notices, and ends the run when a client ends that should not.
 
 use crate::client_connection::{ClientEnd, ClientEvents};
-use crate::node_log::with_last_line;
+use crate::node_log::as_last_rule;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 use fencepost_cluster::Node;
@@ -128,7 +128,7 @@ impl ClientEvents for ClientMonitor {
                 }
                 (ClientEnd::Closed, _) => format!("client {client} ended"),
             };
-            let sentence = with_last_line(&reason, &logs, &client).await;
+            let sentence = as_last_rule(&reason, &logs, &client).await;
             stop.fail(format!("{sentence}; the test cannot go on without it"));
         });
         self.inquiries.lock().push(inquiry);

@@ -2,7 +2,7 @@
 
 use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
 use crate::existing::Existing;
-use crate::node_log::with_last_line;
+use crate::node_log::as_last_rule;
 use crate::topology::STORAGE_PORT;
 use crate::validation::RunSpec;
 use anyhow::{Context, Result, anyhow};
@@ -92,7 +92,7 @@ async fn connect(
                 (HelloError::NoAnswer { .. }, Some(_)) => "; start-time in lock.toml allows more time",
                 _ => "",
             };
-            let said = with_last_line(&error.to_string(), known.logs, name).await;
+            let said = as_last_rule(&error.to_string(), known.logs, name).await;
             let sentence = format!("{said} (started as `{}`){more}", command(spec).join(" "));
             return Err(match error {
                 HelloError::NoAnswer { .. } => NoTimeToStart(sentence).into(),

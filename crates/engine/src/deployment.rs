@@ -3,7 +3,7 @@
 use crate::client_connection::{ClientConnection, ClientEvents};
 use crate::client_start::{self, KnownNodes};
 use crate::existing::Existing;
-use crate::node_log::with_last_lines;
+use crate::node_log::as_last_rules;
 use crate::storage_log;
 use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
 use crate::validation::RunSpec;
@@ -234,12 +234,11 @@ fn with_log(sentence: &str, servers: &[Arc<dyn Node>], logs: &Path) -> anyhow::E
     let mut about = servers.iter().map(|node| node.name());
     let found = about.find_map(|name| Some((name, sentence.strip_suffix(&log_says_why(name))?)));
     match found {
-        Some((name, what)) => anyhow!("{}", with_last_lines(what, logs, name)),
+        Some((name, what)) => anyhow!("{}", as_last_rules(what, logs, name)),
         None => anyhow!("{sentence}"),
     }
 }
 
-/// The nodes of this kind.
 pub(crate) fn nodes_of(cluster: &Cluster, kind: NodeKind) -> Vec<Arc<dyn Node>> {
     cluster.nodes.iter().filter(|node| node.kind() == kind).cloned().collect()
 }

@@ -50,7 +50,6 @@ pub struct ExistingOptions {
     pub server_hook: Option<String>,
 }
 
-/// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub host: String,
@@ -80,17 +79,21 @@ impl ExistingOptions {
         }
     }
 
-    /// Refuses servers for a command that plays other runs than `fencepost test`.
+    /// Refuses these options for a command that starts its servers itself.
     ///
     /// # Errors
-    /// The sentence.
+    /// One sentence that names the option.
     pub fn check_unused(&self) -> Result<(), BadUsage> {
-        match self.are_used() {
-            true => bad(
-                "servers",
-                "--servers is for `fencepost test` alone, without --against: other commands start their servers themselves",
+        let changed = fencepost_history::changed_fields(self);
+        let name = if self.are_used() { Some("servers") } else { changed.keys().next().map(String::as_str) };
+        match name {
+            Some(name) => bad(
+                name,
+                &format!(
+                    "--{name} is for `fencepost test` alone, without --against: other commands start their servers themselves"
+                ),
             ),
-            false => self.check_alone(),
+            None => Ok(()),
         }
     }
 

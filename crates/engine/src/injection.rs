@@ -204,7 +204,7 @@ impl InjectionState {
 }
 
 /// Whether a fault can begin.
-enum Claim {
+enum Admission {
     /// It counts as in force now.
     InForce,
     /// Not before the healing of another fault of its kind, on one of its targets, is done.
@@ -236,7 +236,7 @@ impl ScheduledFault {
         tokio::select! {
             biased;
             _ = healing.wait_for(|now| *now) => return,
-            begins = self.begins() => match begins {
+            admitted = self.wait_and_admit() => match admitted {
                 Ok(true) => {}
                 Ok(false) => return self.left_out(),
                 Err(error) => {
@@ -262,7 +262,7 @@ impl ScheduledFault {
 
     /// Waits until the fault's time has come, finds out its targets, and counts it among those in force.
     /// Gives whether it fits.
-    async fn begins(&mut self) -> Result<bool, FaultError> {
+    async fn wait_and_admit(&mut self) -> Result<bool, FaultError> {
         let mut came = None;
         if let Some(fired) = self.fired.take() {
             // The sender goes only with the run.
@@ -284,11 +284,11 @@ impl ScheduledFault {
             let healed = self.shared.healed.notified();
             tokio::pin!(healed);
             healed.as_mut().enable();
-            match self.claim() {
-                Claim::InForce => return Ok(true),
-                Claim::LeftOut => return Ok(false),
+            match self.admit() {
+                Admission::InForce => return Ok(true),
+                Admission::LeftOut => return Ok(false),
                 // After that it aims anew: its moment has passed.
-                Claim::Later => healed.await,
+                Admission::Later => healed.await,
             }
         }
     }
@@ -308,7 +308,7 @@ impl ScheduledFault {
 
     /// Counts the fault among those in force, if no other fault of its kind is in force on one of its
     /// targets: either healing would undo the other.
-    fn claim(&self) -> Claim {
+    fn admit(&self) -> Admission {
         let mut in_force = self.shared.in_force();
         let kind = self.nemesis.description().kind;
         let of_kind =
@@ -316,12 +316,12 @@ impl ScheduledFault {
         let mut in_the_way =
             of_kind.filter(|one| one.on.iter().any(|target| self.target.on.contains(target))).peekable();
         if in_the_way.peek().is_some() {
-            return if in_the_way.all(|one| one.healing) { Claim::Later } else { Claim::LeftOut };
+            return if in_the_way.all(|one| one.healing) { Admission::Later } else { Admission::LeftOut };
         }
         drop(in_the_way);
         let one = InForce { nemesis: self.nemesis, on: self.target.on.clone(), healing: false };
         in_force.insert(self.id, one);
-        Claim::InForce
+        Admission::InForce
     }
 
     /// Records that the fault does not fit.
@@ -363,14 +363,14 @@ impl ScheduledFault {
         self.record(Kind::Invoke, FaultStage::Heal, None);
         match self.heal_within(HEALING, ran).await {
             Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
-            Err(_) => self.heal_at_last(ran).await,
+            Err(_) => self.final_heal(ran).await,
         }
         self.shared.in_force().remove(&self.id);
         self.shared.healed.notify_waiters();
     }
 
     /// Records the servers that do not serve again, and tries a last time.
-    async fn heal_at_last(&mut self, ran: &[String]) {
+    async fn final_heal(&mut self, ran: &[String]) {
         for server in ran {
             if self.shared.stays_away(self.id, server).await {
                 self.shared.log.record_end(server, Some(self.id), None).await;

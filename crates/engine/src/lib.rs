@@ -17,6 +17,7 @@ mod conformance;
 mod deployment;
 mod existing;
 mod existing_options;
+mod help;
 mod injection;
 mod lists;
 mod lock_state;
@@ -53,6 +54,7 @@ pub use conformance::{
     ConformanceObserver, RuleOutcome, RuleResult, RuleSubject, check_conformance, conformance_spec,
 };
 pub use existing_options::ExistingOptions;
+pub use help::{grouped, grouped_without_servers};
 pub use lists::check_once;
 pub use names::{BadUsage, find_lock, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};

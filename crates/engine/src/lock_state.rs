@@ -124,7 +124,6 @@ impl LockState {
             && trigger.fits_section(section.length_ms, section.write_after_ms(&event.f))
     }
 
-    /// The hold of a process on a key.
     pub fn hold_of(&self, process: u64, key: &str) -> Option<&KnownHold> {
         let held = self.tracker.hold_of(process, key.into())?;
         self.holds.get(&held.hold)

@@ -27,7 +27,7 @@ pub(crate) fn said(line: &str) -> &str {
 
 /// A sentence about a node that is gone, or whose program is, with the last lines of its log. `logs` is the
 /// folder of the nodes' logs.
-pub(crate) fn with_last_lines(sentence: &str, logs: &Path, node: &str) -> String {
+pub(crate) fn as_last_rules(sentence: &str, logs: &Path, node: &str) -> String {
     let text = tail(&logs.join(format!("{node}.log")));
     let mut lines: Vec<&str> =
         text.lines().map(said).filter(|said| !said.is_empty()).rev().take(LINES).collect();
@@ -62,7 +62,7 @@ fn limit(path: &Path) -> Option<String> {
 
 /// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the
 /// client was ended because it used too much, the sentence says that instead.
-pub(crate) async fn with_last_line(sentence: &str, logs: &Path, client: &str) -> String {
+pub(crate) async fn as_last_rule(sentence: &str, logs: &Path, client: &str) -> String {
     explained(sentence, logs, client, &format!(" (see logs/{client}.log)")).await
 }
 
@@ -101,7 +101,7 @@ mod tests {
         let over =
             "10:00:00.003 agent | -- limit: used more than 64 MiB of memory\n10:00:00.004 client | bye\n";
         std::fs::write(&path, over).unwrap();
-        let ended = with_last_line("client c1 ended", folder.path(), "c1").await;
+        let ended = as_last_rule("client c1 ended", folder.path(), "c1").await;
         assert_eq!(ended, "client c1 used more than 64 MiB of memory, and was ended");
         std::fs::write(&path, note).unwrap();
         assert!(last_line(&path).await.is_some_and(|words| words.starts_with("-- process 6 ended")));

@@ -1,7 +1,7 @@
 //! Notices when a part of the test itself is gone, a node's agent: then the run has failed, whatever its
 //! clients saw.
 
-use crate::node_log::with_last_lines;
+use crate::node_log::as_last_rules;
 use crate::stop::Stop;
 use fencepost_cluster::Node;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl NodeWatch {
             watches.spawn(async move {
                 node.gone().await;
                 let what = "its agent ended, which nothing in this run does: it was killed, or the machine ran out of memory";
-                stop.fail(with_last_lines(&format!("the node {} is gone: {what}", node.name()), &logs, node.name()));
+                stop.fail(as_last_rules(&format!("the node {} is gone: {what}", node.name()), &logs, node.name()));
             });
         }
         NodeWatch { _watches: watches }

@@ -24,7 +24,6 @@ pub struct Unobserved;
 
 impl RunObserver for Unobserved {}
 
-/// How far a run is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// Time since the faults began, and the time at which they end.

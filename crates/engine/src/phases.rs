@@ -4,7 +4,7 @@
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
 use crate::injection::Injection;
-use crate::node_log::with_last_line;
+use crate::node_log::as_last_rule;
 use crate::observer::{Progress, RunObserver};
 use crate::prepared_fault::prepare;
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
@@ -44,7 +44,6 @@ const READY: Duration = Duration::from_secs(15);
 /// How often the progress is reported.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// What a run consists of.
 pub(crate) struct Run<'a> {
     pub spec: &'a RunSpec,
     pub folder: &'a RunFolder,
@@ -179,7 +178,7 @@ async fn silent_client(run: &Run<'_>, deployment: &Deployment) -> Option<String>
     let mut clients = deployment.clients.iter();
     let (client, unanswered) = clients.find_map(|client| Some((client.name(), client.unanswered()?)))?;
     let sentence = format!("client {client} {unanswered}");
-    Some(with_last_line(&sentence, &run.folder.logs(), client).await)
+    Some(as_last_rule(&sentence, &run.folder.logs(), client).await)
 }
 
 /// Records the nemeses and the servers, for the checkers. Gives the names of the servers.

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 /// run of twenty-five thousand.
 const DRAWS: usize = 500;
 
-/// The nodes of a run.
 pub(crate) fn run_nodes(spec: &RunSpec) -> RunNodes {
     let topology = spec.topology();
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };

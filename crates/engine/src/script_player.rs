@@ -37,7 +37,6 @@ pub enum Step {
     StopUnlessOk,
 }
 
-/// The script of one client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientScript {
     /// `c1`, `c2`, ….

@@ -14,7 +14,7 @@ impl RunSpec {
             Some(hold) => Length::Fixed(hold.0),
             None => Length::Drawn(Drawn {
                 ttl: options.ttl.0,
-                outlasts: self.sections_may_outlast_the_ttl(),
+                outlasts: self.allows_overstay(),
                 undelayed: !self.faults_may_delay_processes(),
             }),
         };
@@ -30,7 +30,7 @@ impl RunSpec {
     /// Whether a process may go on beyond the TTL and do nothing wrong: its lock does not end by then, or it
     /// notices. (A transaction that holds lock and data is prolonged by its statements alone, and a section
     /// that waits has none.)
-    fn sections_may_outlast_the_ttl(&self) -> bool {
+    fn allows_overstay(&self) -> bool {
         let can = self.lock.capabilities(&self.options.lock_options);
         let is_renewed = can.renewal && !can.own_storage;
         can.lease != Lease::Ttl || is_renewed || self.options.careful && can.validity

@@ -1,6 +1,6 @@
 //! Notices when a server or a storage ends although no fault took it down.
 
-use crate::node_log::{LOG_DELAY, with_last_lines};
+use crate::node_log::{LOG_DELAY, as_last_rules};
 use crate::server_log::ServerLog;
 use crate::stop::Stop;
 use fencepost_nemesis::FaultContext;
@@ -63,6 +63,6 @@ impl ServerWatch {
         let end = self.context.service_end(storage);
         let how = end.map_or_else(|| "ended by itself".to_owned(), |end| end.status);
         let sentence = format!("the {storage}, a part of the test, {how}, and no fault did that");
-        self.stop.fail(with_last_lines(&sentence, &self.log.logs, storage));
+        self.stop.fail(as_last_rules(&sentence, &self.log.logs, storage));
     }
 }

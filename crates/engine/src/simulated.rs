@@ -282,7 +282,6 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    /// The events of this name.
     pub fn events<'s>(&'s self, f: &'s str) -> impl Iterator<Item = &'s Event> {
         self.history.iter().filter(move |event| event.f == f)
     }

@@ -10,7 +10,6 @@ pub struct Stop {
     pulled: Notify,
 }
 
-/// Why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Ctrl-C or SIGTERM.

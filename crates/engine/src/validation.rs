@@ -149,13 +149,14 @@ impl RunSpec {
 const NO_NEMESIS: &str = "none";
 
 impl RunOptions {
-    /// With a time limit that lets fairness be judged in peace, whose bound is twice the TTL and a second,
-    /// where the user left it open.
+    /// With a time limit that lets fairness be judged without faults, whose bound is twice the TTL and a
+    /// second, where the user left it open.
     fn long_enough(mut self) -> RunOptions {
         const MORE: Duration = Duration::from_secs(6);
-        let is_in_peace = self.nemesis.iter().all(|name| name == NO_NEMESIS) && self.nemesis_file.is_none();
+        let is_without_faults =
+            self.nemesis.iter().all(|name| name == NO_NEMESIS) && self.nemesis_file.is_none();
         let default = RunOptions::default().time_limit;
-        if is_in_peace && self.time_limit == default {
+        if is_without_faults && self.time_limit == default {
             // A TTL that is out of range is refused later.
             self.time_limit = default.max(TimeSpan(2 * self.ttl.0.min(HOUR.0) + MORE));
         }
@@ -405,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_in_peace_is_long_enough_for_fairness_to_be_judged() {
+    fn a_run_without_faults_is_long_enough_for_fairness_to_be_judged() {
         let limit = |options: RunOptions| options.long_enough().time_limit;
         let (unset, ttl) = (RunOptions::default(), TimeSpan::from_secs(30));
         assert_eq!(limit(unset.clone()), unset.time_limit);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_fault_the_lock_is_broken_in_peace() {
+    fn without_any_fault_the_lock_is_broken_without_faults() {
         let mut history = history();
         history.retain(|event| event.f != "clock-jump");
         let verdict = check_run(&history);

@@ -8,7 +8,6 @@
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
-use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
@@ -77,16 +76,8 @@ struct AlwaysGranted;
 
 #[async_trait]
 impl Recipe for AlwaysGranted {
-    async fn connect(&self, _hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        Ok(Box::new(CanarySession))
-    }
-}
-
-struct CanarySession;
-
-impl Session for CanarySession {
-    fn lock(&self, _process: u64, _notices: Notices) -> Box<dyn Lock> {
-        Box::new(CanaryLock)
+    async fn connect(&self, _hello: &Hello) -> Result<Session, ClientError> {
+        Ok(Box::new(|_, _| Box::new(CanaryLock)))
     }
 }
 

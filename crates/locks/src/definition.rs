@@ -96,7 +96,7 @@ impl LockDefinition {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    pub async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         self.recipe.connect(hello).await
     }
 

@@ -11,6 +11,7 @@
 
 mod access;
 mod answer_value;
+mod attempts;
 mod canary;
 mod capabilities;
 mod client;
@@ -42,13 +43,12 @@ mod redis_sentinel;
 mod redlock;
 mod registry;
 mod reply;
-mod retry_delay;
 mod run_access;
 mod sequencers;
 mod service;
+mod sql;
 #[cfg(test)]
 mod testing;
-mod unique_value;
 mod watchdog;
 mod zookeeper;
 

@@ -37,7 +37,7 @@ pub trait Recipe: Send + Sync {
     ///
     /// # Errors
     /// See [`ClientError`].
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError>;
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError>;
     /// Storage side: connects to the servers, to ask them for sequencers; none for a lock without sequencers.
     ///
     /// # Errors
@@ -51,11 +51,9 @@ pub trait Recipe: Send + Sync {
     }
 }
 
-/// A client's connections to the lock service, shared by the processes that it hosts.
-pub trait Session: Send + Sync {
-    /// The lock as one process sees it. `notices` takes what the library reports by itself.
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock>;
-}
+/// A client's connections to the lock service, shared by the processes that it hosts: makes the lock as the
+/// process of this number sees it. The notices take what the library reports by itself.
+pub type Session = Box<dyn Fn(u64, Notices) -> Box<dyn Lock> + Send + Sync>;
 
 /// One process's use of the lock. Calls come one at a time.
 ///

@@ -15,10 +15,8 @@ use std::time::Duration;
 /// The folder of these files in each node. It is in memory, of the node alone, and no fault of disks reaches
 /// it.
 pub(crate) const FOLDER: &str = "/run/access";
-/// The user of the run.
 pub(crate) const USER: &str = "fencepost";
 
-/// The access of one run.
 pub struct RunAccess {
     password: Option<Secret>,
     certificates: Option<Certificates>,

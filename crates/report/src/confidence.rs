@@ -132,8 +132,8 @@ mod tests {
             outcome_with_confidence(&released).unwrap(),
             "vacuous · 1 of 3 situations covered · no grant without a release before it"
         );
-        let in_peace = RunVerdict { coverage: Some(Coverage::default()), ..released };
-        assert!(confidence(&in_peace).unwrap().starts_with("no faults, so no situations to cover · "));
+        let without_faults = RunVerdict { coverage: Some(Coverage::default()), ..released };
+        assert!(confidence(&without_faults).unwrap().starts_with("no faults, so no situations to cover · "));
         assert_eq!(confidence(&RunVerdict::of(Vec::new())), None);
     }
 

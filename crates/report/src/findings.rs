@@ -58,7 +58,7 @@ impl FindingFile {
     /// Reads the finding in this folder.
     ///
     /// # Errors
-    /// There is none, or it is no finding.
+    /// Missing or malformed.
     pub fn read(folder: &Path) -> Result<FindingFile, RunError> {
         let path = folder.join(FINDING);
         let text = read_regular(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;

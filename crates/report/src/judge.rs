@@ -9,10 +9,8 @@ use fencepost_checker::{RunIndex, RunVerdict, check_index, overlaps};
 use fencepost_history::run::{RunFolder, read_clock_samples};
 use fencepost_history::{Event, read_history};
 
-/// A run that was judged.
 pub struct Judged {
     pub verdict: RunVerdict,
-    /// The events that were judged.
     pub history: Vec<Event>,
     /// The summary for the terminal.
     pub text: String,

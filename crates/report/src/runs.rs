@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// A run's folder, and the parts of its files that were read: all that reports need, unless said otherwise.
 #[derive(Clone, Debug)]
 pub struct Run<F = RunFile, J = Judgement> {
-    /// The folder's name.
     pub name: String,
     pub path: PathBuf,
     pub state: State<F, J>,
@@ -54,7 +53,6 @@ pub struct Judgement {
     pub nearest_miss: Option<NearMiss>,
 }
 
-/// The verdict of one checker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PropertyVerdict {
     pub checker: String,

@@ -12,7 +12,6 @@ const MS: u64 = 1_000_000;
 const NODES: usize = 5;
 const TTL: u64 = 2000 * MS;
 
-/// What to simulate.
 pub struct Size {
     pub processes: u64,
     pub keys: usize,

@@ -68,7 +68,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         Reconnecting { current, doubt, failure }
     }
 
-    /// The connection; none where there is none now.
+    /// The current connection, if any.
     pub fn current(&self) -> Option<Connected<C>> {
         self.current.borrow().as_ref().filter(|connected| !connected.is_dead()).cloned()
     }
@@ -128,8 +128,7 @@ async fn keep<C, Dial, Dialled, Driver>(
         tokio::spawn(async move {
             driver.await;
             dead.store(true, Ordering::Relaxed);
-            // One that was replaced ends because nothing holds it any longer: its end says nothing of the one
-            // that came after it.
+            // The closing of a replaced connection is expected.
             if generation.load(Ordering::Relaxed) == own {
                 doubt.notify_one();
             }

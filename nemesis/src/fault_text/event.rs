@@ -8,13 +8,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 
-/// Operations of a client.
 const OPERATIONS: [&str; 5] = [f::ACQUIRE, f::READ, f::WRITE, f::HOLDS, f::RELEASE];
 
 /// Stands for every client.
 const ANY: &str = "any";
 
-/// The forms of the text.
 const FORMS: &str = "\"c1 acquire\", \"c1 begins write\", \"c1 fails release\", \"c1 at POINT\", \"FAULT injected\" or \
                      \"FAULT healed\"";
 

@@ -52,7 +52,6 @@ struct Keys {
     for_ms: Option<u64>,
 }
 
-/// A key of the file.
 #[derive(Clone, Debug)]
 struct Given {
     /// As it stands in the file.

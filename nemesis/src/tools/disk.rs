@@ -157,7 +157,6 @@ impl Disk {
         self.volume().written()
     }
 
-    /// Where it is mounted.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

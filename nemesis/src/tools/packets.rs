@@ -123,8 +123,8 @@ impl Network {
         applied
     }
 
-    /// Ends the fault of that id; that there is none is no error. What it held back goes on at once, if the
-    /// emulator held it; netem loses what it holds when the last fault ends.
+    /// Ends the fault of that id; unknown ids are ignored. Packets that the emulator held back go on at once;
+    /// netem loses those that it holds when the last fault ends.
     pub fn clear(&mut self, id: &str) -> Result<(), PacketsError> {
         self.faults.remove(id);
         self.apply()

@@ -5,7 +5,7 @@ use crate::config::comes_from_file;
 use crate::store::Results;
 use clap::Args;
 use fencepost_campaign::compare::Matrix;
-use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count};
+use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers};
 use fencepost_history::{Seed, Shard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ const SEED: &str = "Seed from which all runs draw their seeds [default: that of 
 /// is violated; 255 if a run failed.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(grouped_without_servers),
     mut_arg("lock", |arg| arg.hide(true)),
     mut_arg("nemesis", |arg| arg.hide(true)),
     mut_arg("nemesis_file", |arg| arg.hide(true)),

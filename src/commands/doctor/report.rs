@@ -11,7 +11,6 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) format: u32,
-    /// Of Fencepost.
     pub(super) version: &'static str,
     pub(super) machine: Machine,
     /// All that answer; the driver `docker` takes the first.

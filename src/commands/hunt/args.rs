@@ -2,7 +2,10 @@
 
 use crate::store::Results;
 use clap::{Args, ValueEnum};
-use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, named_reference};
+use fencepost_engine::{
+    BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, grouped_without_servers,
+    named_reference,
+};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::{ACQUIRE_TTLS, DrawnOptions, LIMIT_TTLS};
@@ -26,6 +29,7 @@ const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL
 /// seen is not decided.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(grouped_without_servers),
     mut_arg("nemesis", |arg| arg.hide(true)),
     mut_arg("nemesis_file", |arg| arg.hide(true)),
     mut_arg("acquisitions", |arg| arg.hide(true)),
@@ -65,12 +69,12 @@ pub struct HuntArgs {
     #[arg(long, value_name = "FOLDER|STORE", conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
     /// Say what is the lock's own: each violation is played on this lock, too, which runs on the same
-    /// servers; what it shows as well is of the servers, and is said in one line. `none` compares nothing
-    /// [default: for a lock of one's own the built-in lock of its service, otherwise none].
+    /// servers; violations that it shows too are the servers' and are summarised in one line. `none` compares
+    /// nothing [default: for a lock of one's own the built-in lock of its service, otherwise none].
     #[arg(long, value_name = "LOCK", conflicts_with = "resume")]
     pub against: Option<String>,
     /// Clients write without a look at the validity of their lock. Where a hunt compares, they look at it
-    /// (--careful): what only a fence prevents is of every lock.
+    /// (--careful): late writes that only fencing prevents occur with every lock.
     #[arg(long)]
     pub careless: bool,
     /// Which violations give the exit code 1: the lock's own, or any [default: own where the hunt compares].

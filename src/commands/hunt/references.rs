@@ -18,7 +18,6 @@ const HUNTS: u64 = 2;
 /// What one reference has shown.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct References {
-    /// What it is known for.
     conditions: String,
     shown: Vec<Shown>,
 }

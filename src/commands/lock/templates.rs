@@ -16,158 +16,69 @@ pub(super) struct Language {
     kit: &'static [(&'static str, &'static str)],
     /// What the language wants beside it.
     others: &'static [(&'static str, &'static str)],
-    /// The lines of lock.toml on how the client is made and started.
+    /// The lines of lock.toml on how the client is made and started: the kit's `template.toml`.
     start: &'static str,
 }
 
+/// A row of [`LANGUAGES`]: name, title, the client, the client without functions; the files of the kit in its
+/// folder, and what the language wants beside them, from the folder of the kit's example.
+macro_rules! language {
+    ($name:literal, $title:literal, $client:literal, $empty:literal, [$($kit:literal),*], [$($other:literal),*]) => {
+        Language {
+            name: $name,
+            title: $title,
+            client: $client,
+            on_redis: include_str!(concat!("../../../kits/", $name, "/example/", $client)),
+            empty: include_str!(concat!("templates/", $empty)),
+            kit: &[$(($kit, include_str!(concat!("../../../kits/", $name, "/", $kit)))),*],
+            others: &[$(($other, include_str!(concat!("../../../kits/", $name, "/example/", $other)))),*],
+            start: include_str!(concat!("../../../kits/", $name, "/template.toml")),
+        }
+    };
+}
+
 pub(super) const LANGUAGES: &[Language] = &[
-    Language {
-        name: "python",
-        title: "Python",
-        client: "client.py",
-        on_redis: include_str!("../../../kits/python/example/client.py"),
-        empty: include_str!("templates/client.py"),
-        kit: &[("fencepost.py", include_str!("../../../kits/python/fencepost.py"))],
-        others: &[],
-        start: r#"client = ["python3", "client.py"]
-# Prints the name and the version of what is under test, in one line.
-version = ["python3", "-c", "import platform; print('my lock, Python', platform.python_version())"]
-# Debian packages that the client and setup need.
-packages = ["python3"]
-# The suite of Debian that they come from, on every machine.
-suite = "bookworm"
-# A library from PyPI: write it into requirements.txt, let .venv/bin/python start the client and the version command, and put
-# python3-venv in place of python3 above.
-# setup = ["python3 -m venv .venv", ".venv/bin/pip install -q -r requirements.txt"]
-"#,
-    },
-    Language {
-        name: "go",
-        title: "Go",
-        client: "main.go",
-        on_redis: include_str!("../../../kits/go/example/main.go"),
-        empty: include_str!("templates/main.go"),
-        kit: &[
-            ("fencepost/client.go", include_str!("../../../kits/go/fencepost/client.go")),
-            ("fencepost/access.go", include_str!("../../../kits/go/fencepost/access.go")),
-            ("fencepost/fencepost.go", include_str!("../../../kits/go/fencepost/fencepost.go")),
-            ("fencepost/process.go", include_str!("../../../kits/go/fencepost/process.go")),
-            ("fencepost/storage.go", include_str!("../../../kits/go/fencepost/storage.go")),
+    language!("python", "Python", "client.py", "client.py", ["fencepost.py"], []),
+    language!(
+        "go",
+        "Go",
+        "main.go",
+        "main.go",
+        [
+            "fencepost/client.go",
+            "fencepost/access.go",
+            "fencepost/fencepost.go",
+            "fencepost/process.go",
+            "fencepost/storage.go"
         ],
-        others: &[("go.mod", include_str!("../../../kits/go/example/go.mod"))],
-        start: r#"client = ["./client"]
-# A library from Debian's packages: add its package.
-packages = ["golang-go"]
-# The suite of Debian that they come from, on every machine.
-suite = "bookworm"
-# Prints the name and the version of what is under test, in one line. Of a library:
-# version = ["dpkg-query", "-W", '-f=LIBRARY ${Version}\n', "golang-LIBRARY-dev"]
-version = ["go", "version"]
-# Builds on Debian's packages, with a GOPATH. Runs where the client will run, once for each state of this folder. A module with
-# dependencies of its own builds on a machine that has Go, with build = ["CGO_ENABLED=0 go build -o client ."] in place of this.
-setup = [
-    "mkdir -p gopath/src/example && cp -r fencepost gopath/src/example",
-    "CGO_ENABLED=0 GO111MODULE=off GOPATH=$PWD/gopath:/usr/share/gocode go build -o client .",
-]
-"#,
-    },
-    Language {
-        name: "javascript",
-        title: "JavaScript",
-        client: "client.js",
-        on_redis: include_str!("../../../kits/javascript/example/client.js"),
-        empty: include_str!("templates/client.js"),
-        kit: &[("fencepost.js", include_str!("../../../kits/javascript/fencepost.js"))],
-        others: &[],
-        start: r#"client = ["node", "client.js"]
-# Prints the name and the version of what is under test, in one line.
-version = ["node", "-p", "'my lock, node ' + process.versions.node"]
-packages = ["nodejs"]
-# The suite of Debian that they come from, on every machine.
-suite = "bookworm"
-"#,
-    },
-    Language {
-        name: "rust",
-        title: "Rust",
-        client: "src/main.rs",
-        on_redis: include_str!("../../../kits/rust/example/src/main.rs"),
-        empty: include_str!("templates/main.rs.txt"),
-        kit: &[
-            ("fencepost-client/Cargo.toml", include_str!("../../../kits/rust/fencepost-client/Cargo.toml")),
-            (
-                "fencepost-client/src/client.rs",
-                include_str!("../../../kits/rust/fencepost-client/src/client.rs"),
-            ),
-            ("fencepost-client/src/env.rs", include_str!("../../../kits/rust/fencepost-client/src/env.rs")),
-            (
-                "fencepost-client/src/hello.rs",
-                include_str!("../../../kits/rust/fencepost-client/src/hello.rs"),
-            ),
-            ("fencepost-client/src/lib.rs", include_str!("../../../kits/rust/fencepost-client/src/lib.rs")),
-            (
-                "fencepost-client/src/process.rs",
-                include_str!("../../../kits/rust/fencepost-client/src/process.rs"),
-            ),
-            (
-                "fencepost-client/src/state.rs",
-                include_str!("../../../kits/rust/fencepost-client/src/state.rs"),
-            ),
-            (
-                "fencepost-client/src/storage.rs",
-                include_str!("../../../kits/rust/fencepost-client/src/storage.rs"),
-            ),
+        ["go.mod"]
+    ),
+    language!("javascript", "JavaScript", "client.js", "client.js", ["fencepost.js"], []),
+    language!(
+        "rust",
+        "Rust",
+        "src/main.rs",
+        "main.rs.txt",
+        [
+            "fencepost-client/Cargo.toml",
+            "fencepost-client/src/client.rs",
+            "fencepost-client/src/env.rs",
+            "fencepost-client/src/hello.rs",
+            "fencepost-client/src/lib.rs",
+            "fencepost-client/src/process.rs",
+            "fencepost-client/src/state.rs",
+            "fencepost-client/src/storage.rs"
         ],
-        others: &[("Cargo.toml", include_str!("../../../kits/rust/example/Cargo.toml"))],
-        start: r#"client = ["target/release/example"]
-# Runs on this machine, with its toolchain, once for each state of this folder.
-build = ["cargo build --release --target-dir target"]
-# Prints the name and the version of what is under test, in one line.
-version = ["sh", "-c", "echo example $(grep -m1 ^version Cargo.toml)"]
-"#,
-    },
-    Language {
-        name: "java",
-        title: "Java",
-        client: "Example.java",
-        on_redis: include_str!("../../../kits/java/example/Example.java"),
-        empty: include_str!("templates/Example.java"),
-        kit: &[("Fencepost.java", include_str!("../../../kits/java/Fencepost.java"))],
-        others: &[],
-        start: r#"# The folder of Java is named after the machine's processor.
-client = ["sh", "-c", "exec /usr/lib/jvm/java-17-openjdk-*/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp classes Example"]
-# Runs where the client will run, once for each state of this folder.
-setup = ["/usr/lib/jvm/java-17-openjdk-*/bin/javac -d classes Fencepost.java Example.java"]
-# Prints the name and the version of what is under test, in one line.
-version = ["sh", "-c", "/usr/lib/jvm/java-17-openjdk-*/bin/java --version | head -1"]
-packages = ["openjdk-17-jdk-headless"]
-# The suite of Debian that they come from, on every machine.
-suite = "bookworm"
-"#,
-    },
-    Language {
-        name: "php",
-        title: "PHP",
-        client: "client.php",
-        on_redis: include_str!("../../../kits/php/example/client.php"),
-        empty: include_str!("templates/client.php"),
-        kit: &[("fencepost.php", include_str!("../../../kits/php/fencepost.php"))],
-        others: &[],
-        start: r#"client = ["php8.2", "client.php"]
-# Prints the name and the version of what is under test, in one line.
-version = ["php8.2", "-r", "echo 'php ', PHP_VERSION, PHP_EOL;"]
-packages = ["php8.2-cli"]
-# The suite of Debian that they come from, on every machine.
-suite = "bookworm"
-"#,
-    },
+        ["Cargo.toml"]
+    ),
+    language!("java", "Java", "Example.java", "Example.java", ["Fencepost.java"], ["Tls.java"]),
+    language!("php", "PHP", "client.php", "client.php", ["fencepost.php"], []),
 ];
 
 /// Servers that a new lock can be on.
 #[derive(Clone, Copy)]
 pub(super) struct Servers {
     pub(super) name: &'static str,
-    /// What they are.
     pub(super) about: &'static str,
     /// What ends the hold of a client that is gone, with most locks on them.
     lease: &'static str,
@@ -278,6 +189,7 @@ fn capitalized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fencepost_cluster::DEFAULT_SUITE;
     use std::path::Path;
 
     /// The files of a folder of a kit, without its tests.
@@ -300,5 +212,30 @@ mod tests {
                 assert!(language.kit.iter().any(|(known, _)| *known == path), "{path} is missing for {name}");
             }
         }
+    }
+
+    #[test]
+    fn every_file_that_an_example_needs_is_copied() {
+        for language in LANGUAGES {
+            let files = files_in(&format!("{}/example", language.name));
+            let made_anew = ["lock.toml", "Cargo.lock", "src", "target", "classes"];
+            for file in files.iter().filter(|file| !made_anew.contains(&file.as_str())) {
+                let is_copied =
+                    language.client == file || language.others.iter().any(|(other, _)| other == file);
+                assert!(is_copied, "{file} is missing for {}", language.name);
+                assert!(!file.ends_with(".java") || language.start.contains(file), "{file} is not compiled");
+            }
+        }
+    }
+
+    #[test]
+    fn packages_come_from_the_suite_that_servers_come_from() {
+        let suites: Vec<&str> = LANGUAGES
+            .iter()
+            .flat_map(|language| language.start.lines())
+            .filter(|line| line.starts_with("suite"))
+            .collect();
+        let current = format!("suite = \"{}\"", DEFAULT_SUITE);
+        assert_eq!(suites, vec![&*current; LANGUAGES.len() - 1], "Rust is built on this machine");
     }
 }

@@ -24,7 +24,6 @@ fn run_address(name: &str) -> String {
     format!("/run/{}", encoded(name))
 }
 
-/// Where a file of a run is.
 fn file_address(run: &str, path: &str) -> String {
     let parts: Vec<String> = path.split('/').map(encoded).collect();
     format!("/files/{}/{}", encoded(run), parts.join("/"))

@@ -13,7 +13,6 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How often it is looked whether a client has become slow, while another one waits for a place.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// All places.
 pub struct Places {
     most: usize,
     taken: Mutex<Vec<Taken>>,

@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::Args;
 use fencepost_campaign::ResultsStore;
 use fencepost_checker::Outcome;
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, run_beside_others};
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, grouped, run_beside_others};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 /// What a test does.
 #[derive(Debug, Args)]
+#[command(mut_args(grouped))]
 pub struct TestArgs {
     #[command(flatten)]
     pub options: RunOptions,

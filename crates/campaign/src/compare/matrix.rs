@@ -25,7 +25,6 @@ pub struct Matrix {
     /// same seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// Runs of each combination.
     pub runs: usize,
     pub locks: Vec<String>,
     pub guards: Vec<String>,
@@ -63,7 +62,6 @@ impl MatrixPlan {
     }
 }
 
-/// A run of the matrix.
 #[derive(Clone)]
 pub struct MatrixRun {
     pub spec: RunSpec,

@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 pub struct CompareCampaign {
     /// The comparison without any run: its rows and columns, and which combinations there cannot be.
     pub layout: Comparison,
-    /// Runs of each combination.
     pub runs: usize,
     /// What was asked for, in the form of the command.
     pub matrix: Value,

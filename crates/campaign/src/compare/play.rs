@@ -15,13 +15,11 @@ use fencepost_report::runs;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A comparison that is played.
 pub struct ComparePlay {
     pub layout: CompareCampaign,
     pub seed: Seed,
     /// Repeats it.
     pub command: String,
-    /// Where it is kept.
     pub folder: PathBuf,
     pub(super) context: CampaignContext,
     /// Keeps others from playing the same runs.

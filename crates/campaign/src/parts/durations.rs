@@ -68,7 +68,6 @@ impl Durations {
         self.0.get(name).map(|seconds| (seconds * 1e3) as u64)
     }
 
-    /// The file's text.
     pub fn text(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }

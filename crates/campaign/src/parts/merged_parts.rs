@@ -151,7 +151,6 @@ impl MergedParts {
         Ok(())
     }
 
-    /// The records of a part.
     fn of_part(&self, part: &PartState) -> impl Iterator<Item = (u64, RecordHead)> {
         part.assigned.iter().filter_map(|run| Some((*run, *self.records.get(run)?)))
     }

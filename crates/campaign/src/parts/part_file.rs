@@ -10,12 +10,10 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-/// The file of a part.
 pub const PART_JSON: &str = "part.json";
 /// The file of parts that were merged.
 pub const MERGE_JSON: &str = "merge.json";
 
-/// What a campaign is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CampaignKind {
@@ -55,7 +53,6 @@ pub struct PartFile {
     pub parts: BTreeMap<u32, PartState>,
 }
 
-/// How far a part is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PartState {

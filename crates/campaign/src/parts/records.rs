@@ -26,7 +26,6 @@ pub struct Record {
     /// Of two records of one run that is not done, the one that is further says more.
     #[serde(default)]
     pub progress: u64,
-    /// How long it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
     /// What the command keeps of it.

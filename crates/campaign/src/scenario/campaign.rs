@@ -43,7 +43,6 @@ pub struct ScenarioFacts {
 }
 
 impl ScenarioCampaign {
-    /// The name of the scenario of a play.
     pub fn name(&self, play: u64) -> Option<String> {
         Some(self.scenarios.get(play as usize / self.times.max(1))?.name.clone())
     }
@@ -79,7 +78,6 @@ pub fn turn_seed(seed: Seed, turn: usize) -> Seed {
     Seed(seed.0.wrapping_add(turn as u64) & ((1 << 53) - 1))
 }
 
-/// What is asked for.
 #[derive(Clone, Debug)]
 pub struct ScenarioRequest {
     pub scenarios: Vec<Arc<Scenario>>,
@@ -207,7 +205,6 @@ pub enum Shown {
     Narration,
 }
 
-/// Scenarios that are played.
 pub struct ScenarioPlay {
     context: CampaignContext,
     shown: Shown,

@@ -16,7 +16,6 @@ use fencepost_report::findings::SCENARIO;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How scenarios are played.
 #[derive(Clone, Debug)]
 pub struct PlayOptions {
     /// Takes the place of the lock that a scenario names.
@@ -178,7 +177,7 @@ async fn play_run(
     if run.script.is_none() && came {
         missing.clear();
     }
-    missing.extend(not_come_about(run, outcome.script.as_ref()));
+    missing.extend(unmet_preconditions(run, outcome.script.as_ref()));
     missing.extend(RunIndex::new(&judged.history).ok().and_then(|run| run.why_its_end_says_nothing()));
     missing.extend(outcome.cleanup_errors);
     missing.extend(judged.unwritten.iter().map(|error| format!("its report is not written: {error:#}")));
@@ -218,8 +217,8 @@ fn without_effect(plan: &Plan, history: &[Event]) -> Vec<String> {
     faults.map(|(_, fault)| in_words(fault)).collect()
 }
 
-/// What of the script did not come about, a sentence each.
-fn not_come_about(run: &ScenarioRun, outcome: Option<&ScriptOutcome>) -> Vec<String> {
+/// The preconditions of the script that were not met, a sentence each.
+fn unmet_preconditions(run: &ScenarioRun, outcome: Option<&ScriptOutcome>) -> Vec<String> {
     let (Some(script), Some(outcome)) = (&run.script, outcome) else { return Vec::new() };
     let narrated = |sentence: &str| outcome.narrated.iter().any(|(_, narrated)| narrated == sentence);
     let sentences = script.narration.iter().map(|narration| &narration.sentence);

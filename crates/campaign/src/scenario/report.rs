@@ -41,12 +41,10 @@ impl Ending {
     }
 }
 
-/// The outcome of one run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// The run's folder.
     pub folder: PathBuf,
     /// The sentences whose event came, with seconds since the run began.
     pub narration: Vec<(f64, String)>,

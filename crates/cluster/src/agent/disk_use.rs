@@ -14,7 +14,6 @@ use std::rc::Rc;
 /// machine busy, and among those that are not looked at could be a large one.
 pub(super) const FILES_MAX: usize = 20_000;
 
-/// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DiskUse {
     Bytes(u64),

@@ -10,7 +10,6 @@ use std::os::fd::AsRawFd;
 /// Kind of a request that asks for the sockets of a family.
 const BY_FAMILY: u16 = 20;
 const HEADER: usize = 16;
-/// All states of a socket.
 const STATES: u32 = u32::MAX;
 
 /// What to ask of a family for the memory, and where its answers begin to hold attributes.

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// How many attempts there are in all, however well each begins.
 const ATTEMPTS_MAX: u32 = 60;
 
-/// How much patience there is.
+/// Timeouts and retries.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Until a connection is made.
@@ -83,7 +83,6 @@ impl From<Failure> for ClusterError {
     }
 }
 
-/// How an attempt failed.
 enum Attempt {
     /// For a reason that may be gone the next time.
     Again(String),

@@ -64,7 +64,7 @@ async fn download(
     progress: &Progress,
 ) -> Result<Vec<PathBuf>, ClusterError> {
     let all = cache::folder()?.join(FOLDER);
-    let _alone = file_lock::lock_aside(all.with_extension("lock")).await?;
+    let _alone = file_lock::lock_blocking(all.with_extension("lock")).await?;
     let downloads = Downloads {
         mirror: Mirror::find(settings)?,
         downloader: Downloader::new(settings, Limits::default())?,

@@ -30,7 +30,6 @@ const TRIED: &str = "signals";
 /// What to do about an image that is not there.
 const MADE_LATER: &str = "the first test that needs it makes it, and so does `fencepost images build`";
 
-/// All that was found.
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub machine: Machine,
@@ -47,7 +46,6 @@ pub struct Check {
     pub area: &'static str,
     pub name: String,
     pub answer: Answer,
-    /// What was found.
     pub detail: String,
     /// What to do, or why nothing has to be done; none where all is well.
     pub remedy: Option<String>,

@@ -23,7 +23,6 @@ const TAIL_BYTES: u64 = 64 << 10;
 pub(crate) struct Plan {
     /// A line for the shell.
     pub(crate) command: String,
-    /// The folder to work on.
     pub(crate) folder: PathBuf,
     /// Where the command sees the folder; none for a command that sees this machine as the user does.
     pub(crate) place: Option<CommandRoot>,

@@ -30,7 +30,7 @@ impl WorkFolder {
     ) -> Result<WorkFolder, ClusterError> {
         remove_abandoned()?;
         let work = environments()?.join(format!("{name}.{WORK}"));
-        let lock = file_lock::lock_aside(lock_of(&work)).await?;
+        let lock = file_lock::lock_blocking(lock_of(&work)).await?;
         remove(&work);
         let _ = std::fs::remove_file(&commands.log);
         let work = WorkFolder { work, _lock: lock };

@@ -24,12 +24,12 @@ pub(crate) async fn root_file_system(
 ) -> Result<UnpackedRoot, ClusterError> {
     let folder = folder(image)?;
     // Before the look: what is there stays there.
-    let used = file_lock::share_aside(use_lock()?).await?;
+    let used = file_lock::lock_shared_blocking(use_lock()?).await?;
     if folder.exists() {
         return Ok(UnpackedRoot { folder, _used: used });
     }
     // Another run may be making it: then this one waits, and finds it made.
-    let _lock = file_lock::lock_aside(all()?.join(format!("{}.lock", image.name))).await?;
+    let _lock = file_lock::lock_blocking(all()?.join(format!("{}.lock", image.name))).await?;
     if !folder.exists() {
         debian::make(&image.contents(&image.title()), &folder, settings, progress).await?;
     }

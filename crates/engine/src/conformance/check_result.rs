@@ -85,7 +85,7 @@ impl CheckResult {
     }
 
     /// After this no other rule can be checked.
-    pub(super) fn and_the_last(mut self) -> CheckResult {
+    pub(super) fn as_last_rule(mut self) -> CheckResult {
         self.is_last = true;
         self
     }

@@ -40,7 +40,7 @@ struct Load {
 /// A lock that several processes want stands free no longer than this.
 const FREE_MAX: Duration = Duration::from_secs(1);
 
-pub(super) async fn use_in_peace(context: &RuleContext<'_>) -> Checked {
+pub(super) async fn use_without_faults(context: &RuleContext<'_>) -> Checked {
     let first = use_once(context).await?;
     match first.outcome {
         RuleOutcome::Kept => Ok(first),

@@ -104,7 +104,7 @@ pub(super) const GROUPS: &[&[Rule]] = &[
         name: "peace",
         asks: "without faults: at most 1 % `info`, at least one grant a second",
         about: RuleSubject::Library,
-        check: |context| Box::pin(load::use_in_peace(context)),
+        check: |context| Box::pin(load::use_without_faults(context)),
     }],
     &[Rule {
         name: "end-of-input",

@@ -9,12 +9,10 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What came of one rule.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleResult {
     #[serde(rename = "point")]
     pub name: &'static str,
-    /// What the protocol asks for.
     #[serde(rename = "rule")]
     pub asks: &'static str,
     /// Whose part it is.
@@ -74,7 +72,7 @@ async fn check(session: &CheckSession, number: usize, rule: &Rule) -> Result<(Ru
         Err(Ended::NoHello(sentence) | Ended::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
-            CheckResult::broken(sentence, change).and_the_last()
+            CheckResult::broken(sentence, change).as_last_rule()
         }
         Err(Ended::Environment(error)) => return Err(error),
     };

@@ -57,7 +57,6 @@ pub(super) struct RuleContext<'a> {
     processes: AtomicU64,
 }
 
-/// A process of a client.
 pub(super) struct ClientProcess {
     pub(super) client: Arc<Client>,
     pub(super) number: u64,

@@ -83,7 +83,6 @@ impl Expectation {
         Answer { expected: self.about.clone(), met, observed, metrics }
     }
 
-    /// The events that it names.
     pub(super) fn events(&self) -> impl Iterator<Item = &Trigger> {
         self.conditions.iter().flat_map(|condition| match condition {
             Condition::Event { event, .. } => vec![event],

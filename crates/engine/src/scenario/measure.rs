@@ -50,7 +50,6 @@ pub(super) struct Measured {
     pub bounds: Bounds,
     /// Name of the metric that is reported; none: the measure's own, or none is.
     pub name: Option<String>,
-    /// Its unit.
     pub unit: String,
     /// Digits after the point.
     pub digits: Option<usize>,
@@ -86,7 +85,6 @@ impl Measured {
     }
 }
 
-/// What was measured.
 #[derive(Debug, PartialEq)]
 pub(super) struct Measurement {
     /// What the bounds are for; none: there was nothing to measure.
@@ -104,7 +102,6 @@ impl Measurement {
     }
 }
 
-/// Measures.
 pub(super) fn measure(measured: &Measured, run: &Observed) -> Measurement {
     match &measured.measure {
         Measure::Metric(name) => metric(measured, name, run),

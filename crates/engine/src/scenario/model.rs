@@ -13,7 +13,6 @@ use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
-/// A scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The name of its file, without the ending.
@@ -47,7 +46,6 @@ impl Scenario {
     }
 }
 
-/// One run of a scenario.
 #[derive(Clone, Debug)]
 pub struct ScenarioRun {
     /// What is special about this run: `without a guard`. Empty where the scenario has one run only.

@@ -28,7 +28,7 @@ async fn a_machine_that_cannot_play_lowers_its_jobs_and_has_found_nothing_out() 
 #[tokio::test]
 async fn a_race_that_is_quiet_once_with_whole_seconds_is_found_all_the_same() {
     let results = tempfile::tempdir().unwrap();
-    let (file, _) = hunt(results.path(), Habit::RacesInPeace, 60).await;
+    let (file, _) = hunt(results.path(), Habit::RacesWithoutFaults, 60).await;
     assert_eq!((file.schedules, file.findings.len()), (0, 1), "{:?}", file.remarks);
     assert_eq!(file.findings[0].name, "granted-twice-in-peace");
     let command = file.findings[0].command.as_deref().unwrap();
@@ -45,7 +45,7 @@ async fn what_only_fractions_of_seconds_show_is_said_with_its_numbers() {
 }
 
 #[tokio::test]
-async fn no_ttl_explains_what_a_session_lock_shows_in_peace() {
+async fn no_ttl_explains_what_a_session_lock_shows_without_faults() {
     let results = tempfile::tempdir().unwrap();
     let ttl = TimeSpan::from_millis(2500);
     let options = RunOptions { lock: "postgres-advisory".to_owned(), ttl, ..request().options };
@@ -57,7 +57,7 @@ async fn no_ttl_explains_what_a_session_lock_shows_in_peace() {
 #[tokio::test]
 async fn a_hunt_watches_the_lock_without_faults_for_long() {
     let results = tempfile::tempdir().unwrap();
-    let (file, _) = hunt(results.path(), Habit::IdlesInPeace, 30).await;
+    let (file, _) = hunt(results.path(), Habit::IdlesWithoutFaults, 30).await;
     assert_eq!(file.findings[0].name, "granted-twice-in-peace", "{:?}", file.findings);
     assert!(file.schedules > 0, "it was no part of the first check");
 }
@@ -66,7 +66,7 @@ async fn a_hunt_watches_the_lock_without_faults_for_long() {
 async fn a_hunt_that_is_too_short_to_watch_says_so() {
     let results = tempfile::tempdir().unwrap();
     let request = HuntRequest { budget: TimeSpan::from_secs(12), ..request() };
-    let (file, _) = hunt_for(results.path(), request, Habit::IdlesInPeace, 30).await;
+    let (file, _) = hunt_for(results.path(), request, Habit::IdlesWithoutFaults, 30).await;
     assert!(file.findings.is_empty());
     assert!(remarks(&file, "that takes --for 20 s"), "{:?}", file.remarks);
 }

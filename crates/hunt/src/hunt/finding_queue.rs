@@ -24,12 +24,12 @@ const LOOK: Duration = Duration::from_millis(200);
 impl Hunt {
     /// Works out findings as they come, until the hunt has ended and none is left, its time is over, or
     /// Ctrl-C.
-    pub(super) async fn work_out_beside(&self, hunted: &AtomicBool, deadline: Instant) {
+    pub(super) async fn run_shrinkers(&self, hunted: &AtomicBool, deadline: Instant) {
         let until = deadline + self.share(AFTER_THE_END);
-        join_all((0..AT_A_TIME).map(|_| self.work_out_as_they_come(hunted, until))).await;
+        join_all((0..AT_A_TIME).map(|_| self.shrink_until_idle(hunted, until))).await;
     }
 
-    async fn work_out_as_they_come(&self, hunted: &AtomicBool, until: Instant) {
+    async fn shrink_until_idle(&self, hunted: &AtomicBool, until: Instant) {
         loop {
             // Looked at first: what is found last must not be missed.
             let is_last = hunted.load(Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Hunt {
         let Found { name, violation, schedule } = found;
         match shrink(schedule, violation, &self.player, budget, &mut |_| {}).await? {
             ShrinkOutcome::Smaller(shrunk) => {
-                let name = self.keep_small(found, &shrunk)?;
+                let name = self.save_minimized(found, &shrunk)?;
                 self.compare_small(&name, &shrunk, until).await?;
             }
             ShrinkOutcome::Rare => self.note_rare(name),
@@ -110,7 +110,7 @@ impl Hunt {
 
     /// Writes the finding as a scenario with the smallest run. What a smaller run proves may be known from
     /// another finding already: then the two are one. Gives its name.
-    fn keep_small(&self, found: &Found, shrunk: &Shrunk) -> Result<String> {
+    fn save_minimized(&self, found: &Found, shrunk: &Shrunk) -> Result<String> {
         let kept = keep(shrunk, &found.violation, &self.folder.findings(), &self.program)?;
         let file = kept.file;
         let mut progress = self.progress.lock();

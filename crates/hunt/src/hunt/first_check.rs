@@ -189,7 +189,6 @@ async fn check_crowded(options: &RunOptions, seed: Seed, player: &dyn Player) ->
     Ok(FirstCheck::Broken(Box::new((schedule, played, seen))))
 }
 
-/// The schedule of the check.
 fn checked(options: &RunOptions, drawn: DrawnOptions, seed: Seed) -> Schedule {
     let mut options = RunOptions {
         time_limit: PATIENCE,

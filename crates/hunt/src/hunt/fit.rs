@@ -35,7 +35,6 @@ pub fn fitting(
     Ok((fit, not_applicable))
 }
 
-/// All nemeses.
 pub fn every_nemesis() -> Vec<&'static dyn Nemesis> {
     registry().to_vec()
 }

@@ -10,7 +10,6 @@ pub trait HuntObserver: Send + Sync {
     fn progress(&self, status: &Status);
 }
 
-/// How far a hunt is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     pub spent: Duration,

@@ -227,7 +227,6 @@ impl Progress {
         });
     }
 
-    /// The finding of this name.
     pub(super) fn finding(&self, name: &str) -> Option<&HuntFinding> {
         self.file.findings.iter().find(|finding| finding.name == name)
     }

@@ -27,7 +27,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a hunt comes to.
 #[derive(Debug)]
 pub struct HuntEnd {
     pub file: HuntFile,
@@ -81,7 +80,7 @@ impl Hunt {
         let mut search = Search::new(space, request.seed);
         search.resume(archive, next, step);
         let begins = file.schedules == 0;
-        let short = search.watch_in_peace(request.budget.0);
+        let short = search.watch_without_faults(request.budget.0);
         if request.renews {
             search.note_renewals();
         }
@@ -126,7 +125,7 @@ impl Hunt {
                 self.progress.lock().note_end();
                 hunted.store(true, Ordering::Relaxed);
             };
-            tokio::join!(hunting, self.work_out_beside(&hunted, deadline));
+            tokio::join!(hunting, self.run_shrinkers(&hunted, deadline));
         }
         Ok(self.end())
     }

@@ -11,13 +11,11 @@ use fencepost_report::findings::{Cause, Signature};
 pub struct SeenViolation {
     pub violation: Violation,
     pub signature: Signature,
-    /// Whose failure it is.
     pub whose: Option<Whose>,
     /// What happened, in a sentence.
     pub sentence: String,
 }
 
-/// The violations of a run.
 pub(super) fn all_violations(played: &Played) -> Vec<SeenViolation> {
     let violations = Violation::all(&played.verdict).into_iter();
     violations.filter_map(|violation| seen_violation(played, violation)).collect()
@@ -80,10 +78,10 @@ impl SeenViolation {
     /// Whether a process held on past its TTL although no fault could have made it late: the machine was too
     /// busy for the TTL, which is no finding about the lock.
     pub fn is_of_a_busy_machine(&self) -> bool {
-        let delays_nothing =
-            |cause: &Cause| find(&cause.fault).is_some_and(|nemesis| nemesis.description().delays_nothing);
+        let adds_no_delay =
+            |cause: &Cause| find(&cause.fault).is_some_and(|nemesis| nemesis.description().adds_no_delay);
         self.whose == Some(Whose::Machine)
-            || self.violation.class == "overstayed" && self.signature.causes.iter().all(delays_nothing)
+            || self.violation.class == "overstayed" && self.signature.causes.iter().all(adds_no_delay)
     }
 }
 

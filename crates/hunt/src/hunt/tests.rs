@@ -26,13 +26,13 @@ pub(super) enum Habit {
     BrokenByLongPauses,
     /// As this, but for the lock that it is compared with, which always holds.
     BrokenBesideAReference,
-    BrokenInPeace,
+    BrokenWithoutFaults,
     /// With a TTL that is no whole number of seconds.
     CountsInSeconds,
-    /// A race that breaks it in peace in all plays but these: the second, and two more.
-    RacesInPeace,
+    /// A race that breaks it without faults in all plays but these: the second, and two more.
+    RacesWithoutFaults,
     /// Without faults, where it is watched for long.
-    IdlesInPeace,
+    IdlesWithoutFaults,
     /// Announces that it prolongs what it holds.
     Renews,
     /// A pause has no effect.
@@ -113,10 +113,12 @@ impl Player for MadeUp {
         let broken = match self.habit {
             Habit::BrokenByLongPauses => long,
             Habit::BrokenBesideAReference => long && schedule.options.lock != REFERENCE,
-            Habit::BrokenInPeace => true,
+            Habit::BrokenWithoutFaults => true,
             Habit::CountsInSeconds => !schedule.options.ttl.millis().is_multiple_of(1000),
-            Habit::RacesInPeace => ![1, 4, 7].contains(&number),
-            Habit::IdlesInPeace => schedule.plan.faults.is_empty() && schedule.options.acquisitions.is_none(),
+            Habit::RacesWithoutFaults => ![1, 4, 7].contains(&number),
+            Habit::IdlesWithoutFaults => {
+                schedule.plan.faults.is_empty() && schedule.options.acquisitions.is_none()
+            }
             _ => false,
         };
         let outcome = if broken { Outcome::Violation } else { Outcome::Valid };
@@ -267,7 +269,7 @@ async fn violation_is_said_though_the_folder_can_no_longer_be_written() {
     std::fs::create_dir_all(folder.path.join("hunt.md/in-the-way")).unwrap();
     let stop = Arc::new(Stop::default());
     let player = MadeUp {
-        habit: Habit::BrokenInPeace,
+        habit: Habit::BrokenWithoutFaults,
         runs: folder.runs(),
         plays: AtomicU64::new(0),
         interrupt: None,
@@ -304,9 +306,9 @@ async fn killed_hunt_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_that_is_broken_in_peace_is_said_before_any_fault_is_tried() {
+async fn lock_that_is_broken_without_faults_is_said_before_any_fault_is_tried() {
     let results = tempfile::tempdir().unwrap();
-    let (file, _) = hunt(results.path(), Habit::BrokenInPeace, 60).await;
+    let (file, _) = hunt(results.path(), Habit::BrokenWithoutFaults, 60).await;
     assert_eq!((file.schedules, file.findings.len()), (0, 1));
     assert_eq!(file.findings[0].name, "granted-twice-in-peace");
     assert!(file.ended.unwrap().contains("without any fault"));

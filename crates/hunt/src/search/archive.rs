@@ -37,7 +37,6 @@ pub struct Use {
     pub repeats: u64,
 }
 
-/// What became of a schedule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScheduleOutcome {
     /// Situations that no schedule had covered.
@@ -122,7 +121,7 @@ impl Archive {
         }
         let weighted: Vec<(u64, f64)> = weights
             .into_iter()
-            .filter_map(|(number, energy)| Some((number, energy / self.kept.get(&number)?.1.weariness())))
+            .filter_map(|(number, energy)| Some((number, energy / self.kept.get(&number)?.1.staleness())))
             .collect();
         let mut left = random.random_range(0.0..1.0) * weighted.iter().map(|(_, weight)| weight).sum::<f64>();
         let drawn = weighted.iter().find(|(_, weight)| {
@@ -153,7 +152,7 @@ impl Cell {
 
 impl Use {
     /// By how much a schedule's energy shrinks with what was made from it.
-    fn weariness(&self) -> f64 {
+    fn staleness(&self) -> f64 {
         1.0 + self.children as f64 / 4.0 + 2.0 * self.repeats as f64
     }
 }

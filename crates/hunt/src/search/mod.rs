@@ -133,7 +133,7 @@ impl Search {
 
     /// Begins with schedules without faults, for a hunt that lasts so long. Gives a sentence where it is too
     /// short for them.
-    pub fn watch_in_peace(&mut self, budget: Duration) -> Option<String> {
+    pub fn watch_without_faults(&mut self, budget: Duration) -> Option<String> {
         self.peace_most = budget / PEACE_SHARE;
         let least = self.space.idle_bound();
         if self.peace_most < least {
@@ -176,7 +176,9 @@ impl Search {
             self.space.nemeses.iter().all(|other| other.name() != nemesis.name())
         };
         match opening {
-            Opening::Peace(play) => Some((self.space.in_peace(play, self.peace_most, random), Origin::Peace)),
+            Opening::Peace(play) => {
+                Some((self.space.without_faults(play, self.peace_most, random), Origin::Peace))
+            }
             Opening::Fault(nemesis, _) | Opening::Renewal(nemesis, _) if is_left_out(nemesis) => None,
             Opening::Fault(nemesis, aim) => self.drawn_with(nemesis, aim, random),
             Opening::Renewal(nemesis, aim) => {

@@ -181,7 +181,7 @@ fn a_known_violation_makes_its_schedule_less_worth_a_change() {
 #[test]
 fn a_hunt_first_watches_the_lock_without_faults() {
     let mut search = Search::new(space(&all()), Seed(3));
-    assert_eq!(search.watch_in_peace(Duration::from_secs(60)), None);
+    assert_eq!(search.watch_without_faults(Duration::from_secs(60)), None);
     let first: Vec<_> = (0..6).map(|_| search.propose().expect("a schedule")).collect();
     let places = first.iter().map(|proposal| proposal.schedule.plan.faults.is_empty());
     assert_eq!(places.collect::<Vec<_>>(), [true, false, false, false, true, false]);
@@ -196,7 +196,7 @@ fn a_hunt_first_watches_the_lock_without_faults() {
     };
     assert_eq!((options(&crowd), options(&keys)), ((1, 12, 4, Some(50)), (12, 12, 4, Some(100))));
     // Ten seconds of twelve would leave no time for faults.
-    let why = Search::new(space(&all()), Seed(3)).watch_in_peace(Duration::from_secs(12));
+    let why = Search::new(space(&all()), Seed(3)).watch_without_faults(Duration::from_secs(12));
     assert!(why.is_some_and(|why| why.contains("that takes --for 20 s")));
 }
 
@@ -235,13 +235,13 @@ fn a_nemesis_that_is_left_out_is_not_drawn() {
 #[test]
 fn what_a_hunt_begins_with_is_tried_once_more_where_it_failed() {
     let mut search = Search::new(space(&all()), Seed(3));
-    assert_eq!(search.watch_in_peace(Duration::from_secs(60)), None);
+    assert_eq!(search.watch_without_faults(Duration::from_secs(60)), None);
     let crowd = search.propose().expect("a schedule");
     search.put_back(crowd.number);
     let again = search.propose().expect("a schedule");
     assert!(again.schedule.plan.faults.is_empty() && again.number == 2);
     search.put_back(again.number);
     let next: Vec<_> = (0..6).map(|_| search.propose().expect("a schedule")).collect();
-    let in_peace = next.iter().filter(|proposal| proposal.schedule.plan.faults.is_empty());
-    assert_eq!(in_peace.count(), 1, "the other one, and this one not a third time");
+    let without_faults = next.iter().filter(|proposal| proposal.schedule.plan.faults.is_empty());
+    assert_eq!(without_faults.count(), 1, "the other one, and this one not a third time");
 }

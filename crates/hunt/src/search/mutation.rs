@@ -16,11 +16,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Another target.
     Target,
     /// Another moment that a fault waits for, or none.
     Moment,
-    /// Another time.
     Time,
     Length,
     /// One parameter is larger or smaller.

@@ -60,7 +60,7 @@ impl Space {
     }
 
     /// The schedule, of `most` at the longest.
-    pub(super) fn in_peace(&self, play: PeacePlay, most: Duration, random: &mut Stream) -> Schedule {
+    pub(super) fn without_faults(&self, play: PeacePlay, most: Duration, random: &mut Stream) -> Schedule {
         let ttl = self.ttl();
         let mut options = RunOptions {
             seed: Some(Seed(random.random_range(0..1 << 53))),

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// came.
 pub type SituationName = String;
 
-/// What a schedule taught.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScheduleCoverage {
     /// The situations that were possible, each with how often it came about and how near to a violation.

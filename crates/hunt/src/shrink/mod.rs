@@ -34,7 +34,6 @@ use trial::{GOAL, Trial, TrialOutcome};
 /// Plays of a schedule after which its violation counts as rare where none of them shows it.
 pub const PLAYS: usize = GOAL.plays;
 
-/// What shrinking came to.
 pub enum ShrinkOutcome {
     Smaller(Box<Shrunk>),
     /// The violation came in none of ten plays of the schedule itself.

@@ -149,7 +149,7 @@ fn faults_that_break_a_lock_only_together_both_stay() {
 }
 
 #[test]
-fn a_lock_that_is_broken_in_peace_needs_no_fault() {
+fn a_lock_that_is_broken_without_faults_needs_no_fault() {
     let (shrunk, steps) = shrunk(&MadeUp::new(&[]), &many(), &Stop::default());
     assert_eq!(shrunk.unwrap().after.faults, 0, "{steps:#?}");
     assert!(steps[0].to_string().starts_with("no fault at all: kept"), "{steps:#?}");
@@ -160,8 +160,8 @@ fn what_comes_rarely_is_played_without_faults_more_often_before_it_needs_one() {
     // One play of nine, with or without faults: none of the first, which are without any.
     let player = MadeUp { seldom: Some((9, 9)), ..MadeUp::new(&[]) };
     let (_, steps) = shrunk(&player, &many(), &Stop::default());
-    let in_peace = steps.iter().filter(|step| step.tried == "no fault at all");
-    let plays: usize = in_peace.map(|step| step.rate.plays).sum();
+    let without_faults = steps.iter().filter(|step| step.tried == "no fault at all");
+    let plays: usize = without_faults.map(|step| step.rate.plays).sum();
     assert!(!steps[0].kept && steps[0].rate.plays == 4 && plays >= 10, "{steps:#?}");
 }
 

@@ -59,7 +59,6 @@ pub(super) struct TrialOutcome {
     pub rate: Rate,
     /// When the violation was first complete in the plays that show it, in milliseconds.
     pub times_ms: Vec<u64>,
-    /// A play that shows it.
     pub example: Option<Played>,
     /// Why plays failed.
     pub failed: Vec<String>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What the processes of this client share.
 pub(super) struct ClientContext {
-    pub(super) session: Box<dyn Session>,
+    pub(super) session: Session,
     pub(super) storage: Option<Arc<ProtectedStorage>>,
     pub(super) capabilities: Capabilities,
     pub(super) guard: &'static dyn Guard,

@@ -30,7 +30,7 @@ pub(super) fn start(
     let beliefs = Arc::<Beliefs>::default();
     let process = ClientProcess {
         number,
-        lock: context.session.lock(number, notices.clone()),
+        lock: (context.session)(number, notices.clone()),
         notices,
         storage: context.storage.clone(),
         own_storage: context.capabilities.own_storage,

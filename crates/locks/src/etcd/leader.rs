@@ -104,7 +104,6 @@ pub(super) fn loopback() -> String {
     format!("127.0.0.1:{LOOPBACK_PORT}")
 }
 
-/// Where it answers clients.
 pub(super) fn client_address(node: &Arc<dyn Node>) -> String {
     format!("{}:{CLIENT_PORT}", node.address())
 }

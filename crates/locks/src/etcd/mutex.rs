@@ -69,7 +69,7 @@ impl MutexAttempt {
 impl Attempt for MutexAttempt {
     type Held = QueueGrant;
 
-    fn heeds_loss(&self) -> bool {
+    fn aborts_on_lease_loss(&self) -> bool {
         self.recheck
     }
 

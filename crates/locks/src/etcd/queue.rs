@@ -16,7 +16,6 @@ const WATCH_MAX: Duration = Duration::from_millis(500);
 /// Rest after a watch that broke off.
 const WATCH_REST: Duration = Duration::from_millis(20);
 
-/// A grant of the lock.
 pub(super) struct QueueGrant {
     pub(super) created: Created,
     /// How often a deletion woke this waiter.

@@ -7,7 +7,6 @@ use crate::access::Access;
 use crate::capabilities::Capabilities;
 use crate::dialer::Dialer;
 use crate::error::{ClientError, OptionError};
-use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Lock, Recipe, Session};
@@ -49,15 +48,14 @@ impl Recipe for EtcdRecipe {
         (self.check)(options)
     }
 
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         let dialer = Dialer::checked(hello).await?;
         let members = Arc::new(Members::open(&hello.servers, &hello.client, dialer)?);
         members.log_in(Instant::now() + LOGIN).await?;
-        Ok(Box::new(EtcdSession {
-            lock: self.lock,
-            members,
-            options: hello.options()?,
-            seed: Seed(hello.seed),
+        let (lock, options, seed) = (self.lock, hello.options()?, Seed(hello.seed));
+        Ok(Box::new(move |process, notices| {
+            let random = seed.stream(&format!("lock-{process}"));
+            lock(User::new(members.clone(), notices, random), &options)
         }))
     }
 
@@ -69,19 +67,5 @@ impl Recipe for EtcdRecipe {
         let Some(holders) = self.holders else { return Ok(None) };
         let members = Members::open(servers, "storage", Dialer::new(access)?)?;
         Ok(Some(Box::new(SequencerCheck { holders, members })))
-    }
-}
-
-struct EtcdSession {
-    lock: fn(User, &Options) -> Box<dyn Lock>,
-    options: Options,
-    members: Arc<Members>,
-    seed: Seed,
-}
-
-impl Session for EtcdSession {
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
-        let random = self.seed.stream(&format!("lock-{process}"));
-        (self.lock)(User::new(self.members.clone(), notices, random), &self.options)
     }
 }

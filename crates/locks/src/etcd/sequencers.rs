@@ -46,7 +46,6 @@ impl Sequencers for SequencerCheck {
     }
 }
 
-/// The sequencer of a grant.
 pub(super) fn sequencer(key: &str, mode: Mode, generation: i64) -> String {
     format!("{key}:{}:{generation}", name(mode))
 }

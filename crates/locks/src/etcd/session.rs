@@ -96,13 +96,13 @@ impl LeaseSession {
     }
 
     /// The process holds this key from now on: notices are sent when the lease is prolonged or lost. Where it
-    /// was lost before the grant was known, that is reported at once, unless the recipe does not heed it
+    /// was lost before the grant was known, that is reported at once, unless the recipe ignores it
     /// (`--no-recheck`).
-    pub(super) fn hold(&self, key: &str, heeds_loss: bool) {
+    pub(super) fn hold(&self, key: &str, aborts_on_lease_loss: bool) {
         self.let_go(key);
         self.state.held.hold(key);
         // In this order: an end in between finds the key there.
-        if let Some(reason) = self.lost().filter(|_| heeds_loss) {
+        if let Some(reason) = self.lost().filter(|_| aborts_on_lease_loss) {
             self.state.held.lose(&reason);
         }
     }
@@ -166,7 +166,6 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
     Ok((sent, lease.id))
 }
 
-/// What a keepalive brought.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keepalive {
     Alive,

@@ -40,7 +40,7 @@ pub(super) struct LeaseTimes {
 pub(super) trait Attempt: Sync {
     type Held: Send;
     /// Whether it is given up when the session is lost meanwhile.
-    fn heeds_loss(&self) -> bool {
+    fn aborts_on_lease_loss(&self) -> bool {
         true
     }
     /// Tries until `until`; what it takes back itself, it may take back until `deadline`.
@@ -90,7 +90,7 @@ impl User {
             let ended = tokio::select! {
                 ended = attempt.attempt(&self.members, session, until, deadline) => ended,
                 // Whatever is under way is dropped, answered or not.
-                reason = session.until_lost(), if attempt.heeds_loss() => Attempted::Unclear(ErrorCode::SessionExpired.error(reason)),
+                reason = session.until_lost(), if attempt.aborts_on_lease_loss() => Attempted::Unclear(ErrorCode::SessionExpired.error(reason)),
             };
             let why = match ended {
                 Attempted::Held(held) => return Ok(held),

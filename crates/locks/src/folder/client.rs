@@ -12,7 +12,7 @@ impl Recipe for ClientProgram {
         Some(self)
     }
 
-    async fn connect(&self, _hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    async fn connect(&self, _hello: &Hello) -> Result<Session, ClientError> {
         Err(ClientError::BadHello(format!(
             "{} has a client of its own: {}",
             self.name,

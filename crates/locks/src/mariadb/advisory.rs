@@ -3,11 +3,12 @@
 //! Nothing reads a connection while no statement is sent. So a process that holds a lock pings the server,
 //! and gives up before the server can have let go.
 
-use super::connection::{Connection, Failed};
-use super::decisions::{AfterLock, after_lock, after_probe, after_unlock};
-use super::recipe::{MariaDbClient, MariaDbRecipe};
+use super::connection::Connection;
+use super::decisions::{AfterLock, after_lock, after_unlock};
+use super::server::MariaDbServer;
 use super::service::OneMariaDb;
 use super::statements::{KEEPALIVE, LOCK as GET_LOCK, UNLOCK, lock_name, set_keepalive};
+use crate::attempts::wait_until;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::end::End;
@@ -15,7 +16,7 @@ use crate::held::HeldKeys;
 use crate::notices::Notices;
 use crate::options::{MariaDbReconnect, Options};
 use crate::recipe::Lock;
-use crate::retry_delay::wait_until;
+use crate::sql::{Failed, SqlClient, SqlRecipe, after_probe, keepalive_probes};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, OperationError};
 use mysql_async::prelude::Queryable;
@@ -30,7 +31,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "GET_LOCK: a lock that lives as long as the connection",
     claims: "exclusion while the holder's connection lives, ownership, progress; no fencing; one server, no availability",
     service: &OneMariaDb,
-    recipe: &MariaDbRecipe {
+    recipe: &SqlRecipe::<MariaDbServer> {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),
         lock: |client, _process, notices| Box::new(AdvisoryLock { client, notices, live: None }),
@@ -53,7 +54,7 @@ fn is_reported(options: &Options) -> bool {
 }
 
 struct AdvisoryLock {
-    client: Arc<MariaDbClient>,
+    client: Arc<SqlClient<MariaDbServer>>,
     notices: Notices,
     live: Option<Live>,
 }
@@ -81,7 +82,6 @@ impl Live {
         free.map_err(|_| Failed::Unknown(ErrorCode::Timeout.error("MariaDB does not answer a ping")))
     }
 
-    /// Unlocks a key.
     async fn unlock(&self, key: &str, deadline: Instant) -> Result<Option<i64>, Failed> {
         let mut connection = self.connection(deadline).await?;
         let name = lock_name(key);
@@ -107,14 +107,6 @@ async fn ping(connection: Arc<Mutex<Connection>>, held: Arc<HeldKeys>, ttl: Dura
     }
 }
 
-/// The server's settings by which it finds, no sooner than the TTL and about then, that a silent connection
-/// is dead: `tcp_keepalive_time`, `tcp_keepalive_interval`, `tcp_keepalive_probes`. The first probe comes
-/// after a second of silence, and each of the others a second later.
-fn keepalive(ttl: Duration) -> (u64, u64, u64) {
-    let probes = ttl.as_secs_f64().ceil() as u64 - 1;
-    (1, 1, probes.max(1))
-}
-
 impl AdvisoryLock {
     /// Connects, unless there is a connection that answers.
     async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<&Live, OperationError> {
@@ -133,9 +125,11 @@ impl AdvisoryLock {
         self.live.as_ref().ok_or_else(|| ErrorCode::Unreachable.error("no connection to MariaDB"))
     }
 
-    /// Settings of keepalives are the whole server's, and each connection has those that it began with.
+    /// Opens a connection with `tcp_keepalive_time`, `tcp_keepalive_interval` and `tcp_keepalive_probes` as
+    /// the TTL wants them. These settings are the whole server's, and each connection has those that it began
+    /// with.
     async fn open(&self, ttl: Duration, deadline: Instant) -> Result<Connection, OperationError> {
-        let wanted = keepalive(ttl);
+        let wanted = (1, 1, keepalive_probes(ttl));
         let mut connection = Connection::open(&self.client.server, deadline).await?;
         let found = connection.ask(deadline, async |conn| conn.query_first(KEEPALIVE).await).await;
         if found.map_err(Failed::why)? != Some(wanted) {
@@ -212,14 +206,6 @@ impl Lock for AdvisoryLock {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_dead_connection_is_found_when_the_ttl_is_over() {
-        // One second of silence, and then a second for each probe.
-        for (ttl_ms, probes) in [(2000, 1), (2500, 2), (10_000, 9)] {
-            assert_eq!(keepalive(Duration::from_millis(ttl_ms)), (1, 1, probes));
-        }
-    }
 
     #[test]
     fn a_holder_gives_up_before_the_server_lets_go() {

@@ -1,8 +1,9 @@
 //! One process's connection to the server, and how its statements fail.
 
-use super::server::MariaDbServer;
+use super::server::{MariaDbServer, words};
+use crate::sql::{self, Failed};
 use fencepost_history::{ErrorCode, OperationError};
-use mysql_async::{Conn, Error, IoError};
+use mysql_async::{Conn, Error};
 use tokio::time::{Instant, timeout_at};
 
 /// A connection. Dropping it closes it, as the end of a program would; the server then ends its locks.
@@ -18,14 +19,7 @@ impl Connection {
         server: &MariaDbServer,
         deadline: Instant,
     ) -> Result<Connection, OperationError> {
-        match timeout_at(deadline, server.connect()).await {
-            Ok(Ok(conn)) => Ok(Connection { conn: Some(conn), lives: true }),
-            Ok(Err(error)) => {
-                let why = server.denial(&error).unwrap_or_else(|| words(&error));
-                Err(ErrorCode::Unreachable.error(format_args!("no connection to MariaDB: {why}")))
-            }
-            Err(_) => Err(ErrorCode::Timeout.error("MariaDB did not take the connection in time")),
-        }
+        Ok(Connection { conn: Some(sql::connect(server, "", deadline).await?), lives: true })
     }
 
     /// Sends a statement, and waits for its answer. A connection on which that is not known is not used
@@ -61,23 +55,6 @@ impl Drop for Connection {
     }
 }
 
-/// How a statement failed.
-#[derive(Debug, PartialEq)]
-pub(super) enum Failed {
-    /// The server refused it: it was not carried out.
-    Refused(OperationError),
-    /// The connection broke, or the answer did not come in time: it may have been carried out.
-    Unknown(OperationError),
-}
-
-impl Failed {
-    pub(super) fn why(self) -> OperationError {
-        match self {
-            Failed::Refused(why) | Failed::Unknown(why) => why,
-        }
-    }
-}
-
 /// Errors of the server after which it is not known whether the statement was carried out, or which end the
 /// connection (the MariaDB documentation, "Error Codes"): the server shuts down (1053), the connection is
 /// ended (1152, 1184) or killed (1927), the network fails (1158 to 1161), a commit fails (1180), a client was
@@ -87,7 +64,7 @@ const ENDS: [u16; 10] = [1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1927, 4
 /// What an error says of its statement: its number, where it is the server's, and its words.
 fn classify(by_server: Option<u16>, words: &str) -> Failed {
     match by_server {
-        Some(code) if !ENDS.contains(&code) => Failed::Refused(ErrorCode::Refused.error(words)),
+        Some(code) if !ENDS.contains(&code) => Failed::refused(words),
         _ => Failed::Unknown(ErrorCode::Disconnected.error(words)),
     }
 }
@@ -99,15 +76,6 @@ fn code(error: &Error) -> Option<u16> {
     }
 }
 
-fn words(error: &Error) -> String {
-    match error {
-        Error::Server(by_server) => by_server.message.clone(),
-        // The library says twice that it is one of input and output.
-        Error::Io(IoError::Io(error)) => error.to_string(),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +83,7 @@ mod tests {
 
     #[test]
     fn only_an_error_that_leaves_the_connection_says_that_a_statement_was_not_carried_out() {
-        let refused = || Failed::Refused("refused: x".into());
+        let refused = || Failed::refused("x");
         let unknown = || Failed::Unknown("disconnected: x".into());
         for (code, expected) in [
             // A wait for a row that took too long, a deadlock, a full disk, a statement that was killed.

@@ -1,7 +1,7 @@
 //! What an answer of MariaDB means for an acquire or a release.
 
-use super::connection::Failed;
 use crate::end::End;
+use crate::sql::Failed;
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 use serde_json::Value;
 
@@ -19,18 +19,10 @@ pub(super) fn after_lock(reply: Result<Option<i64>, Failed>) -> AfterLock {
         Ok(Some(_)) => End::keeping(Completion::fail(ErrorCode::Taken, "another client holds the lock")),
         // Whatever is left of it goes with the connection.
         Ok(None) => End::dropping(Completion::fail(ErrorCode::Refused, "GET_LOCK answered NULL: an error")),
-        Err(Failed::Refused(why)) => End::dropping(Completion::Fail(why)),
+        Err(Failed::Refused { why, .. }) => End::dropping(Completion::Fail(why)),
         // The lock may be taken, or may be yet, until the server notices that the connection is gone.
         Err(Failed::Unknown(why)) => End::unknown(why),
     })
-}
-
-/// After a ping that shows whether the connection of an answer still stands that is older than the TTL.
-///
-/// # Errors
-/// How the acquire ends where it does not.
-pub(super) fn after_probe(reply: Result<(), Failed>) -> Result<(), End> {
-    reply.map_err(|failed| End::unknown(failed.why()))
 }
 
 /// After `RELEASE_LOCK`: 1 if this connection held the lock, 0 if another does, NULL if no connection does.
@@ -68,7 +60,7 @@ pub(super) fn after_take(reply: Result<Option<RowState>, Failed>, mine: &str) ->
         Ok(Some(_)) => AfterTake::TryAgain(ErrorCode::Taken.error("another process holds the lock")),
         Ok(None) => AfterTake::TryAgain(ErrorCode::Refused.error("the statement gave no row")),
         // A deadlock with another statement, for example: undone.
-        Err(Failed::Refused(why)) => AfterTake::TryAgain(why),
+        Err(Failed::Refused { why, .. }) => AfterTake::TryAgain(why),
         // The row may be taken, or may be yet: it is free again when the lease is over.
         Err(Failed::Unknown(why)) => AfterTake::End(End::unknown(why)),
     }
@@ -80,7 +72,7 @@ pub(super) fn after_give_back(reply: Result<u64, Failed>) -> End {
         Ok(0) => End::keeping(no_longer_held()),
         Ok(_) => End::keeping(Completion::ok(Released { removed: Some(true), ..Released::default() })),
         // Not carried out: the row is this process's until the lease is over.
-        Err(Failed::Refused(why)) => End::keeping(Completion::Fail(why)),
+        Err(Failed::Refused { why, .. }) => End::keeping(Completion::Fail(why)),
         Err(Failed::Unknown(why)) => End::unknown(why),
     }
 }
@@ -90,7 +82,7 @@ mod tests {
     use super::*;
 
     fn refused<T>() -> Result<T, Failed> {
-        Err(Failed::Refused("refused: x".into()))
+        Err(Failed::refused("x"))
     }
 
     fn unknown<T>(code: &str) -> Result<T, Failed> {
@@ -113,10 +105,6 @@ mod tests {
         ] {
             assert_eq!(after(reply), expected);
         }
-        let probed = |reply| after_probe(reply).map_err(|end| end.said());
-        assert_eq!(probed(Ok(())), Ok(()));
-        assert_eq!(probed(refused()), Err("info refused, dropped".to_owned()));
-        assert_eq!(probed(unknown("timeout")), Err("info timeout, dropped".to_owned()));
     }
 
     #[test]

@@ -9,7 +9,6 @@
 mod advisory;
 mod connection;
 mod decisions;
-mod recipe;
 mod row;
 mod server;
 mod service;

@@ -2,9 +2,10 @@
 
 use super::connection::Connection;
 use super::decisions::{AfterTake, after_give_back, after_take};
-use super::recipe::{MariaDbClient, MariaDbRecipe};
+use super::server::MariaDbServer;
 use super::service::OneMariaDb;
 use super::statements::{RELEASE_ROW, lock_name, take_row};
+use crate::attempts::{Attempts, wait_until};
 use crate::capabilities::Capabilities;
 use crate::client_clock::{ClientClock, Reading};
 use crate::definition::LockDefinition;
@@ -12,22 +13,21 @@ use crate::end::End;
 use crate::held::{Held, never_acquired};
 use crate::options::MariaDbExpiry;
 use crate::recipe::Lock;
-use crate::retry_delay::{mean_retry_delay, random_retry_delay, wait_until};
-use crate::unique_value::unique_value;
+use crate::sql::{SqlClient, SqlRecipe};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Grant, OperationError, Stream};
+use fencepost_history::{Completion, Grant, OperationError};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value, params};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "mariadb-row",
     about: "a row with a lease by the server's clock, taken in one statement, with a fencing token",
     claims: "exclusion while the server keeps its clock and holders stop within the TTL; ownership; progress; fencing; one server, no availability",
     service: &OneMariaDb,
-    recipe: &MariaDbRecipe {
+    recipe: &SqlRecipe::<MariaDbServer> {
         ttl_min: Duration::ZERO,
         lock: |client, process, notices| {
             // Nothing is renewed, and a lease that ends is known by the client's own clock.
@@ -43,10 +43,8 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 const CLOCK: ClientClock = ClientClock::Monotonic;
 
 struct RowLock {
-    client: Arc<MariaDbClient>,
-    process: u64,
-    count: u64,
-    random: Stream,
+    client: Arc<SqlClient<MariaDbServer>>,
+    attempts: Attempts,
     connection: Option<Connection>,
     held: Held<RowHold>,
 }
@@ -60,9 +58,9 @@ struct RowHold {
 }
 
 impl RowLock {
-    fn new(client: Arc<MariaDbClient>, process: u64) -> RowLock {
-        let random = client.seed.stream(&format!("lock-{process}"));
-        RowLock { client, process, count: 0, random, connection: None, held: Held::default() }
+    fn new(client: Arc<SqlClient<MariaDbServer>>, process: u64) -> RowLock {
+        let attempts = Attempts::new(&client.name, process, client.seed);
+        RowLock { client, attempts, connection: None, held: Held::default() }
     }
 
     /// Connects, unless there is a connection that answers.
@@ -105,8 +103,7 @@ impl Lock for RowLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let (deadline, try_until) = (Instant::now() + timeout, Instant::now() + wait_until(timeout));
         loop {
-            self.count += 1;
-            let holder = unique_value(&self.client.client, self.process, self.count);
+            let holder = self.attempts.begin();
             let valid_until = CLOCK.now() + ttl;
             let why_not = match self.take(key, &holder, ttl, deadline).await {
                 AfterTake::Granted(token) => {
@@ -117,12 +114,10 @@ impl Lock for RowLock {
                 AfterTake::TryAgain(why) => why,
                 AfterTake::End(end) => return end.close(&mut self.connection),
             };
-            let delay = random_retry_delay(mean_retry_delay(ttl), &mut self.random);
-            if Instant::now() + delay >= try_until {
+            if !self.attempts.rest(ttl, try_until).await {
                 // Each attempt was answered: nothing is left of it.
                 return Completion::Fail(why_not);
             }
-            sleep(delay).await;
         }
     }
 

@@ -2,17 +2,12 @@
 
 use crate::access::TlsFiles;
 use crate::dialer::{Dialer, denial, place, wrong_password};
-use crate::error::ClientError;
-use crate::protocol::{Hello, Server};
+use crate::protocol::Server;
 use crate::run_access::USER;
-use mysql_async::{ClientIdentity, Conn, DriverError, Error, OptsBuilder, SslOpts};
-use std::io::Error as IoError;
+use crate::sql::SqlServer;
+use mysql_async::{ClientIdentity, Conn, DriverError, Error, IoError, OptsBuilder, SslOpts};
+use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
-use tokio::time::timeout;
-
-/// How long the server may take before a client says hello without it.
-const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
 /// A user has no such password, and none where one is asked for (the MariaDB documentation, "Error Codes").
 const ACCESS_DENIED: [u16; 2] = [1045, 1698];
@@ -25,28 +20,44 @@ pub(super) struct MariaDbServer {
     dialer: Dialer,
 }
 
-impl MariaDbServer {
-    /// # Errors
-    /// The hello names not one server, or the server never takes the access of this client.
-    pub(super) async fn of(hello: &Hello) -> Result<MariaDbServer, ClientError> {
-        let server = hello.one_server("MariaDB")?;
-        let server = MariaDbServer { server: server.clone(), dialer: Dialer::of(hello)? };
-        if hello.access.is_some()
-            && let Ok(Err(error)) = timeout(FIRST_CONNECT, server.connect()).await
-            && let Some(sentence) = server.denial(&error)
-        {
-            return Err(ClientError::Environment(sentence));
-        }
-        Ok(server)
+impl SqlServer for MariaDbServer {
+    const NAME: &'static str = "MariaDB";
+    type Connected = Conn;
+    type Error = Error;
+
+    fn new(server: Server, dialer: Dialer) -> MariaDbServer {
+        MariaDbServer { server, dialer }
     }
 
-    pub(super) async fn connect(&self) -> Result<Conn, Error> {
+    async fn connect(&self, _settings: &str) -> Result<Conn, Error> {
         Conn::new(self.options().await?).await
     }
 
+    fn denial(&self, error: &Error) -> Option<String> {
+        let place = place(&self.server);
+        match error {
+            Error::Server(by_server) if ACCESS_DENIED.contains(&by_server.code) => {
+                Some(wrong_password(&self.server, &self.dialer.access, &by_server.message).to_string())
+            }
+            Error::Server(by_server) if by_server.code == TLS_REQUIRED => {
+                Some(format!("{place} speaks TLS, and the client does not"))
+            }
+            Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+                Some(format!("{place} does not speak TLS, and the client does"))
+            }
+            _ => denial(&self.server, error),
+        }
+    }
+
+    fn words(error: &Error) -> String {
+        words(error)
+    }
+}
+
+impl MariaDbServer {
     /// Where to connect to, and as which user. The certificate is held against the host.
     async fn options(&self) -> Result<OptsBuilder, Error> {
-        let bad = |what: &str| Error::from(IoError::other(format!("bad-address: {what}")));
+        let bad = |what: &str| Error::from(io::Error::other(format!("bad-address: {what}")));
         let (host, port) =
             self.server.address.rsplit_once(':').ok_or_else(|| bad("the server has no port"))?;
         let port: u16 = port.parse().map_err(|_| bad("the server's port is no number"))?;
@@ -69,23 +80,6 @@ impl MariaDbServer {
         Ok(options.ssl_opts(tls))
     }
 
-    /// The sentence that says why the server never takes the access of this client, where it is that.
-    pub(super) fn denial(&self, error: &Error) -> Option<String> {
-        let place = place(&self.server);
-        match error {
-            Error::Server(by_server) if ACCESS_DENIED.contains(&by_server.code) => {
-                Some(wrong_password(&self.server, &self.dialer.access, &by_server.message).to_string())
-            }
-            Error::Server(by_server) if by_server.code == TLS_REQUIRED => {
-                Some(format!("{place} speaks TLS, and the client does not"))
-            }
-            Error::Driver(DriverError::NoClientSslFlagFromServer) => {
-                Some(format!("{place} does not speak TLS, and the client does"))
-            }
-            _ => denial(&self.server, error),
-        }
-    }
-
     /// A server at this address, for tests.
     #[cfg(test)]
     pub(super) fn at(address: &str) -> MariaDbServer {
@@ -104,4 +98,14 @@ fn tls_options(files: &TlsFiles) -> SslOpts {
         .with_client_identity(identity.map(|(certificate, key)| {
             ClientIdentity::new(PathBuf::from(certificate).into(), PathBuf::from(key).into())
         }))
+}
+
+/// What an error says.
+pub(super) fn words(error: &Error) -> String {
+    match error {
+        Error::Server(by_server) => by_server.message.clone(),
+        // The library says twice that it is one of input and output.
+        Error::Io(IoError::Io(error)) => error.to_string(),
+        other => other.to_string(),
+    }
 }

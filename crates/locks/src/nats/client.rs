@@ -190,7 +190,6 @@ fn denial(servers: &[Server], dialer: &Dialer, error: &async_nats::ConnectError)
     }
 }
 
-/// The bucket of a TTL.
 fn bucket(ttl: Duration) -> String {
     format!("{BUCKET}-{}", whole_millis(ttl))
 }

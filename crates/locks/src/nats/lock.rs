@@ -4,56 +4,29 @@ use super::client::NatsClient;
 use super::decisions::{
     Next, after_create, after_look, after_marker, after_renewal, after_replace, own_revision,
 };
+use crate::attempts::Attempts;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{NatsRelease, Options};
-use crate::recipe::{Lock, Session};
+use crate::recipe::Lock;
 use crate::reply::Reply;
-use crate::retry_delay::{mean_retry_delay, random_retry_delay};
-use crate::unique_value::unique_value;
 use crate::watchdog::{CLOCK, Renewal, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Grant, Seed, Stream};
+use fencepost_history::{Completion, Grant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-/// The processes of one client.
-pub(super) struct NatsSession {
+pub(super) struct NatsLock {
     pub(super) client: Arc<NatsClient>,
     pub(super) options: Arc<Options>,
-    pub(super) name: String,
-    pub(super) seed: Seed,
+    pub(super) attempts: Attempts,
+    pub(super) notices: Notices,
+    pub(super) held: Held<NatsHold>,
 }
 
-impl Session for NatsSession {
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
-        Box::new(NatsLock {
-            client: self.client.clone(),
-            options: self.options.clone(),
-            name: self.name.clone(),
-            process,
-            count: 0,
-            random: self.seed.stream(&format!("lock-{process}")),
-            notices,
-            held: Held::default(),
-        })
-    }
-}
-
-struct NatsLock {
-    client: Arc<NatsClient>,
-    options: Arc<Options>,
-    name: String,
-    process: u64,
-    count: u64,
-    random: Stream,
-    notices: Notices,
-    held: Held<NatsHold>,
-}
-
-struct NatsHold {
+pub(super) struct NatsHold {
     lease: Arc<RenewedLease>,
     /// The revision of the grant, by which others are fenced off.
     token: u64,
@@ -111,8 +84,7 @@ impl Lock for NatsLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
         loop {
-            self.count += 1;
-            let value = unique_value(&self.name, self.process, self.count);
+            let value = self.attempts.begin();
             let begun = CLOCK.now();
             let why_not = match self.attempt(key, &value, ttl, deadline).await {
                 Next::Granted(token) => {
@@ -133,12 +105,10 @@ impl Lock for NatsLock {
                 Next::Refused(why) => why,
                 Next::Look | Next::Replace(_) => unreachable!("an attempt goes on after these"),
             };
-            let delay = random_retry_delay(mean_retry_delay(ttl), &mut self.random);
-            if Instant::now() + delay >= deadline {
+            if !self.attempts.rest(ttl, deadline).await {
                 // Each attempt was answered, or was not sent.
                 return Completion::Fail(why_not);
             }
-            sleep(delay).await;
         }
     }
 

@@ -1,11 +1,13 @@
 //! `nats` as a lock: what it is called, what it claims, and how a client begins.
 
 use super::client::NatsClient;
-use super::lock::NatsSession;
+use super::lock::NatsLock;
 use super::service::NatsCluster;
+use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
+use crate::held::Held;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
 use async_trait::async_trait;
@@ -33,9 +35,18 @@ struct KeyValue;
 
 #[async_trait]
 impl Recipe for KeyValue {
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         let options = Arc::new(hello.options()?);
         let client = Arc::new(NatsClient::of(hello).await?);
-        Ok(Box::new(NatsSession { client, options, name: hello.client.clone(), seed: Seed(hello.seed) }))
+        let (name, seed) = (hello.client.clone(), Seed(hello.seed));
+        Ok(Box::new(move |process, notices| {
+            Box::new(NatsLock {
+                client: client.clone(),
+                options: options.clone(),
+                attempts: Attempts::new(&name, process, seed),
+                notices,
+                held: Held::default(),
+            })
+        }))
     }
 }

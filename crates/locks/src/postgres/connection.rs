@@ -3,6 +3,7 @@
 use super::server::PostgresServer;
 use crate::held::HeldKeys;
 use crate::notices::Notices;
+use crate::sql::{self, Failed};
 use fencepost_history::{ErrorCode, OperationError};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -25,15 +26,7 @@ impl Connection {
         notices: Notices,
         deadline: Instant,
     ) -> Result<Connection, OperationError> {
-        let connected = match timeout_at(deadline, server.connect(settings)).await {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => {
-                let why = server.denial(&error).unwrap_or_else(|| error.to_string());
-                return Err(ErrorCode::Unreachable.error(format_args!("no connection to PostgreSQL: {why}")));
-            }
-            Err(_) => return Err(ErrorCode::Timeout.error("PostgreSQL did not take the connection in time")),
-        };
-        let (client, driver) = connected;
+        let (client, driver) = sql::connect(server, settings, deadline).await?;
         let held = Arc::new(HeldKeys::new(notices.clone()));
         let ending = held.clone();
         tokio::spawn(async move {
@@ -77,23 +70,6 @@ impl Connection {
 
     pub(super) fn holds(&self, key: &str) -> bool {
         self.held.contain(key)
-    }
-}
-
-/// How a statement failed.
-#[derive(Debug, PartialEq)]
-pub(super) enum Failed {
-    /// The server refused it: it was not carried out.
-    Refused { why: OperationError, lock_timeout: bool },
-    /// The connection broke, or the answer did not come in time: it may have been carried out.
-    Unknown(OperationError),
-}
-
-impl Failed {
-    pub(super) fn why(self) -> OperationError {
-        match self {
-            Failed::Refused { why, .. } | Failed::Unknown(why) => why,
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an answer of PostgreSQL means for an acquire, a release or a write.
 
-use super::connection::Failed;
 use crate::end::End;
+use crate::sql::Failed;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 
@@ -43,14 +43,6 @@ pub(super) fn after_rollback(reply: Result<(), Failed>, why: OperationError) -> 
         Ok(()) => End::keeping(Completion::Fail(why)),
         Err(_) => End::dropping(Completion::Fail(why)),
     }
-}
-
-/// After a statement that shows whether the transaction of an answer that is older than the TTL still stands.
-///
-/// # Errors
-/// How the acquire ends where that is not known.
-pub(super) fn after_probe(reply: Result<(), Failed>) -> Result<(), End> {
-    reply.map_err(|failed| End::unknown(failed.why()))
 }
 
 /// A grant whose connection ended before it was known. The server may not have heard of that: the lock stays
@@ -136,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     fn refused<T>() -> Result<T, Failed> {
-        Err(Failed::Refused { why: "refused: x".into(), lock_timeout: false })
+        Err(Failed::refused("x"))
     }
 
     fn lock_timeout<T>() -> Result<T, Failed> {
@@ -174,10 +166,6 @@ mod tests {
         for reply in [refused(), unknown("timeout"), unknown("disconnected")] {
             assert_eq!(rolled_back(reply), "fail taken, dropped", "the row went with the statement");
         }
-        let probed = |reply| after_probe(reply).map_err(|end| end.said());
-        assert_eq!(probed(Ok(())), Ok(()));
-        assert_eq!(probed(refused()), Err("info refused, dropped".to_owned()));
-        assert_eq!(probed(unknown("timeout")), Err("info timeout, dropped".to_owned()));
         assert_eq!(ended_with_grant().said(), "info session-expired, dropped");
     }
 

@@ -8,7 +8,6 @@
 mod advisory;
 mod connection;
 mod decisions;
-mod recipe;
 mod row;
 mod server;
 mod service;

@@ -1,19 +1,19 @@
 //! `postgres-row`: a transaction that locks the counter's row, and writes it.
 
-use super::connection::{Connection, Failed, answer};
+use super::connection::{Connection, answer};
 use super::decisions::{
-    AfterLock, after_commit, after_commit_of_write, after_lock, after_probe, after_rollback, after_update,
+    AfterLock, after_commit, after_commit_of_write, after_lock, after_rollback, after_update,
     ended_with_grant, read,
 };
-use super::recipe::PostgresRecipe;
 use super::server::PostgresServer;
 use super::service::OnePostgres;
+use crate::attempts::wait_until;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
-use crate::retry_delay::wait_until;
+use crate::sql::{Failed, SqlRecipe, after_probe};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
 use serde_json::Value;
@@ -29,10 +29,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "SELECT … FOR UPDATE: the row lock and the data in one transaction, which commits the write and ends the lock",
     claims: "exclusion, ownership, progress, no lost update: a holder that is too late cannot commit; one server, no availability",
     service: &OnePostgres,
-    recipe: &PostgresRecipe {
+    recipe: &SqlRecipe::<PostgresServer> {
         // The server counts milliseconds; but a statement must find the time to be answered.
         ttl_min: Duration::from_millis(100),
-        lock: |server, notices| Box::new(RowLock::new(server, notices)),
+        lock: |client, _, notices| Box::new(RowLock::new(client.server.clone(), notices)),
     },
     options: &[],
     capabilities: |_| Capabilities {

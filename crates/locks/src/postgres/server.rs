@@ -2,19 +2,14 @@
 
 use super::service::USER;
 use crate::dialer::{Dialer, denial, wrong_password};
-use crate::error::ClientError;
-use crate::protocol::{Hello, Server};
+use crate::protocol::Server;
+use crate::sql::SqlServer;
 use std::io::Error as IoError;
 use std::net::IpAddr;
-use std::time::Duration;
-use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
-
-/// How long the server may take before a client says hello without it.
-const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
 /// The server as the processes of one client know it.
 pub(super) struct PostgresServer {
@@ -32,25 +27,18 @@ pub(super) enum ConnectError {
 }
 
 /// What moves the data of a connection, and ends with it.
-type Driver = std::pin::Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
+pub(super) type Driver = std::pin::Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 
-impl PostgresServer {
-    /// # Errors
-    /// The hello names not one server, or the server never takes the access of this client.
-    pub(super) async fn of(hello: &Hello) -> Result<PostgresServer, ClientError> {
-        let server = hello.one_server("PostgreSQL")?;
-        let server = PostgresServer { server: server.clone(), dialer: Dialer::of(hello)? };
-        if hello.access.is_some()
-            && let Ok(Err(error)) = timeout(FIRST_CONNECT, server.connect("")).await
-            && let Some(sentence) = server.denial(&error)
-        {
-            return Err(ClientError::Environment(sentence));
-        }
-        Ok(server)
+impl SqlServer for PostgresServer {
+    const NAME: &'static str = "PostgreSQL";
+    type Connected = (Client, Driver);
+    type Error = ConnectError;
+
+    fn new(server: Server, dialer: Dialer) -> PostgresServer {
+        PostgresServer { server, dialer }
     }
 
-    /// Connects, with these settings of the server for this connection only (`-c lock_timeout=5s`).
-    pub(super) async fn connect(&self, settings: &str) -> Result<(Client, Driver), ConnectError> {
+    async fn connect(&self, settings: &str) -> Result<(Client, Driver), ConnectError> {
         let mut config = self.address().await?;
         let access = &self.dialer.access;
         config.user(access.user.as_deref().unwrap_or(USER));
@@ -71,6 +59,24 @@ impl PostgresServer {
         }
     }
 
+    fn denial(&self, error: &ConnectError) -> Option<String> {
+        let ConnectError::Postgres(error) = error else { return None };
+        let by_server = error.as_db_error();
+        match by_server.map(|error| error.code()) {
+            Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+                let words = by_server.map_or("", |error| error.message());
+                Some(wrong_password(&self.server, &self.dialer.access, words).to_string())
+            }
+            _ => denial(&self.server, error),
+        }
+    }
+
+    fn words(error: &ConnectError) -> String {
+        error.to_string()
+    }
+}
+
+impl PostgresServer {
     /// Where to connect to: a certificate is held against the host, and a host that stands for another
     /// address has that beside it.
     async fn address(&self) -> Result<Config, IoError> {
@@ -88,19 +94,6 @@ impl PostgresServer {
             }
         };
         Ok(config)
-    }
-
-    /// The sentence that says why the server never takes the access of this client, where it is that.
-    pub(super) fn denial(&self, error: &ConnectError) -> Option<String> {
-        let ConnectError::Postgres(error) = error else { return None };
-        let by_server = error.as_db_error();
-        match by_server.map(|error| error.code()) {
-            Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-                let words = by_server.map_or("", |error| error.message());
-                Some(wrong_password(&self.server, &self.dialer.access, words).to_string())
-            }
-            _ => denial(&self.server, error),
-        }
     }
 
     /// A server at this address, for tests.

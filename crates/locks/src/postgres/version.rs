@@ -1,9 +1,8 @@
 //! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still
 //! there.
 
-use super::connection::{Connection, Failed, answer};
+use super::connection::{Connection, answer};
 use super::decisions::{after_update_of_version, read};
-use super::recipe::PostgresRecipe;
 use super::row::INSERT;
 use super::server::PostgresServer;
 use super::service::OnePostgres;
@@ -11,6 +10,7 @@ use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
+use crate::sql::{Failed, SqlRecipe};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
 use serde_json::Value;
@@ -23,9 +23,9 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "no lock: read a version, and write only if it is still the same; the second writer is refused",
     claims: "no lost update; no exclusion: all may work at once, and one of them wins; one server, no availability",
     service: &OnePostgres,
-    recipe: &PostgresRecipe {
+    recipe: &SqlRecipe::<PostgresServer> {
         ttl_min: Duration::ZERO,
-        lock: |server, notices| Box::new(VersionLock::new(server, notices)),
+        lock: |client, _, notices| Box::new(VersionLock::new(client.server.clone(), notices)),
     },
     options: &[],
     capabilities: |_| Capabilities { own_storage: true, ..Capabilities::NONE },

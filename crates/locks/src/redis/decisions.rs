@@ -16,7 +16,6 @@ pub(super) enum Next {
     End(AttemptEnd),
 }
 
-/// What became of an attempt.
 #[derive(Debug, PartialEq)]
 pub(super) enum AttemptEnd {
     Granted,

@@ -9,6 +9,7 @@ use super::decisions::{
     after_wait,
 };
 use super::node::{Connection, FIRST_CONNECT, RedisNode};
+use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
 use crate::client_clock::Reading;
 use crate::error::{ClientError, OptionError, bad_option};
@@ -18,14 +19,12 @@ use crate::options::{Acquire, LockValue, Options, Release};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
-use crate::retry_delay::{mean_retry_delay, random_retry_delay};
-use crate::unique_value::unique_value;
 use crate::watchdog::{CLOCK, Renewal, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Grant, Seed, Stream};
+use fencepost_history::{Completion, Grant, Seed};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// Of an acquire's time-out, this part is kept for taking back a SET that was not answered.
 const CLEANUP_SHARE: u32 = 4;
@@ -66,50 +65,30 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
     }
 }
 
-/// The processes of one client, on one Redis.
-pub(crate) struct RedisSession {
-    pub(crate) node: Arc<RedisNode>,
-    pub(crate) options: Arc<Options>,
-    client: String,
-    seed: Seed,
-}
-
-impl RedisSession {
-    /// Waits a while for the connection. A server that is down now may come up: operations say so until it is
-    /// there.
-    pub(crate) async fn begin(node: RedisNode, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        let options = Arc::new(hello.options()?);
-        node.ready(Instant::now() + FIRST_CONNECT).await;
-        if let Some(sentence) = node.denial() {
-            return Err(ClientError::Environment(sentence));
-        }
-        let (client, seed) = (hello.client.clone(), Seed(hello.seed));
-        Ok(Box::new(RedisSession { node: Arc::new(node), options, client, seed }))
+/// The lock on one Redis, for the processes of one client. Waits a while for the connection; a server that is
+/// down now may come up: operations say so until it is there.
+pub(crate) async fn session(node: RedisNode, hello: &Hello) -> Result<Session, ClientError> {
+    let options = Arc::new(hello.options()?);
+    node.ready(Instant::now() + FIRST_CONNECT).await;
+    if let Some(sentence) = node.denial() {
+        return Err(ClientError::Environment(sentence));
     }
-}
-
-impl Session for RedisSession {
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
+    let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
+    Ok(Box::new(move |process, notices| {
         Box::new(RedisLock {
-            node: self.node.clone(),
-            options: self.options.clone(),
-            client: self.client.clone(),
-            process,
-            count: 0,
-            random: self.seed.stream(&format!("lock-{process}")),
+            node: node.clone(),
+            options: options.clone(),
+            attempts: Attempts::new(&client, process, seed),
             notices,
             held: Held::default(),
         })
-    }
+    }))
 }
 
 struct RedisLock {
     node: Arc<RedisNode>,
     options: Arc<Options>,
-    client: String,
-    process: u64,
-    count: u64,
-    random: Stream,
+    attempts: Attempts,
     notices: Notices,
     held: Held<RedisHold>,
 }
@@ -205,9 +184,8 @@ impl Lock for RedisLock {
         let deadline = Instant::now() + timeout;
         let try_until = deadline - cleanup;
         loop {
-            self.count += 1;
             let value = match self.options.value {
-                LockValue::Unique => unique_value(&self.client, self.process, self.count),
+                LockValue::Unique => self.attempts.begin(),
                 LockValue::Fixed => FIXED_VALUE.to_owned(),
             };
             let begun = CLOCK.now();
@@ -227,12 +205,10 @@ impl Lock for RedisLock {
                     }
                 }
             };
-            let delay = random_retry_delay(mean_retry_delay(ttl), &mut self.random);
-            if Instant::now() + delay >= try_until {
+            if !self.attempts.rest(ttl, try_until).await {
                 // Each attempt was answered, was not sent, or was taken back.
                 return Completion::Fail(why_not);
             }
-            sleep(delay).await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! `redis-single` and `valkey`: one server. The recipe is in lock.rs.
 
-use super::lock::{RedisSession, capabilities, check_recipe};
+use super::lock::{capabilities, check_recipe, session};
 use super::node::{RedisDialer, RedisNode};
 use super::service::{RedisServers, SERVERS};
 use crate::definition::LockDefinition;
@@ -76,8 +76,8 @@ impl Recipe for SingleServer {
         check_recipe(options)
     }
 
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        RedisSession::begin(one_node(hello, LOCK.name).await?, hello).await
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        session(one_node(hello, LOCK.name).await?, hello).await
     }
 }
 
@@ -94,7 +94,7 @@ impl Recipe for SingleValkey {
         }
     }
 
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        RedisSession::begin(one_node(hello, VALKEY.name).await?.with_commands(), hello).await
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        session(one_node(hello, VALKEY.name).await?.with_commands(), hello).await
     }
 }

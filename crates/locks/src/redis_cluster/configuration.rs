@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// The first nodes are primaries, to begin with; as many replicas follow, in the same order.
 pub(super) const SHARDS: usize = 3;
-/// All servers.
 pub(super) const SERVERS: usize = 2 * SHARDS;
 /// Before the name of each lock: keys with the same text in braces have the same hash slot.
 pub(super) const TAG: &str = "{lock}:";

@@ -9,7 +9,7 @@ use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
-use crate::redis::lock::{RedisSession, capabilities, check_recipe};
+use crate::redis::lock::{capabilities, check_recipe, session};
 use crate::redis::node::RedisDialer;
 use async_trait::async_trait;
 
@@ -40,13 +40,13 @@ impl Recipe for OnShard {
         }
     }
 
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         if hello.servers.len() != SERVERS {
             return Err(ClientError::BadHello(format!(
                 "redis-cluster needs {SERVERS} servers, and the hello names {}",
                 hello.servers.len()
             )));
         }
-        RedisSession::begin(shard::open(&hello.servers, RedisDialer::of(hello).await?), hello).await
+        session(shard::open(&hello.servers, RedisDialer::of(hello).await?), hello).await
     }
 }

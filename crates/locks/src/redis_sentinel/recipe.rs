@@ -8,7 +8,7 @@ use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
-use crate::redis::lock::{RedisSession, capabilities, check_recipe};
+use crate::redis::lock::{capabilities, check_recipe, session};
 use crate::redis::node::RedisDialer;
 use async_trait::async_trait;
 
@@ -40,7 +40,7 @@ impl Recipe for OnPrimary {
         }
     }
 
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         let wanted = DATA_NODES + SENTINELS;
         if hello.servers.len() != wanted {
             return Err(ClientError::BadHello(format!(
@@ -49,6 +49,6 @@ impl Recipe for OnPrimary {
             )));
         }
         let (data, sentinels) = hello.servers.split_at(DATA_NODES);
-        RedisSession::begin(primary::open(data, sentinels, RedisDialer::of(hello).await?), hello).await
+        session(primary::open(data, sentinels, RedisDialer::of(hello).await?), hello).await
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ballots::{Ballot, Tally, Votes};
 use super::tokens;
+use crate::attempts::{Attempts, mean_retry_delay, rest};
 use crate::client_clock::{ClientClock, Reading};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
@@ -10,10 +11,8 @@ use crate::pause_points;
 use crate::recipe::Lock;
 use crate::redis::node::RedisNode;
 use crate::reply::Reply;
-use crate::retry_delay::{mean_retry_delay, random_retry_delay};
-use crate::unique_value::unique_value;
 use async_trait::async_trait;
-use fencepost_history::{Completion, Grant, OperationError, Stream};
+use fencepost_history::{Completion, Grant, OperationError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +33,7 @@ const ANSWERED_POLL: Duration = Duration::from_millis(1);
 pub(super) struct RedlockLock {
     nodes: Arc<[Arc<RedisNode>]>,
     options: Arc<Options>,
-    client: String,
-    process: u64,
-    count: u64,
-    random: Stream,
+    attempts: Attempts,
     notices: Notices,
     held: Held<RedlockHold>,
 }
@@ -55,13 +51,10 @@ impl RedlockLock {
     pub(super) fn new(
         nodes: Arc<[Arc<RedisNode>]>,
         options: Arc<Options>,
-        client: &str,
-        process: u64,
-        random: Stream,
+        attempts: Attempts,
         notices: Notices,
     ) -> RedlockLock {
-        let client = client.to_owned();
-        RedlockLock { nodes, options, client, process, count: 0, random, notices, held: Held::default() }
+        RedlockLock { nodes, options, attempts, notices, held: Held::default() }
     }
 
     fn clock(&self) -> ClientClock {
@@ -75,7 +68,7 @@ impl RedlockLock {
         let mean = self.options.retry_delay.map_or_else(|| mean_retry_delay(ttl), |delay| delay.0);
         match self.options.no_retry_jitter {
             true => mean,
-            false => random_retry_delay(mean, &mut self.random),
+            false => self.attempts.delay(mean),
         }
     }
 
@@ -165,8 +158,7 @@ impl Lock for RedlockLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
         for rounds in 1_u64.. {
-            self.count += 1;
-            let value = unique_value(&self.client, self.process, self.count);
+            let value = self.attempts.begin();
             // Step 1. The clock is monotonic (CLOCK_MONOTONIC) unless the user wants it otherwise: a wall
             // clock that is set back while we ask makes the validity too long.
             let begun = self.clock().now();
@@ -192,14 +184,11 @@ impl Lock for RedlockLock {
             };
             // Step 5. Not waited for: the next attempt has another value, and follows on the same
             // connections.
-            let now = Instant::now();
-            drop(self.release_from(&votes.granted, key, &value, now + node_timeout(ttl)));
-            let delay = self.retry_delay(ttl);
-            if now + delay >= deadline {
+            drop(self.release_from(&votes.granted, key, &value, Instant::now() + node_timeout(ttl)));
+            if !rest(self.retry_delay(ttl), deadline).await {
                 // No attempt was a lock, although a write may have timed out: see [`Votes::grant`].
                 return Completion::Fail(why_not);
             }
-            sleep(delay).await;
         }
         unreachable!("the deadline comes before the rounds run out")
     }

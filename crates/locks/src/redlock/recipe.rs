@@ -1,14 +1,14 @@
 //! The client's side of `redlock`: a connection to each server, shared by the processes of one client.
 
 use super::lock::{self, RedlockLock};
+use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
-use crate::notices::Notices;
-use crate::options::{Options, TokenFrom};
+use crate::options::TokenFrom;
 use crate::pause_points;
 use crate::protocol::Hello;
-use crate::recipe::{Lock, Recipe, Session};
+use crate::recipe::{Recipe, Session};
 use crate::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
 use crate::redis::service::{RedisServers, SERVERS};
 use async_trait::async_trait;
@@ -72,7 +72,7 @@ impl Recipe for Redlock {
         )
     }
 
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         if hello.servers.is_empty() {
             return Err(ClientError::BadHello("redlock needs servers, and the hello names none".to_owned()));
         }
@@ -88,21 +88,10 @@ impl Recipe for Redlock {
                 return Err(ClientError::Environment(sentence));
             }
         }
-        Ok(Box::new(RedlockSession { nodes, options, client: hello.client.clone(), seed: Seed(hello.seed) }))
-    }
-}
-
-struct RedlockSession {
-    nodes: Arc<[Arc<RedisNode>]>,
-    options: Arc<Options>,
-    client: String,
-    seed: Seed,
-}
-
-impl Session for RedlockSession {
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
-        let random = self.seed.stream(&format!("lock-{process}"));
-        let (nodes, options) = (self.nodes.clone(), self.options.clone());
-        Box::new(RedlockLock::new(nodes, options, &self.client, process, random, notices))
+        let (client, seed) = (hello.client.clone(), Seed(hello.seed));
+        Ok(Box::new(move |process, notices| {
+            let attempts = Attempts::new(&client, process, seed);
+            Box::new(RedlockLock::new(nodes.clone(), options.clone(), attempts, notices))
+        }))
     }
 }

@@ -40,7 +40,6 @@ pub(super) struct ZnodeGrant {
     pub(super) created: Instant,
 }
 
-/// A znode of ours.
 struct OwnZnode {
     path: String,
     czxid: i64,

@@ -17,7 +17,6 @@ use super::service::ZooKeeperEnsemble;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
-use crate::notices::Notices;
 use crate::options::Fence;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
@@ -25,7 +24,6 @@ use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Acls, CreateMode, Error};
@@ -47,8 +45,23 @@ struct HadoopElection;
 
 #[async_trait]
 impl Recipe for HadoopElection {
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        HadoopSession::open(hello, ZkServers::of(hello).await?)
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        let servers = ZkServers::of(hello).await?;
+        let own = Breadcrumb {
+            client: hello.client.clone(),
+            address: own_address(&hello.servers[0].address)?,
+            pid: std::process::id(),
+        };
+        let storage = hello.storage.as_deref().and_then(|storage| storage.rsplit_once(':'));
+        let (storage, fence) = (storage.map(|(host, _)| host.to_owned()), hello.options()?.fence);
+        Ok(Box::new(move |_, notices| {
+            Box::new(HadoopLock {
+                elector: ZkLock::new(servers.clone(), ZnodeKind::Ephemeral, notices),
+                own: own.clone(),
+                fence,
+                storage: storage.clone(),
+            })
+        }))
     }
 }
 
@@ -60,30 +73,6 @@ struct Breadcrumb {
     pid: u32,
 }
 
-/// What the processes of a client share.
-struct HadoopSession {
-    servers: Arc<ZkServers>,
-    own: Breadcrumb,
-    fence: Fence,
-    storage: Option<String>,
-}
-
-impl HadoopSession {
-    fn open(hello: &Hello, servers: Arc<ZkServers>) -> Result<Box<dyn Session>, ClientError> {
-        let own = Breadcrumb {
-            client: hello.client.clone(),
-            address: own_address(&hello.servers[0].address)?,
-            pid: std::process::id(),
-        };
-        let storage = hello
-            .storage
-            .as_deref()
-            .and_then(|storage| storage.rsplit_once(':'))
-            .map(|(host, _)| host.to_owned());
-        Ok(Box::new(HadoopSession { servers, own, fence: hello.options()?.fence, storage }))
-    }
-}
-
 /// The address by which this client reaches a server. Nothing is sent.
 fn own_address(server: &str) -> Result<IpAddr, ClientError> {
     let connected = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
@@ -93,17 +82,6 @@ fn own_address(server: &str) -> Result<IpAddr, ClientError> {
     connected
         .map(|address| address.ip())
         .map_err(|error| ClientError::Environment(format!("this client has no way to {server}: {error}")))
-}
-
-impl Session for HadoopSession {
-    fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
-        Box::new(HadoopLock {
-            elector: ZkLock::new(self.servers.clone(), ZnodeKind::Ephemeral, notices),
-            own: self.own.clone(),
-            fence: self.fence,
-            storage: self.storage.clone(),
-        })
-    }
 }
 
 struct HadoopLock {

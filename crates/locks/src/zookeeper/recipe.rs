@@ -7,12 +7,10 @@ use super::service::ZooKeeperEnsemble;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
-use crate::notices::Notices;
 use crate::protocol::Hello;
-use crate::recipe::{Lock, Recipe, Session};
+use crate::recipe::{Recipe, Session};
 use async_trait::async_trait;
 use fencepost_history::Lease;
-use std::sync::Arc;
 
 /// What every lock on ZooKeeper can do: its session is kept alive, and its end is noticed.
 pub(super) const SESSION_BOUND: Capabilities = Capabilities {
@@ -51,20 +49,10 @@ struct ZnodeRecipe(ZnodeKind);
 
 #[async_trait]
 impl Recipe for ZnodeRecipe {
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
-        Ok(Box::new(ZnodeSession { servers: ZkServers::of(hello).await?, kind: self.0 }))
-    }
-}
-
-/// What the processes of a client share: only where the servers are. Ephemeral znodes belong to sessions, so
-/// each process has one of its own.
-struct ZnodeSession {
-    servers: Arc<ZkServers>,
-    kind: ZnodeKind,
-}
-
-impl Session for ZnodeSession {
-    fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
-        Box::new(ZkLock::new(self.servers.clone(), self.kind, notices))
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        // Processes share only where the servers are. Ephemeral znodes belong to sessions, so each process
+        // has one of its own.
+        let (servers, kind) = (ZkServers::of(hello).await?, self.0);
+        Ok(Box::new(move |_, notices| Box::new(ZkLock::new(servers.clone(), kind, notices))))
     }
 }

@@ -46,7 +46,6 @@ impl Comparison {
 /// What stands under the matrix.
 pub(super) struct AgainstTable {
     pub title: String,
-    /// How to read it.
     pub note: String,
     pub lines: Vec<AgainstLine>,
 }

@@ -8,7 +8,6 @@ use fencepost_checker::Outcome;
 /// Commands that repeat a run, for each case.
 const COMMANDS_MAX: usize = 20;
 
-/// The suites.
 pub fn suites(comparison: &Comparison) -> Vec<Suite> {
     let suite = |row: &Row| {
         let cells = comparison.nemeses.iter().zip(&row.cells);

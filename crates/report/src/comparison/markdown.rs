@@ -7,7 +7,6 @@ use crate::markdown::{code, code_in_table, escaped};
 use crate::words::capital;
 use std::fmt::Write;
 
-/// All of it.
 pub fn text(comparison: &Comparison) -> String {
     let comparison = &comparison.best_first();
     let matrix = tables::matrix(comparison);

@@ -42,7 +42,6 @@ pub struct Row {
     /// What sets its runs apart from others of the lock, as on the command line; empty where nothing does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
-    /// Versions of the servers.
     pub servers: Vec<String>,
     /// One for each nemesis, in their order.
     pub cells: Vec<Cell>,
@@ -139,10 +138,8 @@ pub struct CellCosts {
     pub recovery_ms: Option<f64>,
 }
 
-/// A run of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CellRun {
-    /// Its folder's name.
     pub name: String,
     pub outcome: Outcome,
     pub seed: Seed,
@@ -160,12 +157,10 @@ pub struct CellRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MadeRun {
-    /// Its folder's name.
     pub name: String,
     pub seed: Seed,
     /// Repeats it.
     pub command: String,
-    /// Versions of the servers.
     pub servers: Vec<String>,
     pub judgement: Arc<Judgement>,
     /// Where its folder is on this machine.
@@ -357,7 +352,6 @@ fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, harms, summary })
 }
 
-/// How often there is each.
 fn counted(harms: impl Iterator<Item = Harm>) -> BTreeMap<Harm, usize> {
     let mut counts = BTreeMap::new();
     harms.for_each(|harm| *counts.entry(harm).or_default() += 1);

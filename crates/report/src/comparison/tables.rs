@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// A table; its rows and columns are those of the comparison.
 pub struct Table {
     pub title: String,
-    /// How to read it.
     pub note: String,
     /// What its marks mean, a line each.
     pub legend: Vec<String>,
@@ -44,7 +43,6 @@ impl Mark {
     }
 }
 
-/// Nothing to say.
 const NOTHING: &str = "·";
 
 /// In place of a cell all of whose runs belong to parts that are not there.
@@ -65,7 +63,6 @@ fn legend(comparison: &Comparison) -> Vec<String> {
     harms.map(|harm| format!("{harm}: {}", harm.meaning())).collect()
 }
 
-/// A table for each property.
 pub fn properties(comparison: &Comparison) -> Vec<Table> {
     let of_checker = |checker: &str| {
         let (name, about) = property(checker);

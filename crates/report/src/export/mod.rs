@@ -3,8 +3,6 @@
 mod csv;
 mod edn;
 mod fields;
-#[cfg(feature = "parquet")]
-mod parquet;
 
 use anyhow::Result;
 pub use fields::Source;
@@ -14,21 +12,13 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub enum Format {
     Edn,
-    Parquet,
     Csv,
 }
 
-/// Whether this program was built with Parquet.
-pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
-
-/// Writes events in a format. Parquet needs a program that was built with it ([`HAS_PARQUET`]).
-pub fn write(format: Format, events: Source, out: &mut (dyn Write + Send)) -> Result<()> {
+/// Writes events in a format.
+pub fn write(format: Format, events: Source, out: &mut dyn Write) -> Result<()> {
     match format {
         Format::Edn => edn::write(events, out)?,
-        #[cfg(feature = "parquet")]
-        Format::Parquet => parquet::write(events, out)?,
-        #[cfg(not(feature = "parquet"))]
-        Format::Parquet => anyhow::bail!("this program was built without Parquet"),
         Format::Csv => csv::write(events, out)?,
     }
     Ok(out.flush()?)

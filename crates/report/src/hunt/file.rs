@@ -137,9 +137,7 @@ impl FindingState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     pub lock: String,
-    /// How often it was played.
     pub plays: u64,
-    /// What it showed.
     pub shown: Vec<Signature>,
 }
 

@@ -10,7 +10,6 @@ pub const SCHEDULES_MIN: u64 = 10;
 /// Nor does one that covered a smaller part of the situations that its schedules made possible, in percent.
 pub const SITUATIONS_MIN_PERCENT: u64 = 5;
 
-/// What a hunt comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HuntWorth {
     /// The lock, or what it was compared with in vain, shows a violation.
@@ -24,7 +23,6 @@ pub enum HuntWorth {
 }
 
 impl HuntFile {
-    /// What it comes to.
     pub fn worth(&self) -> HuntWorth {
         if self.has_own_violation() {
             return HuntWorth::Violation;

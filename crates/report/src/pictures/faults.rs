@@ -32,7 +32,6 @@ struct Bar<'a> {
 }
 
 impl<'a> Strip<'a> {
-    /// All faults of a run.
     pub fn new(run: &'a RunIndex, axis: TimeAxis) -> Strip<'a> {
         Strip::of(run, run.faults.iter(), axis)
     }

@@ -7,7 +7,6 @@ use fencepost_checker::RunIndex;
 use fencepost_history::Process;
 use std::collections::HashMap;
 
-/// The lanes of a run.
 pub struct Lanes {
     /// Of each lane its processes, with the time of the first event of each.
     pub lanes: Vec<Vec<(u64, u64)>>,

@@ -6,7 +6,6 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Notice,

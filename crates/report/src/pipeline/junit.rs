@@ -7,7 +7,6 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::borrow::Cow;
 use std::io;
 
-/// What was tested.
 pub struct Suite {
     pub name: String,
     pub properties: Vec<(String, String)>,

@@ -30,7 +30,6 @@ pub(super) fn abandoned(run: &RunIndex) -> Option<String> {
     ))
 }
 
-/// The hold that was abandoned.
 fn hold_of<'r, 'a>(run: &'r RunIndex<'a>, event: &Event) -> Option<&'r Hold<'a>> {
     let SectionAbandoned { process, key, .. } = SectionAbandoned::deserialize(&*event.value).ok()?;
     run.holds.iter().rfind(|hold| hold.process == process && hold.key == key && hold.from < event.index)

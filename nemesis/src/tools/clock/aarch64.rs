@@ -80,7 +80,6 @@ impl Registers {
         self.0.pc
     }
 
-    /// The top of the stack.
     pub fn stack(&self) -> u64 {
         self.0.sp
     }

@@ -186,7 +186,6 @@ impl Patched {
         Ok((same && active).then_some(Patched { pid, memory, vdso: vdso.base, stub }))
     }
 
-    /// The process.
     pub fn pid(&self) -> i32 {
         self.pid
     }

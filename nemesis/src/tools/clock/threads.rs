@@ -128,7 +128,6 @@ impl Drop for Stopped {
     }
 }
 
-/// One seized thread.
 pub struct Thread {
     pid: i32,
     tid: i32,

@@ -72,7 +72,6 @@ impl Registers {
         self.0.rip
     }
 
-    /// The top of the stack.
     pub fn stack(&self) -> u64 {
         self.0.rsp
     }

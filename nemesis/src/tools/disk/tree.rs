@@ -29,12 +29,10 @@ impl Tree {
         self.folders.get(&folder).unwrap_or(&EMPTY)
     }
 
-    /// What stands there.
     pub fn get(&self, folder: InodeNumber, name: &OsStr) -> Option<InodeNumber> {
         self.entries(folder).get(name).copied()
     }
 
-    /// Where it stands.
     pub fn places(&self, number: InodeNumber) -> &[Place] {
         self.places.get(&number).map_or(&[], Vec::as_slice)
     }

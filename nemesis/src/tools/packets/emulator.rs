@@ -173,7 +173,7 @@ impl Worker {
 
 /// Makes this thread wake when it asked to, even where servers and clients keep every core busy. Without the
 /// right to do so (in most nodes) packets are late by what the machine's load makes of it.
-fn be_punctual() {
+fn raise_timer_precision() {
     // By default a sleeper may be woken 50 µs late.
     let _ = nix::sys::prctl::set_timerslack(1);
     let first = libc::sched_param { sched_priority: 1 };
@@ -223,7 +223,7 @@ enum PacketForm {
 
 impl EventLoop {
     fn run(mut self) -> io::Result<()> {
-        be_punctual();
+        raise_timer_precision();
         let mut inbox = Inbox::new();
         let mut taken = self.begun;
         loop {

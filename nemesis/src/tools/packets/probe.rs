@@ -15,7 +15,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
@@ -105,7 +104,6 @@ struct Running<'a> {
     socket: OwnedFd,
     /// Tells our answers from those to other probes of this node.
     ident: u16,
-    /// When each was sent.
     sent: Vec<Instant>,
     /// Number of the echo and round trip, in the order of arrival.
     answers: Vec<(u16, Duration)>,
@@ -152,7 +150,7 @@ impl Running<'_> {
                 Ok(length) => length,
                 Err(nix::Error::EAGAIN) => return Ok(()),
                 // News of an unreachable address: no answer, and that is all there is to it.
-                Err(error) if unreachable_news(error) => continue,
+                Err(error) if is_transient_error(error) => continue,
                 Err(error) => return Err(error),
             };
             let now = Instant::now();
@@ -204,7 +202,7 @@ impl Running<'_> {
     }
 }
 
-fn unreachable_news(error: nix::Error) -> bool {
+fn is_transient_error(error: nix::Error) -> bool {
     matches!(error as i32, libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ECONNREFUSED | libc::EINTR)
 }
 

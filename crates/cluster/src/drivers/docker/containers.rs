@@ -266,7 +266,6 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
     }
 }
 
-/// What became of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
     Removed,

@@ -42,7 +42,6 @@ impl fmt::Display for FoundEngine {
     }
 }
 
-/// An engine that answers.
 pub(crate) struct Engine {
     pub(super) docker: Docker,
     /// Kept for as long as the engine is used.

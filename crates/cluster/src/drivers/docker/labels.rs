@@ -52,5 +52,5 @@ pub(super) fn filter_of_run(run: &str) -> HashMap<&'static str, Vec<String>> {
 
 /// Waits for the lock on images of this name.
 pub(super) async fn lock(name: &str) -> Result<FileLock, ClusterError> {
-    file_lock::lock_aside(cache::folder()?.join("locks").join(name)).await
+    file_lock::lock_blocking(cache::folder()?.join("locks").join(name)).await
 }

@@ -26,5 +26,4 @@ pub(crate) use mirror::known_by_any;
 /// The internal command that confines itself and becomes the program that its arguments name.
 pub(crate) const CONFINED: &str = "confined";
 
-/// The driver's name.
 pub(crate) const NAME: &str = "docker";

@@ -35,7 +35,7 @@ impl Prepared {
         // The name of an unpacked root file system carries its hash.
         let hash = short_hash(format!("{} {}", content.hash, root.display()).as_bytes());
         let folder = all.join(format!("{source}-{hash}"));
-        let alone = file_lock::lock_aside(all.join(format!("{source}.lock"))).await?;
+        let alone = file_lock::lock_blocking(all.join(format!("{source}.lock"))).await?;
         if !folder.exists() {
             make(environment, content, root, &folder, options).await?;
             note_source(environment)?;
@@ -98,7 +98,6 @@ fn prepared_folders(all: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir() && path.extension().is_none()).collect()
 }
 
-/// All of them.
 pub(crate) async fn list_prepared() -> Result<Vec<StoredItem>, ClusterError> {
     let (mut made, all) = (Vec::new(), environments()?);
     for path in prepared_folders(&all) {

@@ -34,7 +34,6 @@ pub(super) struct Plan {
     pub(super) program: PathBuf,
 }
 
-/// A node of a sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PlannedNode {
     pub(super) name: String,

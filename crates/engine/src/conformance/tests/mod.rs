@@ -92,8 +92,8 @@ habits! {
     a_lock_that_ends_early_is_shown: ends_early => "client-gone" Note "earlier than the TTL of 2.000 s";
     a_late_release_that_was_not_late_is_shown: ends_early => "late-release" Note "which holds it for a TTL of 2.000 s";
     renewals_that_are_never_reported_are_shown: announces_renewals => "renewal" Note "reported no renewal of a lock that was held for 4.000 s";
-    two_holders_in_peace_are_shown: never_asks => "peace" Note "before process";
-    errors_in_peace_are_found: is_unsure => "peace" Broken "TypeError: no";
+    two_holders_without_faults_are_shown: never_asks => "peace" Note "before process";
+    errors_without_faults_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";
     a_client_that_stays_is_found: outlives_its_input => "end-of-input" Broken "still ran 2 s after";
     a_certain_no_without_an_answer_is_found: is_certain_without_answer => "unanswered" Broken "when they went on the lock was taken";
