@@ -40,7 +40,7 @@ pub fn with_whose(sentence: &str, whose: &[Whose]) -> String {
 pub fn whose_and_advice(verdict: &RunVerdict, shown: Option<&Finding>) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&str, String)> = Vec::new();
     for whose in verdict.whose() {
-        let name = if rows.is_empty() { "cause" } else { "" };
+        let name = if rows.is_empty() { "whose" } else { "" };
         rows.push((name, format!("{whose}: {}", whose.meaning())));
     }
     let advice = shown.and_then(|finding| Some(find_class(&finding.class)?.advice_for(finding.whose)));

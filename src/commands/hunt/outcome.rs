@@ -59,11 +59,11 @@ fn lines(finding: &HuntFinding, file: &HuntFile) -> String {
     match (finding.whose, against) {
         (Some(_), Some(lock)) if is_undecided => {
             text += &row(
-                "cause",
+                "whose",
                 &format!("not decided: the service's if {lock} shows it, too, else the library's"),
             );
         }
-        (Some(whose), _) => text += &row("cause", &whose_in_words(whose)),
+        (Some(whose), _) => text += &row("whose", &whose_in_words(whose)),
         (None, _) => {}
     }
     text += &row("how sure", &finding.how_sure(against));
