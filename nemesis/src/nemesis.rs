@@ -257,12 +257,15 @@ pub(crate) trait TypedNemesis: Send + Sync {
     fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, Refusal>;
 }
 
+/// As [`Nemesis::prepare`], of a row.
+type Prepare<P> = fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>;
+
 /// A nemesis as a row: what it is, and the functions that draw its faults and make one ready.
 pub(crate) struct NemesisRow<P> {
     pub description: NemesisDescription,
     pub draw: fn(&Topology, &Settings, &mut Stream) -> Option<Draw<P>>,
     pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &Topology, &Settings, &mut Stream) -> Draw<P>,
-    pub prepare: fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>,
+    pub prepare: Prepare<P>,
 }
 
 impl<P: Serialize + DeserializeOwned> TypedNemesis for NemesisRow<P> {

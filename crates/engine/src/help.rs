@@ -29,7 +29,7 @@ fn ids<T: Args>() -> Vec<Id> {
 
 /// Puts an option under its heading. The usual ones have none, so that the help begins with them.
 pub fn grouped(arg: Arg) -> Arg {
-    static OF_LOCKS: LazyLock<Vec<Id>> = LazyLock::new(|| ids::<Options>());
+    static OF_LOCKS: LazyLock<Vec<Id>> = LazyLock::new(ids::<Options>);
     if OF_LOCKS.contains(arg.get_id()) {
         // They come with a heading.
         return arg;

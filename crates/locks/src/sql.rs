@@ -60,12 +60,14 @@ pub(crate) struct SqlClient<S> {
     pub(crate) seed: Seed,
 }
 
+/// Makes the lock as one process uses it.
+type NewLock<S> = fn(Arc<SqlClient<S>>, process: u64, Notices) -> Box<dyn Lock>;
+
 /// A way to lock in a database.
 pub(crate) struct SqlRecipe<S: 'static> {
     /// The shortest TTL within which the server can notice that a holder is gone.
     pub(crate) ttl_min: Duration,
-    /// Makes the lock as one process uses it.
-    pub(crate) lock: fn(Arc<SqlClient<S>>, process: u64, Notices) -> Box<dyn Lock>,
+    pub(crate) lock: NewLock<S>,
 }
 
 #[async_trait]

@@ -235,7 +235,7 @@ mod tests {
             .flat_map(|language| language.start.lines())
             .filter(|line| line.starts_with("suite"))
             .collect();
-        let current = format!("suite = \"{}\"", DEFAULT_SUITE);
+        let current = format!("suite = \"{DEFAULT_SUITE}\"");
         assert_eq!(suites, vec![&*current; LANGUAGES.len() - 1], "Rust is built on this machine");
     }
 }

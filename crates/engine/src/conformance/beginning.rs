@@ -18,14 +18,14 @@ pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
         Err(Ended::NoHello(sentence)) => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
-            return Err(CheckResult::broken(sentence, change).as_last_rule().into());
+            return Err(CheckResult::broken(sentence, change).ending_the_check().into());
         }
         Err(ended) => return Err(ended),
     };
     for client in &clients {
         if let Err(refusal) = context.session.servers.check_announced(&client.can) {
             let change = "Make the list `can` of the hello agree with token, unique and lease in lock.toml";
-            return Ok(CheckResult::broken(refusal.sentence, change).as_last_rule());
+            return Ok(CheckResult::broken(refusal.sentence, change).ending_the_check());
         }
     }
     let sorted = |can: &[String]| {
@@ -41,7 +41,7 @@ pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
             other.name,
             other.can.join(", ")
         );
-        return Ok(CheckResult::broken(seen, "Announce the same in every client of a run").as_last_rule());
+        return Ok(CheckResult::broken(seen, "Announce the same in every client of a run").ending_the_check());
     }
     let slowest = clients.iter().map(|client| client.took).max().unwrap_or_default();
     let can = if clients[0].can.is_empty() { "nothing".to_owned() } else { clients[0].can.join(", ") };

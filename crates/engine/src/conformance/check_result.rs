@@ -85,7 +85,7 @@ impl CheckResult {
     }
 
     /// After this no other rule can be checked.
-    pub(super) fn as_last_rule(mut self) -> CheckResult {
+    pub(super) fn ending_the_check(mut self) -> CheckResult {
         self.is_last = true;
         self
     }

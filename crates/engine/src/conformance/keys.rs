@@ -26,7 +26,7 @@ pub(super) async fn are_apart(context: &RuleContext<'_>) -> Checked {
             );
             let change = "Lock the whole name of the key. Look at how the client, or the library, makes its lock of a name: from a part of \
                           it, or from a name of its own for all keys";
-            return Ok(CheckResult::broken(seen, change).as_last_rule());
+            return Ok(CheckResult::broken(seen, change).ending_the_check());
         }
     }
     Ok(CheckResult::kept("two keys were held at once, whose names differ at the end, and at the beginning"))

@@ -35,7 +35,7 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
         };
         // Where the lock is never granted every other rule would say so again.
         let again = context.acquire(&context.process(0).await?, &context.key("b"), FREE).await?;
-        return Ok(if again.is_ok() { result } else { result.as_last_rule() });
+        return Ok(if again.is_ok() { result } else { result.ending_the_check() });
     }
     let released = context.release(&process, &key).await?;
     let believed = Released::of(&released.value).believed;

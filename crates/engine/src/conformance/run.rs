@@ -72,7 +72,7 @@ async fn check(session: &CheckSession, number: usize, rule: &Rule) -> Result<(Ru
         Err(Ended::NoHello(sentence) | Ended::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
-            CheckResult::broken(sentence, change).as_last_rule()
+            CheckResult::broken(sentence, change).ending_the_check()
         }
         Err(Ended::Environment(error)) => return Err(error),
     };
