@@ -8,12 +8,13 @@
 //!   none), and that is another process.
 //! - *Something.* Where the lock has one place, the completion may say only that something was removed from
 //!   it (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that
-//!   of p was complete, and complete before p began its release; and p's lease had run out before it began, so
-//!   that its own lock was gone. (While it still ran, q may have been granted another place, as with a key of
-//!   each client's own, and then p removed its own.) If p acquired nothing since, what its release removed was
-//!   not its own. That holds where there is one server that forgot nothing in between: with several, q may have
-//!   been granted the lock at another than p releases it at, and a server that was started again may have p's
-//!   lock back. An acquire of p's that ended without a certain no may have taken the place for p, too.
+//!   of p was complete, and complete before p began its release; and p's lease had run out before it began,
+//!   so that its own lock was gone. (While it still ran, q may have been granted another place, as with a key
+//!   of each client's own, and then p removed its own.) If p acquired nothing since, what its release removed
+//!   was not its own. That holds where there is one server that forgot nothing in between: with several, q
+//!   may have been granted the lock at another than p releases it at, and a server that was started again may
+//!   have p's lock back. An acquire of p's that ended without a certain no may have taken the place for p,
+//!   too.
 //!
 //! A release that removed nothing while its process still believed shows that the lock was gone. Who removed
 //! it is not shown: the lease may have run out, or the library may have sent its request twice. So these are
@@ -342,7 +343,7 @@ mod tests {
         // It counts from the answer at the latest, however long the acquire waited.
         let waited = removing(true).replace("10   1 ok", "500  1 ok");
         assert_eq!(verdict(&Ownership, &waited).outcome, Outcome::Valid);
-        // It had run out before the release began, wherever the other was granted: what was there was not its own.
+        // It had run out before the release began, wherever the other was granted: that was not its own.
         let late = removing(true).replace("10   1 ok", "150  1 ok");
         assert_eq!(verdict(&Ownership, &late).outcome, Outcome::Violation);
     }
