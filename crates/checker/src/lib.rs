@@ -21,13 +21,10 @@
 //!
 //! | model | operations | fast path | exact when |
 //! |---|---|---|---|
-//! | [`Mutex`](models::Mutex) | acquire; any process may release | lazy, earliest deadline first; O(n log n) | always |
+//! | [`Mutex`](models::Mutex) | acquire; any process may release | lazy, earliest deadline first; O(n) | always |
 //! | [`OwnerMutex`](models::OwnerMutex) | release only by the holder | certain holds are disjoint; O(n) | no process goes on after an indeterminate operation |
 //! | [`FencedMutex`](models::FencedMutex) | and growing tokens | the same | the same |
 //! | [`Register`](models::Register) | read, write, cas | zones of values (Gibbons and Korach); O(n) | values are written once, no cas |
-//! | [`Counter`](models::Counter) | add, read | bounds swept in order of time; O(n log n) | one amount |
-//! | [`FetchAdd`](models::FetchAdd) | add that returns the value before | places in the order; O(n) | every amount is 1, no reads |
-//! | [`Set`](models::Set) | add, read of the whole | least set | always |
 //!
 //! The argument for each algorithm stands in the documentation of its module. Where it does not apply,
 //! [`search()`] (see [the module](mod@search)) decides any model, within a [`Budget`] of time and memory:

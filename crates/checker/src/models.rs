@@ -1,23 +1,17 @@
 //! The objects that locks are made of: for each, a model, what it is called in history files, and an
 //! algorithm of its own, whose argument stands in the documentation of its module.
 
-pub mod counter;
-pub mod fetch_add;
 pub mod leased_lock;
 pub mod mutex;
 pub mod owner_mutex;
 mod pending;
 pub mod register;
-pub mod set;
 mod values;
 
-pub use counter::{Counter, CounterOp};
-pub use fetch_add::{FetchAdd, FetchAddOp};
 pub use leased_lock::{LeasedLock, LeasedLockOp};
 pub use mutex::{Mutex, MutexOp};
 pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex};
 pub use register::{Register, RegisterOp, RegisterRet};
-pub use set::{Set, SetOp};
 pub use values::Values;
 
 use crate::model::FastPath;

@@ -3,7 +3,7 @@
 use super::integer;
 use rustc_hash::FxHashMap;
 
-/// The values of one register or set, numbered in order of appearance. 0 is null, or what a register starts
+/// The values of one register, numbered in order of appearance. 0 is null, or what a register starts
 /// with.
 #[derive(Clone, Debug)]
 pub struct Values {
