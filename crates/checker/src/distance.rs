@@ -176,7 +176,7 @@ struct Key {
 
 impl Key {
     fn keep(&mut self, hold: &Hold, earlier: Earlier) {
-        if hold.end == HoldEnd::Released {
+        if hold.ends.how == HoldEnd::Released {
             self.released_later.push(earlier);
             return;
         }
@@ -223,7 +223,7 @@ fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>)
 
 /// Whether the earlier process began to release before the later one was granted the lock.
 fn released_before(earlier: &Hold, later: &Hold) -> bool {
-    earlier.end_ns <= later.from_ns && earlier.until < later.from
+    earlier.ends.let_go_ns <= later.from_ns && earlier.until < later.from
 }
 
 /// The order of events is the order of time: of two with the same time, the later one is a nanosecond later.

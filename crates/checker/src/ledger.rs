@@ -15,7 +15,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-pub use ends::{Cause, End};
+pub use ends::{Cause, End, Ends};
 pub use interval::{Bound, Interval, Reason};
 pub use judgement::Class;
 pub use table::ledger_table;

@@ -119,7 +119,7 @@ pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_m
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use figures::Figures;
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
-pub use ledger::{Bound, Cause, Class, End, Interval, Reason, ledger_table};
+pub use ledger::{Bound, Cause, Class, End, Ends, Interval, Reason, ledger_table};
 pub use metrics::{Costs, Metric, quantile, rate_bound};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};

@@ -86,11 +86,11 @@ impl<'a> RunIndex<'a> {
             tracker,
             ..
         } = reader;
-        for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
-            hold.end_ns = end_ns;
+        for hold in holds.iter_mut().filter(|hold| hold.ends.how == HoldEnd::Open) {
+            hold.ends.let_go_ns = end_ns;
         }
         for hold in tracker.lost() {
-            holds[hold].kept_until_ns = end_ns;
+            holds[hold].ends.given_back_ns = end_ns;
         }
         let mut run = RunIndex {
             events,

@@ -104,7 +104,7 @@ fn by_definition(run: &RunIndex, act: impl Fn(usize) -> Option<Moment>, second: 
         earlier.key == hold.key
             && earlier.process != hold.process
             && earlier.claim.excludes(hold.claim)
-            && (earlier.end != HoldEnd::Released || !released_before(earlier, hold))
+            && (earlier.ends.how != HoldEnd::Released || !released_before(earlier, hold))
     };
     let last = (0..second).filter(|&first| counts(first)).filter_map(&act).max()?;
     Some(distance_ns(hold, last))

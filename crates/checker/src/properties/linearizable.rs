@@ -229,13 +229,14 @@ fn certain_end(run: &RunIndex, hold: &Hold) -> (u64, u64) {
 
 /// When the lease may first have ended. A renewal that was reported later than that may have come too late.
 fn lease_end_ns(run: &RunIndex, hold: &Hold) -> Option<u64> {
-    let Some(mut end_ns) = hold.lease_ends_ns(hold.from) else { return hold.cut.map(|cut| cut.ns) };
+    let first_ns = |at| hold.lease_at(at).map(|lease| lease.earliest.ns);
+    let Some(mut end_ns) = first_ns(hold.from) else { return hold.ends.cut.map(|cut| cut.ns) };
     for &(index, _) in hold.renewals.iter().filter(|(index, _)| *index > hold.from) {
         let reported_ns = run.event(index)?.time;
         if reported_ns >= end_ns {
             break;
         }
-        end_ns = hold.lease_ends_ns(index)?;
+        end_ns = first_ns(index)?;
     }
     Some(end_ns)
 }

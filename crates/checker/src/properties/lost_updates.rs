@@ -285,14 +285,18 @@ fn name_cause(
 fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let process = hold.process;
-    let (class, over) = match (hold.end, hold.lease_ends_ns(u64::MAX), hold.cut) {
-        (HoldEnd::Lost, ..) if hold.end_ns <= done_ns => (
-            if hold.end_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
-            format!("process {process} was notified at {} that it had lost the lock", seconds(hold.end_ns)),
+    let let_go_ns = hold.ends.let_go_ns;
+    let (class, over) = match (hold.ends.how, hold.ends.lease, hold.ends.cut) {
+        (HoldEnd::Lost, ..) if let_go_ns <= done_ns => (
+            if let_go_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
+            format!("process {process} was notified at {} that it had lost the lock", seconds(let_go_ns)),
         ),
-        (_, Some(expires_ns), _) if expires_ns <= done_ns => (
+        (_, Some(lease), _) if lease.earliest.ns <= done_ns => (
             WRITTEN_LATE,
-            format!("the lease of process {process} may have been over from {} on", seconds(expires_ns)),
+            format!(
+                "the lease of process {process} may have been over from {} on",
+                seconds(lease.earliest.ns)
+            ),
         ),
         (_, _, Some(cut)) if cut.ns <= done_ns => (
             WRITTEN_LATE,

@@ -264,7 +264,7 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
     let open = |operation: &Operation| {
         operation.process == process && operation.key == key && operation.completion.is_none()
     };
-    let holds = |hold: &Hold| hold.process == process && hold.key == key && hold.end == HoldEnd::Open;
+    let holds = |hold: &Hold| hold.process == process && hold.key == key && hold.ends.how == HoldEnd::Open;
     run.holds.iter().any(holds) || run.operations.iter().any(open)
 }
 

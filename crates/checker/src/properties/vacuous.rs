@@ -108,7 +108,9 @@ fn contended(run: &RunIndex) -> usize {
     let ends: FxHashMap<usize, u64> = run
         .holds
         .iter()
-        .map(|hold| (hold.acquire, if hold.end == HoldEnd::Open { u64::MAX } else { hold.end_ns }))
+        .map(|hold| {
+            (hold.acquire, if hold.ends.how == HoldEnd::Open { u64::MAX } else { hold.ends.let_go_ns })
+        })
         .collect();
     let mut count = 0;
     for (at, acquire) in

@@ -1,8 +1,8 @@
 //! What a run index holds: operations, holds, faults and phases.
 
 use crate::claim::Claim;
-use crate::ledger::interval::{Bound, Interval};
-use crate::tracker::HoldEnd;
+use crate::ledger::ends::Ends;
+use crate::ledger::interval::Interval;
 use fencepost_history::{AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, Millis, Name, f};
 use serde_json::Value;
 
@@ -70,26 +70,16 @@ pub struct Hold<'a> {
     /// Index of the invocation that last showed belief; `from` where none did.
     pub until: u64,
     pub until_ns: u64,
-    /// When the process stopped to claim the lock, or the history stopped.
-    pub end_ns: u64,
-    pub end: HoldEnd,
-    /// Of a lock that was reported lost: until when its session may have kept it all the same, at the latest:
-    /// until its process released or acquired the key again, or was over.
-    pub kept_until_ns: u64,
+    /// When it ends.
+    pub ends: Ends,
     /// How long the lock was granted for, if its end is a matter of time.
     pub ttl_ns: Option<u64>,
     /// What ends the grant if its process does not release it.
     pub lease: Lease,
     /// When the service gave the lock.
     pub granted: Interval,
-    /// The earliest moment at which the lease of a grant can have begun to count, where the ledger knows more
-    /// of it than when it was asked for.
-    pub counted_from_ns: Option<u64>,
     /// No server can have granted it: its client was cut off from all while it acquired.
     pub granted_by_no_server: bool,
-    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
-    /// where no fault did.
-    pub cut: Option<Bound>,
     /// Which other holds of the key may stand beside it.
     pub claim: Claim,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.

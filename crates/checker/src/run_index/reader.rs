@@ -1,6 +1,7 @@
 //! One pass over the events of a run: what is open while they go by.
 
 use super::parts::{Fault, Hold, Operation, Phase};
+use crate::ledger::ends::Ends;
 use crate::ledger::interval::Interval;
 use crate::tracker::{Belief, Change, Completed, Granted, HoldEnd, Tracker};
 use fencepost_history::fault::FAULT_LEFT_OUT;
@@ -66,7 +67,7 @@ impl<'a> Reader<'a> {
             Change::Nothing => {}
             Change::Invoked { ended, .. } => {
                 if let Some((hold, how)) = ended {
-                    (self.holds[hold].end, self.holds[hold].end_ns) = (how, event.time);
+                    self.end(hold, how, event.time);
                 }
                 self.operations.push(Operation {
                     process,
@@ -78,11 +79,16 @@ impl<'a> Reader<'a> {
             Change::Completed(completed) => self.complete(event, completed),
             Change::Lost(None) => {}
             Change::Lost(Some(hold)) => {
-                (self.holds[hold].end, self.holds[hold].end_ns) = (HoldEnd::Lost, event.time);
+                self.end(hold, HoldEnd::Lost, event.time);
             }
             Change::Renewed(hold) => self.renewed(process, hold, event),
         }
         Ok(())
+    }
+
+    fn end(&mut self, hold: usize, how: HoldEnd, at_ns: u64) {
+        let ends = &mut self.holds[hold].ends;
+        (ends.how, ends.let_go_ns) = (how, at_ns);
     }
 
     fn complete(&mut self, event: &'a Event, completed: Completed<&'a str>) {
@@ -94,7 +100,7 @@ impl<'a> Reader<'a> {
             (hold.until, hold.until_ns) = (operation.invoke.index, operation.invoke.time);
         }
         for hold in completed.let_go {
-            self.holds[hold].kept_until_ns = event.time;
+            self.holds[hold].ends.given_back_ns = event.time;
         }
         if let Some(granted) = completed.granted {
             self.hold(at, event, *granted);
@@ -113,16 +119,12 @@ impl<'a> Reader<'a> {
             from_ns: event.time,
             until: event.index,
             until_ns: event.time,
-            end_ns: event.time,
-            end: HoldEnd::Open,
-            kept_until_ns: event.time,
+            ends: Ends::unknown(event.time),
             claim,
             ttl_ns: ttl_ns(&self.lock, invoke),
             lease: self.lock.lease,
             granted: Interval::of_acquire(invoke.time, event.time),
-            counted_from_ns: None,
             granted_by_no_server: false,
-            cut: None,
             renewals: early.into_iter().collect(),
             token: grant.token,
             validity_ms: grant.validity_ms.map(|Millis(ms)| ms),

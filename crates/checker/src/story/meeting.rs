@@ -28,7 +28,9 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
     let near = |overlap: &Overlap| {
         let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
         let both = cited.contains(&a.process) && cited.contains(&b.process);
-        both && b.key == finding.key && a.from <= first && a.end_ns.max(b.end_ns) >= event_ns(run, first)
+        both && b.key == finding.key
+            && a.from <= first
+            && a.ends.let_go_ns.max(b.ends.let_go_ns) >= event_ns(run, first)
     };
     let begun = all.partition_point(|overlap| second_from(overlap) <= last);
     all[..begun].iter().rev().find(|overlap| near(overlap)).copied()

@@ -144,8 +144,8 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Se
         "hold_servers",
     ]);
     for hold in &run.holds {
-        let released_ns = (hold.end == HoldEnd::Released).then_some(hold.end_ns);
-        let promised_ns = hold.lease_ends_ns(u64::MAX).into_iter().chain(released_ns).min();
+        let released_ns = (hold.ends.how == HoldEnd::Released).then_some(hold.ends.let_go_ns);
+        let promised_ns = hold.ends.lease.map(|lease| lease.earliest.ns).into_iter().chain(released_ns).min();
         table.row([
             lanes.lane(hold.process) as u64,
             hold.process,
