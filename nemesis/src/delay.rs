@@ -20,7 +20,6 @@ pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     draw,
     only_emulated: false,
     spares_storage: false,
-    delays_nothing: false,
     aims: AIMS,
     adapt_to_aim,
     look: Look { by_connections: false, probes: |_| (5, 84), shows },

@@ -44,9 +44,6 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
-    /// Whether nothing comes later for it than without it, so that a process that is late under it is late
-    /// for another reason.
-    pub delays_nothing: bool,
     /// Whether its servers must be such that can be made to refuse writes.
     pub refuses_writes: bool,
     /// Whether a command of the user can inject and heal its faults of servers, where these exist without
@@ -77,7 +74,6 @@ impl NemesisDescription {
             servers_only: false,
             on_packets: false,
             refuses_writes: false,
-            delays_nothing: false,
             by_hook: false,
             parts_groups: false,
             aims: &[],

@@ -94,7 +94,7 @@ pub(crate) fn whose<'r, 'a>(
             if let Some(release) = removal(&setting, &run.holds, a, b.from) {
                 return (Whose::Library, Because::Removed(release));
             }
-            match setting.last_on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns) {
+            match setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns) {
                 Some(effect) => (Whose::Service, Because::Service(effect)),
                 None => (Whose::Library, Because::NothingElse),
             }
