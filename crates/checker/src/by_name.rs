@@ -39,20 +39,6 @@ impl ModelName {
             ModelName::CasRegister => "cas-register",
         }
     }
-
-    /// What it is, in one line.
-    pub fn about(self) -> &'static str {
-        match self {
-            ModelName::Mutex => "acquire and release, by any process",
-            ModelName::OwnerMutex => "acquire and release; only the holder releases",
-            ModelName::FencedMutex => "as owner-mutex, and every acquired token is greater than all before",
-            ModelName::LeaseMutex => {
-                "acquire with ttl_ms, release, holds: no two processes certainly believe at once"
-            }
-            ModelName::Register => "read and write",
-            ModelName::CasRegister => "read, write and cas [from, to]",
-        }
-    }
 }
 
 impl fmt::Display for ModelName {

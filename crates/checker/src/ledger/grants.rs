@@ -137,7 +137,7 @@ fn first_within(moments: &[u64], from_ns: u64, until_ns: u64) -> Option<u64> {
 /// The grant came after that of another process that was granted the key before, whose hold excluded it until
 /// it can have ended first.
 fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &[u64]) {
-    if !before.claim.excludes(hold.claim) || before.process == hold.process {
+    if !before.excludes(hold) || before.process == hold.process {
         return;
     }
     let asked_later = setting.operations[hold.acquire].invoke.index > before.from;

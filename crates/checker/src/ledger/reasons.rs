@@ -57,20 +57,11 @@ fn counted_from(a: &Hold, b: &Hold) -> String {
     if !a.renewals.is_empty() || a.invoke_ns.saturating_add(ttl_ns) > b.granted.latest.ns {
         return String::new();
     }
+    let from = seconds(a.ends.counted.map_or(a.invoke_ns, |counted| counted.ns));
     match a.granted.earliest.why {
         Reason::Validity { .. } => " by the validity that its library reported".to_owned(),
-        Reason::HeldBy { process } => {
-            format!(
-                ", counted from {}: until then process {process} held it",
-                seconds(a.ends.counted.map_or(a.invoke_ns, |counted| counted.ns))
-            )
-        }
-        Reason::NoServer => {
-            format!(
-                ", counted from {}: until then no server could be reached",
-                seconds(a.ends.counted.map_or(a.invoke_ns, |counted| counted.ns))
-            )
-        }
+        Reason::HeldBy { process } => format!(", counted from {from}: until then process {process} held it"),
+        Reason::NoServer => format!(", counted from {from}: until then no server could be reached"),
         _ => String::new(),
     }
 }

@@ -28,7 +28,7 @@
 //! way in between.
 
 use super::pending::Pending;
-use super::{Codec, Refusal, refuse_shared_mode};
+use super::{Codec, Refusal, refuse_others_beside};
 use crate::model::{Conflict, Decision, FastPath, History, Model};
 
 /// An anonymous mutex.
@@ -77,7 +77,7 @@ impl Model for Mutex {
 impl Codec for Mutex {
     fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<MutexOp, Refusal> {
         match f {
-            "acquire" => refuse_shared_mode(value).map(|()| MutexOp::Acquire),
+            "acquire" => refuse_others_beside(value).map(|()| MutexOp::Acquire),
             "release" => Ok(MutexOp::Release),
             _ => Err(Refusal::UnknownOperation("acquire and release")),
         }
@@ -113,7 +113,7 @@ impl FastPath for Mutex {
             }
             if held == acquire {
                 match other.take() {
-                    Some(helper) => put(helper.operation(&history.order)),
+                    Some(helper) => put(helper),
                     None => return Decision::Impossible(conflict(history, at)),
                 }
             }

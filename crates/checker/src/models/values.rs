@@ -64,11 +64,6 @@ impl Values {
         self.names.len() as u32 - 1
     }
 
-    /// How many numbers were given out.
-    pub fn count(&self) -> usize {
-        self.names.len()
-    }
-
     /// The value as JSON.
     pub fn name(&self, number: u32) -> String {
         match self.names.get(number as usize) {

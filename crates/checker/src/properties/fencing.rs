@@ -106,6 +106,11 @@ impl<'r, 'a> GrantOrder<'r, 'a> {
         }
         later.token > earlier.token && earlier.token.is_some() && !self.out_of_order.contains(later.key)
     }
+
+    /// Whether one hold is certainly of a later grant, which left no room for the earlier one.
+    pub fn supersedes(&self, later: usize, earlier: usize) -> bool {
+        self.came_after(later, earlier) && self.run.holds[later].excludes(&self.run.holds[earlier])
+    }
 }
 
 /// The holds of each key that have a token, as places in [`RunIndex::holds`].

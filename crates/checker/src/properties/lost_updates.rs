@@ -7,11 +7,10 @@
 //! chain where an acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use super::exclusion::overlap;
 use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
-use crate::ledger::judgement::Class;
+use crate::ledger::judgement::{Class, class};
 use crate::prose::{are, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -272,7 +271,7 @@ fn name_cause(
         _ => return,
     };
     let met = run.holds[earlier].until > run.holds[later].from;
-    if met && overlap(run, earlier, later).class == Class::GrantedTwice {
+    if met && class(run, &run.holds[earlier], &run.holds[later]) == Class::GrantedTwice {
         return;
     }
     if let Some((class, cause)) = lateness(run, &run.holds[earlier], late) {

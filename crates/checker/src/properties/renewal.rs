@@ -114,7 +114,7 @@ fn prolonged(run: &RunIndex) -> Vec<Finding> {
             let asked_last_ns = hold.renewals.last()?.1;
             let is_other = |other: &&&Hold| {
                 other.process != hold.process
-                    && hold.claim.excludes(other.claim)
+                    && hold.excludes(other)
                     && other.invoke_ns >= hold.from_ns
                     && !other.was_over_at_once()
             };

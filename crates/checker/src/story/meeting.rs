@@ -21,7 +21,7 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
         let begin = all.partition_point(|overlap| second_from(overlap) < second);
         let mut of_second = all[begin..].iter().take_while(|overlap| second_from(overlap) == second);
         if let Some(named) = of_second.find(|overlap| run.holds[overlap.first].from == first) {
-            return Some(*named);
+            return Some(named.clone());
         }
     }
     let (first, last) = (*finding.events.iter().min()?, *finding.events.iter().max()?);
@@ -33,7 +33,7 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
             && a.ends.let_go_ns.max(b.ends.let_go_ns) >= event_ns(run, first)
     };
     let begun = all.partition_point(|overlap| second_from(overlap) <= last);
-    all[..begun].iter().rev().find(|overlap| near(overlap)).copied()
+    all[..begun].iter().rev().find(|overlap| near(overlap)).cloned()
 }
 
 fn event_ns(run: &RunIndex, index: u64) -> u64 {
