@@ -119,8 +119,8 @@ fn an_algorithm_that_does_not_apply_is_unknown() {
 #[test]
 fn a_search_that_used_up_its_time_or_memory_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
-    // Whether 42 swaps of seven values can follow each other: one value is taken away more often than it is given,
-    // and to know that takes trying nearly all orders.
+    // Whether 42 swaps of seven values can follow each other: one value is taken away more often than it is
+    // given, and to know that takes trying nearly all orders.
     let pairs = (0..7).flat_map(|from| (0..7).map(move |to| (from, to))).filter(|(from, to)| from != to);
     let swaps = (0..).zip(pairs).map(|(process, pair)| (process, if pair == (3, 4) { (5, 6) } else { pair }));
     let event = |kind: &str, (process, (from, to)): (u64, (u64, u64))| {

@@ -11,8 +11,9 @@
 //! one's process believed. So it is enough to number the grants of each key: when a process is known to have
 //! believed, the grants since its belief was last known are as many overlaps. An event costs a few look-ups
 //! in hash maps; memory is one entry a process and key in use, since a process is forgotten with its first
-//! indeterminate operation. Grants are counted by claim: a shared hold is broken by exclusive grants only. Of a
-//! semaphore, of which two holds break nothing, it counts no overlaps: the checker does. A grant that is over as its process learns of it breaks none, and counts only once that process
+//! indeterminate operation. Grants are counted by claim: a shared hold is broken by exclusive grants only. Of
+//! a semaphore, of which two holds break nothing, it counts no overlaps: the checker does. A grant that is
+//! over as its process learns of it breaks none, and counts only once that process
 //! shows belief in it: from then on, so the watch may count fewer than the checker, which looks back.
 
 use crate::belief::is_over;

@@ -13,9 +13,10 @@
 //! asked for after B's grant succeeded while B still believed and its lease still ran, A and B were both
 //! promised the lock.
 //!
-//! How many may hold a key at once is a matter of [`Claim`]: of the shared mode (`"mode": "shared"`) any number, of a
-//! semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each two fit, and all that
-//! are believed in at one instant do not, the last grant overlaps with all others, as one finding.
+//! How many may hold a key at once is a matter of [`Claim`]: of the shared mode (`"mode": "shared"`) any
+//! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
+//! two fit, and all that are believed in at one instant do not, the last grant overlaps with all others, as
+//! one finding.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::claim::Claim;

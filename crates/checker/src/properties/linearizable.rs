@@ -1,5 +1,5 @@
-//! What the lock protects: some order of the reads and writes of the storage fits a register. Whether two held
-//! the lock at once is the question of `exclusion`, and has one answer.
+//! What the lock protects: some order of the reads and writes of the storage fits a register. Whether two
+//! held the lock at once is the question of `exclusion`, and has one answer.
 //!
 //! Key by key, it is a register that starts as 0, whatever a workload makes of it (a counter that
 //! it reads and writes back, a list that it extends). A write that was rejected did not happen; one of which
