@@ -20,7 +20,6 @@ pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     draw,
     only_emulated: false,
     spares_storage: false,
-    adds_no_delay: false,
     aims: AIMS,
     adapt_to_aim,
     look: Look { by_connections: false, probes: |_| (5, 84), shows },

@@ -80,7 +80,7 @@ fn each_nemesis_describes_its_faults() {
 
 #[test]
 fn each_fault_says_what_it_can_do() {
-    use FaultEffect::{Delays, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
+    use FaultEffect::{Delays, Duplicates, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
     let cut = |more: Value| {
         let mut groups = json!({"groups": [["c1"], ["n1", "n2"]]});
         groups.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -96,6 +96,7 @@ fn each_fault_says_what_it_can_do() {
         // What still passes one way may arrive.
         ("partition", cut(json!({"one_way": "to-first"})), &[Delays]),
         ("loss", json!({"loss": 0.3, "peers": ["n1"]}), &[Delays]),
+        ("duplicate", json!({"duplicate": 0.3, "peers": ["n1"]}), &[Duplicates]),
         ("disk-full", json!({"bytes_left": 0}), &[Forgets, Delays, Refuses]),
         ("failover", Value::Null, &[Forgets, Delays]),
     ] {

@@ -16,7 +16,6 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     },
     only_emulated: false,
     spares_storage: false,
-    adds_no_delay: true,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {

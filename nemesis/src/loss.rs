@@ -22,7 +22,6 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
     },
     only_emulated: false,
     spares_storage: false,
-    adds_no_delay: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.

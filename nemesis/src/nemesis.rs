@@ -44,8 +44,6 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
-    /// Adds no latency, so lateness under it has another cause.
-    pub adds_no_delay: bool,
     /// Whether its servers must be such that can be made to refuse writes.
     pub refuses_writes: bool,
     /// Whether a command of the user can inject and heal its faults of servers, where these exist without
@@ -76,7 +74,6 @@ impl NemesisDescription {
             servers_only: false,
             on_packets: false,
             refuses_writes: false,
-            adds_no_delay: false,
             by_hook: false,
             parts_groups: false,
             aims: &[],

@@ -28,8 +28,6 @@ pub(crate) struct NetworkNemesis {
     pub only_emulated: bool,
     /// Whether it is only about the ways to the servers of the lock.
     pub spares_storage: bool,
-    /// As in the description of the nemesis.
-    pub adds_no_delay: bool,
     /// What it is aimed at, and what happens to packets then.
     pub aims: &'static [Aim],
     pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
@@ -45,7 +43,6 @@ impl TypedNemesis for NetworkNemesis {
             kind: None,
             needs: &[Capability::PacketFilter],
             on_packets: true,
-            adds_no_delay: self.adds_no_delay,
             aims: self.aims,
             needs_one_of: match self.only_emulated {
                 true => &[Capability::PacketQueue],

@@ -208,9 +208,10 @@ impl Fault for Impaired {
             Direction::Both => format!("between {targets} and {peers}"),
         };
         let impairment = &self.parameters.impairment;
+        let only_duplicates = Impairment { duplicate: 0.0, ..*impairment } == Impairment::default();
         let ends = [&self.on, &self.parameters.peers];
         FaultDescription {
-            effects: vec![FaultEffect::Delays],
+            effects: vec![if only_duplicates { FaultEffect::Duplicates } else { FaultEffect::Delays }],
             keeps_memory: true,
             between: ends.into_iter().filter(|end| !end.is_empty()).cloned().collect(),
             sentence: format!("on the way {way}, {}", (self.words.sentence)(impairment)),

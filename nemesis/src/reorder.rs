@@ -19,7 +19,6 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     },
     only_emulated: false,
     spares_storage: false,
-    adds_no_delay: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {

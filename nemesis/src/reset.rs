@@ -22,7 +22,6 @@ pub(crate) const RESET: NetworkNemesis = NetworkNemesis {
     },
     only_emulated: true,
     spares_storage: true,
-    adds_no_delay: false,
     aims: AIMS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, all of 20 connections last in 8 of 10,000 looks.

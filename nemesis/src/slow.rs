@@ -17,7 +17,6 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     },
     only_emulated: false,
     spares_storage: false,
-    adds_no_delay: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look { by_connections: false, probes: echoes, shows },

@@ -20,7 +20,6 @@ pub(crate) const STALL: NetworkNemesis = NetworkNemesis {
     draw: |topology, random| (stalled(topology, draw_log(0.5, 2.0, random), 1), Direction::Out),
     only_emulated: true,
     spares_storage: true,
-    adds_no_delay: false,
     aims: AIMS,
     adapt_to_aim,
     // Echoes are no requests: each is held back.

@@ -221,7 +221,8 @@ fn drawn_sections_hold_without_faults(driver: &str) {
     let sections = history.iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Invoke);
     let planned: Vec<u64> = sections.filter_map(|event| event.value["hold_ms"].as_u64()).collect();
     assert!(planned.len() >= 60 && planned.iter().all(|ms| *ms <= 1600), "{planned:?}");
-    let longest = RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.end_ns - hold.from_ns).max();
+    let longest =
+        RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.ends.let_go_ns - hold.from_ns).max();
     assert!(longest > Some(800_000_000), "the longest section took {longest:?} ns");
 }
 
@@ -235,7 +236,8 @@ fn a_watchdog_outlives_the_ttl(driver: &str) {
     let renewed = history.iter().filter(|event| event.f == f::RENEWED).count();
     // A section of 12 s is longer than two leases of 5 s: without two renewals it would have lost the lock.
     assert!(renewed >= 2, "only {renewed} renewals");
-    let longest = RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.end_ns - hold.from_ns).max();
+    let longest =
+        RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.ends.let_go_ns - hold.from_ns).max();
     assert!(longest >= Some(12_000_000_000), "the longest section took {longest:?} ns");
     assert!(history.iter().all(|event| event.f != f::LOST), "a lock was lost without faults");
 }

@@ -2,7 +2,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fencepost_checker::generate::{Behaviour, Shape, generate, jepsen_like};
-use fencepost_checker::models::{Codec, Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register};
+use fencepost_checker::models::{Codec, FencedMutex, Mutex, OwnerMutex, Register};
 use fencepost_checker::read::KeyHistory;
 use fencepost_checker::{
     Algorithm, Answer, Budget, CheckOptions, FastPath, SearchOutcome, Watch, decide, explain, judge, search,
@@ -39,8 +39,6 @@ fn fast_path(criterion: &mut Criterion) {
     one(criterion, "owner-mutex", &OwnerMutex);
     one(criterion, "fenced-mutex", &FencedMutex);
     one(criterion, "register", &Register::default());
-    one(criterion, "counter", &Counter);
-    one(criterion, "fetch-add", &FetchAdd);
 }
 
 /// The general search.
@@ -62,7 +60,6 @@ fn general(criterion: &mut Criterion) {
     let large = shape(10_000, 20, 0.01);
     one(criterion, "mutex, 10000 operations", &Mutex, &large);
     one(criterion, "register, 10000 operations", &Register::default(), &large);
-    one(criterion, "counter, 10000 operations", &Counter, &large);
     let histories: Vec<_> = (0..102).map(jepsen_like).collect();
     let valid = |history: &&_| {
         matches!(search(&Register::with_cas(), history, &Budget::unlimited()), SearchOutcome::Order(_))
@@ -170,8 +167,6 @@ fn core(criterion: &mut Criterion) {
     one(criterion, "mutex", &Mutex);
     one(criterion, "owner-mutex", &OwnerMutex);
     one(criterion, "register", &Register::default());
-    one(criterion, "counter", &Counter);
-    one(criterion, "fetch-add", &FetchAdd);
 }
 
 criterion_group!(benches, fast_path, general, by_key, core, watch);

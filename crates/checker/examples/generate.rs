@@ -3,7 +3,7 @@
 //! for instance `register 1000000 20 0.01 1`.
 
 use fencepost_checker::generate::{Behaviour, Shape, generate};
-use fencepost_checker::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register};
+use fencepost_checker::models::{FencedMutex, Mutex, OwnerMutex, Register};
 use fencepost_checker::{History, ModelName};
 use serde_json::{Value, json};
 use std::error::Error;
@@ -32,8 +32,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             ModelName::Mutex => write(&mut out, &Mutex, &shape, key),
             ModelName::OwnerMutex => write(&mut out, &OwnerMutex, &shape, key),
             ModelName::FencedMutex => write(&mut out, &FencedMutex, &shape, key),
-            ModelName::Counter => write(&mut out, &Counter, &shape, key),
-            ModelName::FetchAdd => write(&mut out, &FetchAdd, &shape, key),
             ModelName::Register => write(&mut out, &Register::default(), &shape, key),
             other => return Err(format!("{other} is not generated").into()),
         }

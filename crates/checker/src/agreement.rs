@@ -4,8 +4,7 @@
 use crate::generate::{Behaviour, Shape, generate};
 use crate::model::{Decision, History, Model};
 use crate::models::{
-    Codec, Counter, CounterOp, FencedMutex, FetchAdd, FetchAddOp, LockOp, Mutex, MutexOp, OwnerMutex,
-    Register, RegisterOp, RegisterRet, Set, SetOp,
+    Codec, FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet,
 };
 use crate::operations::Builder;
 use crate::testing::judge_all;
@@ -135,29 +134,6 @@ fn fenced_mutex() {
 }
 
 #[test]
-fn counter() {
-    perfect_and_disturbed(&Counter, |random, seen| seen.map(|seen| seen + random.random_range(-1..2)));
-    let ret =
-        |random: &mut Stream, op: &CounterOp| (*op == CounterOp::Read).then(|| random.random_range(0..4));
-    let one = |random: &mut Stream, _| if random.random() { CounterOp::Add(1) } else { CounterOp::Read };
-    random(&Counter, one, ret);
-    let any = |random: &mut Stream, _| {
-        if random.random() { CounterOp::Add(random.random_range(0..3)) } else { CounterOp::Read }
-    };
-    random(&Counter, any, ret);
-}
-
-#[test]
-fn fetch_add() {
-    perfect_and_disturbed(&FetchAdd, |random, before| before + random.random_range(-1..2));
-    random(&FetchAdd, |_, _| FetchAddOp::Add(1), |random, _| random.random_range(0..6));
-    let any = |random: &mut Stream, _| {
-        if random.random() { FetchAddOp::Add(random.random_range(-1..3)) } else { FetchAddOp::Read }
-    };
-    random(&FetchAdd, any, |random, _| random.random_range(0..4));
-}
-
-#[test]
 fn register() {
     let other = |random: &mut Stream, ret: &RegisterRet| match ret {
         RegisterRet::Value(_) => RegisterRet::Value(random.random_range(0..8)),
@@ -186,25 +162,6 @@ fn register() {
 }
 
 #[test]
-fn set() {
-    perfect_and_disturbed(&Set::default(), |random, seen| {
-        let mut seen = seen.clone();
-        if !seen.is_empty() {
-            seen.remove(random.random_range(0..seen.len()));
-        }
-        seen
-    });
-    let op = |random: &mut Stream, _| {
-        if random.random() { SetOp::Add(random.random_range(0..3)) } else { SetOp::Read }
-    };
-    let ret = |random: &mut Stream, op: &SetOp| match op {
-        SetOp::Add(_) => Vec::new(),
-        SetOp::Read => (0..3).filter(|_| random.random()).collect(),
-    };
-    random(&Set::default(), op, ret);
-}
-
-#[test]
 fn perfect_objects_at_length() {
     fn long<M: Codec + Behaviour>(model: &M) {
         for (operations, processes, indeterminate) in [(3_000, 5, 0.0), (3_000, 20, 0.01), (1_000, 60, 0.05)]
@@ -222,8 +179,5 @@ fn perfect_objects_at_length() {
     long(&Mutex);
     long(&OwnerMutex);
     long(&FencedMutex);
-    long(&Counter);
-    long(&FetchAdd);
     long(&Register::default());
-    long(&Set::default());
 }

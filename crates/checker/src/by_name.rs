@@ -2,7 +2,7 @@
 
 use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::lease_mutex;
-use crate::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Set};
+use crate::models::{FencedMutex, Mutex, OwnerMutex, Register};
 use crate::read::{Lines, ReadError, ReadOptions, read};
 use fencepost_history::Refusal;
 use std::fmt;
@@ -17,22 +17,16 @@ pub enum ModelName {
     LeaseMutex,
     Register,
     CasRegister,
-    Counter,
-    FetchAdd,
-    Set,
 }
 
 impl ModelName {
-    pub const ALL: [ModelName; 9] = [
+    pub const ALL: [ModelName; 6] = [
         ModelName::Mutex,
         ModelName::OwnerMutex,
         ModelName::FencedMutex,
         ModelName::LeaseMutex,
         ModelName::Register,
         ModelName::CasRegister,
-        ModelName::Counter,
-        ModelName::FetchAdd,
-        ModelName::Set,
     ];
 
     pub fn name(self) -> &'static str {
@@ -43,26 +37,6 @@ impl ModelName {
             ModelName::LeaseMutex => "lease-mutex",
             ModelName::Register => "register",
             ModelName::CasRegister => "cas-register",
-            ModelName::Counter => "counter",
-            ModelName::FetchAdd => "fetch-add",
-            ModelName::Set => "set",
-        }
-    }
-
-    /// What it is, in one line.
-    pub fn about(self) -> &'static str {
-        match self {
-            ModelName::Mutex => "acquire and release, by any process",
-            ModelName::OwnerMutex => "acquire and release; only the holder releases",
-            ModelName::FencedMutex => "as owner-mutex, and every acquired token is greater than all before",
-            ModelName::LeaseMutex => {
-                "acquire with ttl_ms, release, holds: no two processes certainly believe at once"
-            }
-            ModelName::Register => "read and write",
-            ModelName::CasRegister => "read, write and cas [from, to]",
-            ModelName::Counter => "add and read, from 0",
-            ModelName::FetchAdd => "fetch-add returns the value before, from 0",
-            ModelName::Set => "add and read of the whole set",
         }
     }
 }
@@ -103,8 +77,5 @@ pub fn check_lines(
         ModelName::CasRegister => {
             judge(&read(&Register { with_cas: true, ..register }, lines, reading)?, options)
         }
-        ModelName::Counter => judge(&read(&Counter, lines, reading)?, options),
-        ModelName::FetchAdd => judge(&read(&FetchAdd, lines, reading)?, options),
-        ModelName::Set => judge(&read(&Set::default(), lines, reading)?, options),
     })
 }

@@ -16,9 +16,7 @@
 //! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to
 //! read have no distance to each other, and holds that exclude no process have none at all.
 
-use crate::claim::Claim;
-use crate::prose::lock;
-use crate::prose::milliseconds;
+use crate::prose::{lock, milliseconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
@@ -127,10 +125,7 @@ pub fn nearest_miss(run: &RunIndex) -> Option<NearMiss> {
 /// All handovers of a run, in order of the grant; for each grant at most one of each kind.
 pub fn handovers(run: &RunIndex) -> Vec<Handover> {
     let writes = last_writes(run);
-    let belief = |at: usize| {
-        let hold = &run.holds[at];
-        Some((hold.until, hold.until_ns))
-    };
+    let belief = |at: usize| Some((run.holds[at].until, run.holds[at].until_ns));
     let mut handovers = by_act(run, MissKind::Belief, belief);
     handovers.extend(by_act(run, MissKind::Write, |at| writes[at]));
     handovers.sort_by_key(|handover| (handover.second, handover.kind));
@@ -158,56 +153,24 @@ fn last_writes(run: &RunIndex) -> Vec<Option<Moment>> {
 }
 
 /// An earlier hold with its last act.
-#[derive(Clone, Copy)]
 struct Earlier {
     at: usize,
-    process: u64,
     act: Moment,
 }
 
-/// Earlier holds of one key that may still matter.
-#[derive(Default)]
-struct Key {
-    /// Those that end with a release, which may be still to come: at most one a process.
-    released_later: Vec<Earlier>,
-    /// Of those that no release ends, the two of different processes that acted last, by claim.
-    never_released: [[Option<Earlier>; 2]; Claim::ALL.len()],
-}
-
-impl Key {
-    fn keep(&mut self, hold: &Hold, earlier: Earlier) {
-        if hold.end == HoldEnd::Released {
-            self.released_later.push(earlier);
-            return;
-        }
-        let [last, second] = &mut self.never_released[hold.claim.kind()];
-        let same = |kept: &Option<Earlier>| kept.is_none_or(|kept| kept.process == earlier.process);
-        let later = |kept: &Option<Earlier>| kept.is_none_or(|kept| kept.act < earlier.act);
-        if later(last) {
-            if !same(last) {
-                *second = *last;
-            }
-            *last = Some(earlier);
-        } else if !same(last) && later(second) {
-            *second = Some(earlier);
-        }
-    }
-}
-
 fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>) -> Vec<Handover> {
-    let mut keys: FxHashMap<&str, Key> = FxHashMap::default();
+    // Of each key the earlier holds that may still matter: those that end with a release, which may be still
+    // to come, and of those that no release ends the one of each process and claim that acted last.
+    let mut keys: FxHashMap<&str, Vec<Earlier>> = FxHashMap::default();
     let mut found = Vec::new();
-    for (second, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any()) {
+    for (second, hold) in run.excluding_holds() {
         let key = keys.entry(hold.key).or_default();
-        key.released_later.retain(|earlier| !released_before(&run.holds[earlier.at], hold));
-        let excluded = |other: Claim| hold.claim.excludes(other);
-        let open = key.released_later.iter().filter(|earlier| excluded(run.holds[earlier.at].claim));
-        let claims = Claim::ALL.into_iter().filter(|claim| excluded(*claim));
-        let never_released = claims.flat_map(|claim| key.never_released[claim.kind()].iter().flatten());
-        let earlier = open.chain(never_released);
-        let last =
-            earlier.filter(|earlier| earlier.process != hold.process).max_by_key(|earlier| earlier.act);
-        found.extend(last.map(|last| Handover {
+        key.retain(|earlier| !released_before(&run.holds[earlier.at], hold));
+        let others = key.iter().filter(|earlier| {
+            let earlier = &run.holds[earlier.at];
+            earlier.process != hold.process && earlier.excludes(hold)
+        });
+        found.extend(others.max_by_key(|earlier| earlier.act).map(|last| Handover {
             kind,
             first: last.at,
             second,
@@ -215,7 +178,15 @@ fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>)
             distance_ns: distance_ns(hold, last.act),
         }));
         if let Some(act) = act(second) {
-            key.keep(hold, Earlier { at: second, process: hold.process, act });
+            let is_outdone = |earlier: &Earlier| {
+                let known = &run.holds[earlier.at];
+                let is_same = known.process == hold.process && known.claim == hold.claim;
+                is_same && known.ends.how != HoldEnd::Released && earlier.act <= act
+            };
+            if hold.ends.how != HoldEnd::Released {
+                key.retain(|earlier| !is_outdone(earlier));
+            }
+            key.push(Earlier { at: second, act });
         }
     }
     found
@@ -223,7 +194,9 @@ fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>)
 
 /// Whether the earlier process began to release before the later one was granted the lock.
 fn released_before(earlier: &Hold, later: &Hold) -> bool {
-    earlier.end_ns <= later.from_ns && earlier.until < later.from
+    earlier.ends.how == HoldEnd::Released
+        && earlier.ends.let_go_ns <= later.from_ns
+        && earlier.until < later.from
 }
 
 /// The order of events is the order of time: of two with the same time, the later one is a nanosecond later.

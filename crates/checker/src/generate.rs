@@ -2,10 +2,7 @@
 
 use crate::budget::Budget;
 use crate::model::{History, Model};
-use crate::models::{
-    Counter, CounterOp, FencedMutex, FetchAdd, FetchAddOp, LockOp, Mutex, MutexOp, OwnerMutex, Register,
-    RegisterOp, RegisterRet, Set, SetOp,
-};
+use crate::models::{FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet};
 use crate::operations::{Builder, Handle, Stamp};
 use crate::search::{SearchOutcome, search};
 use fencepost_history::{Seed, Stream};
@@ -180,32 +177,6 @@ impl Behaviour for FencedMutex {
     }
 }
 
-impl Behaviour for Counter {
-    fn next(&self, random: &mut Stream, _process: u32, _last: Option<&CounterOp>, _count: u32) -> CounterOp {
-        if random.random() { CounterOp::Add(1) } else { CounterOp::Read }
-    }
-
-    fn result(&self, _random: &mut Stream, state: &i64, op: &CounterOp) -> Option<Option<i64>> {
-        Some((*op == CounterOp::Read).then_some(*state))
-    }
-}
-
-impl Behaviour for FetchAdd {
-    fn next(
-        &self,
-        _random: &mut Stream,
-        _process: u32,
-        _last: Option<&FetchAddOp>,
-        _count: u32,
-    ) -> FetchAddOp {
-        FetchAddOp::Add(1)
-    }
-
-    fn result(&self, _random: &mut Stream, state: &i64, _op: &FetchAddOp) -> Option<i64> {
-        Some(*state)
-    }
-}
-
 impl Behaviour for Register {
     /// Each write has a value of its own; with compare-and-set there are five values.
     fn next(&self, random: &mut Stream, _process: u32, _last: Option<&RegisterOp>, count: u32) -> RegisterOp {
@@ -224,15 +195,5 @@ impl Behaviour for Register {
             RegisterOp::Cas(from, _) if from != *state => RegisterRet::Mismatch,
             RegisterOp::Write(_) | RegisterOp::Cas(..) => RegisterRet::Done,
         })
-    }
-}
-
-impl Behaviour for Set {
-    fn next(&self, random: &mut Stream, _process: u32, _last: Option<&SetOp>, count: u32) -> SetOp {
-        if random.random() { SetOp::Add(count + 1) } else { SetOp::Read }
-    }
-
-    fn result(&self, _random: &mut Stream, state: &Vec<u32>, op: &SetOp) -> Option<Vec<u32>> {
-        Some(if *op == SetOp::Read { state.clone() } else { Vec::new() })
     }
 }

@@ -145,7 +145,11 @@ fn evidence(
 ) -> Evidence {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let belief = run.operations.iter().position(|operation| operation.invoke.index == a.until);
-    let mut core: Vec<usize> = [Some(a.acquire), Some(b.acquire), belief].into_iter().flatten().collect();
+    let mut earlier = overlap.beside.clone();
+    earlier.push(overlap.first);
+    earlier.sort_unstable();
+    let acquires = earlier.iter().map(|&at| run.holds[at].acquire);
+    let mut core: Vec<usize> = acquires.clone().chain([b.acquire]).chain(belief).collect();
     core.sort_unstable();
     core.dedup();
     let mut indices: Vec<u64> = Vec::new();
@@ -170,8 +174,11 @@ fn evidence(
         operations: core.iter().map(|&at| shown(&run.operations[at])).collect(),
         left_out: Vec::new(),
         start: "free".to_owned(),
-        order: core.iter().position(|&at| at == a.acquire).into_iter().collect(),
-        state: format!("held by process {}", a.process),
+        order: acquires.filter_map(|acquire| core.iter().position(|&at| at == acquire)).collect(),
+        state: match &earlier[..] {
+            [_] => format!("held by process {}", a.process),
+            many => format!("held by {} processes", many.len()),
+        },
         stuck: core.iter().position(|&at| at == b.acquire).unwrap_or(0),
         timed,
     }
@@ -215,6 +222,25 @@ mod tests {
         let evidence = verdicts[0].evidence.as_ref().unwrap();
         assert_eq!((evidence.operations.len(), evidence.stuck), (3, 1));
         assert!(evidence.sentence.contains("still had 1.997 s to run"), "{}", evidence.sentence);
+    }
+
+    #[test]
+    fn rejects_more_than_a_semaphore_has_permits() {
+        let semaphore = |permits: &str| {
+            let third = r#"
+        {"time":3500000,"process":3,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":2000}}
+        {"time":3600000,"process":3,"type":"ok","f":"acquire","key":"a","value":null}
+        {"time":3700000,"process":2,"type":"invoke","f":"holds","key":"a"}
+        {"time":3800000,"process":2,"type":"ok","f":"holds","key":"a","value":true}
+        {"time":4000000"#;
+            let text = TWO_HOLDERS.replacen("\n        {\"time\":4000000", third, 1);
+            verdicts(&text.replace("2000}", &format!("2000,\"capacity\":{permits}}}"))).unwrap().remove(0)
+        };
+        assert_eq!(semaphore("3").outcome, Outcome::Valid);
+        let rejected = semaphore("2");
+        assert_eq!(rejected.outcome, Outcome::Violation);
+        let evidence = rejected.evidence.unwrap();
+        assert_eq!((&evidence.order[..], &*evidence.state), (&[0, 1][..], "held by 2 processes"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! All of it is a pure function of the history. What is not known is an [`Interval`], and each bound carries
 //! its [`Reason`]. A grant keeps every [`End`] that its history allows.
 
+pub(crate) mod account;
 pub(crate) mod effects;
 pub(crate) mod ends;
 pub(crate) mod grants;
@@ -15,6 +16,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+pub use account::Ends;
 pub use ends::{Cause, End};
 pub use interval::{Bound, Interval, Reason};
 pub use judgement::Class;

@@ -21,13 +21,10 @@
 //!
 //! | model | operations | fast path | exact when |
 //! |---|---|---|---|
-//! | [`Mutex`](models::Mutex) | acquire; any process may release | lazy, earliest deadline first; O(n log n) | always |
+//! | [`Mutex`](models::Mutex) | acquire; any process may release | lazy, earliest deadline first; O(n) | always |
 //! | [`OwnerMutex`](models::OwnerMutex) | release only by the holder | certain holds are disjoint; O(n) | no process goes on after an indeterminate operation |
 //! | [`FencedMutex`](models::FencedMutex) | and growing tokens | the same | the same |
 //! | [`Register`](models::Register) | read, write, cas | zones of values (Gibbons and Korach); O(n) | values are written once, no cas |
-//! | [`Counter`](models::Counter) | add, read | bounds swept in order of time; O(n log n) | one amount |
-//! | [`FetchAdd`](models::FetchAdd) | add that returns the value before | places in the order; O(n) | every amount is 1, no reads |
-//! | [`Set`](models::Set) | add, read of the whole | least set | always |
 //!
 //! The argument for each algorithm stands in the documentation of its module. Where it does not apply,
 //! [`search()`] (see [the module](mod@search)) decides any model, within a [`Budget`] of time and memory:
@@ -122,7 +119,7 @@ pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_m
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use figures::Figures;
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
-pub use ledger::{Bound, Cause, Class, End, Interval, Reason, ledger_table};
+pub use ledger::{Bound, Cause, Class, End, Ends, Interval, Reason, ledger_table};
 pub use metrics::{Costs, Metric, quantile, rate_bound};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};

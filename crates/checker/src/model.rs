@@ -96,15 +96,6 @@ pub trait Model: Sync {
         vec![self.start()]
     }
 
-    /// A small part of a history as it is best shown: results may be cut to what the part is about, as long
-    /// as any order of the whole history would still be one of the part.
-    fn simplify(&self, part: History<Self>) -> History<Self>
-    where
-        Self: Sized,
-    {
-        part
-    }
-
     /// The operation as people write it: `write 3`, `read → 3`.
     fn show(&self, op: &Self::Op, ret: Option<&Self::Ret>) -> String {
         match ret {

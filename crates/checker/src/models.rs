@@ -1,27 +1,20 @@
 //! The objects that locks are made of: for each, a model, what it is called in history files, and an
 //! algorithm of its own, whose argument stands in the documentation of its module.
 
-pub mod counter;
-pub mod fetch_add;
-pub mod leased_lock;
 pub mod mutex;
 pub mod owner_mutex;
 mod pending;
 pub mod register;
-pub mod set;
 mod values;
 
-pub use counter::{Counter, CounterOp};
-pub use fetch_add::{FetchAdd, FetchAddOp};
-pub use leased_lock::{LeasedLock, LeasedLockOp};
 pub use mutex::{Mutex, MutexOp};
 pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex};
 pub use register::{Register, RegisterOp, RegisterRet};
-pub use set::{Set, SetOp};
 pub use values::Values;
 
+use crate::claim::Claim;
 use crate::model::FastPath;
-use fencepost_history::{AcquireArguments, Mode};
+use fencepost_history::AcquireArguments;
 
 /// How a model's operations are written in a history file. Values come as JSON text.
 pub trait Codec: FastPath {
@@ -44,20 +37,19 @@ pub enum Refusal {
     UnknownOperation(&'static str),
     /// The value is of the wrong kind. Says what it should be.
     WrongValue(&'static str),
-    /// An acquire asks for the shared mode, and to the model all holders exclude each other.
-    SharedMode,
+    /// An acquire asks for a lock that others may hold beside it, and to the model all holders exclude each
+    /// other.
+    NotAlone,
 }
 
-/// Refuses an acquire that asks for the shared mode.
-pub(crate) fn refuse_shared_mode(value: &str) -> Result<(), Refusal> {
-    if !value.contains("mode") {
+/// Refuses an acquire that asks for a lock that others may hold beside it.
+pub(crate) fn refuse_others_beside(value: &str) -> Result<(), Refusal> {
+    if !value.contains("mode") && !value.contains("capacity") {
         return Ok(());
     }
     let value: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
-    match AcquireArguments::of(&value).mode {
-        Some(Mode::Shared) => Err(Refusal::SharedMode),
-        Some(Mode::Exclusive) | None => Ok(()),
-    }
+    let is_alone = Claim::asked(&AcquireArguments::of(&value)).is_alone();
+    if is_alone { Ok(()) } else { Err(Refusal::NotAlone) }
 }
 
 /// Reads a JSON integer.

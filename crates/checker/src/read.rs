@@ -175,7 +175,10 @@ fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
             "the model knows {known}, not {f:?} (--rename {f}=NAME if it is one of these; --skip {f} leaves it out, which is right only for \
              an operation that does not change the object)"
         ),
-        Refusal::SharedMode => {
+        Refusal::NotAlone if !value.contains("mode") => format!(
+            "the model knows one holder at a time, and {f:?} asks for {value}: use --model lease-mutex, which knows how many may hold a key"
+        ),
+        Refusal::NotAlone => {
             format!(
                 "the model knows no mode, and {f:?} asks for {value}: use --model lease-mutex, which knows both modes"
             )

@@ -4,51 +4,14 @@ pub(crate) mod parts;
 mod reader;
 
 pub use crate::tracker::HoldEnd;
-pub use parts::{Fault, Hold, Operation, Phase};
+pub use parts::{Fault, Hold, Operation, Phase, RunIndex};
 pub use reader::Malformed;
 
 use crate::ledger::effects::Setting;
 use crate::ledger::grants::date_grants;
 use crate::prose::seconds;
-use fencepost_history::{
-    Event, FaultEffect, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
-    is_storage,
-};
+use fencepost_history::{Event, FaultEffect, NodeKind, Process, RunPhase, ServerEnded, f, is_storage};
 use reader::{Reader, malformed, ttl_ns};
-
-/// Everything that checkers and reports need to know about a run, computed in one pass.
-pub struct RunIndex<'a> {
-    pub events: &'a [Event],
-    /// In order of invocation.
-    pub operations: Vec<Operation<'a>>,
-    /// In order of `from`.
-    pub holds: Vec<Hold<'a>>,
-    /// In order of injection.
-    pub faults: Vec<Fault<'a>>,
-    /// In order.
-    pub phases: Vec<Phase<'a>>,
-    /// What is known of the lock under test; of a history that says nothing, a lock with a TTL.
-    pub lock: LockFacts,
-    /// The nemeses of the run, whether or not they did anything.
-    pub nemeses: Vec<&'a str>,
-    /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at
-    /// which that was noticed.
-    pub servers_ended: Vec<(u64, ServerEnded)>,
-    /// How many planned faults were left out, since they did not fit with a fault in force.
-    pub faults_left_out: usize,
-    /// The clients of a directed run that did not come to the end of their script.
-    pub unfinished_scripts: Vec<UnfinishedScript>,
-    /// When the run was interrupted or failed, and why: one sentence.
-    pub cut_off: Option<(u64, &'a str)>,
-    /// What the storage is (`register`); none where it is not in the history.
-    pub storage: Option<&'a str>,
-    /// The servers of the lock service, by name; empty where the history does not name them.
-    pub servers: Vec<&'a str>,
-    /// The clients, the storage, and what the nemeses can hit; empty where the history does not say.
-    pub nodes: RunNodes,
-    /// Time of the last event.
-    pub end_ns: u64,
-}
 
 impl<'a> RunIndex<'a> {
     /// Reads a history.
@@ -57,6 +20,7 @@ impl<'a> RunIndex<'a> {
     /// Indices that do not grow, a completion without its invocation, a second open operation of a process.
     pub fn new(events: &'a [Event]) -> Result<RunIndex<'a>, Malformed> {
         let mut reader = Reader::default();
+        reader.run.events = events;
         let mut last = None;
         for event in events {
             if last.is_some_and(|last| last >= event.index) {
@@ -68,47 +32,14 @@ impl<'a> RunIndex<'a> {
                 Process::Client(process) => reader.client(process, event)?,
             }
         }
-        let end_ns = events.last().map_or(0, |event| event.time);
-        let Reader {
-            operations,
-            mut holds,
-            faults,
-            phases,
-            lock,
-            nemeses,
-            servers,
-            nodes,
-            servers_ended,
-            faults_left_out,
-            unfinished_scripts,
-            cut_off,
-            storage,
-            tracker,
-            ..
-        } = reader;
-        for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
-            hold.end_ns = end_ns;
+        let Reader { mut run, tracker, .. } = reader;
+        run.end_ns = events.last().map_or(0, |event| event.time);
+        for hold in run.holds.iter_mut().filter(|hold| hold.ends.how == HoldEnd::Open) {
+            hold.ends.let_go_ns = run.end_ns;
         }
         for hold in tracker.lost() {
-            holds[hold].kept_until_ns = end_ns;
+            run.holds[hold].ends.given_back_ns = run.end_ns;
         }
-        let mut run = RunIndex {
-            events,
-            operations,
-            holds,
-            faults,
-            phases,
-            lock,
-            nemeses,
-            servers_ended,
-            faults_left_out,
-            unfinished_scripts,
-            cut_off,
-            storage,
-            servers,
-            nodes,
-            end_ns,
-        };
         let mut holds = std::mem::take(&mut run.holds);
         date_grants(&run.setting(), &mut holds);
         run.holds = holds;
@@ -166,6 +97,11 @@ impl<'a> RunIndex<'a> {
             return Some(format!("at {}, and by no fault of this run, the server {how}", seconds(*time_ns)));
         }
         self.cut_off.map(|(time_ns, why)| format!("the run was cut off at {}: {why}", seconds(time_ns)))
+    }
+
+    /// The holds that exclude others, with their places.
+    pub fn excluding_holds(&self) -> impl Iterator<Item = (usize, &Hold<'a>)> {
+        self.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any())
     }
 
     /// All attempts to acquire a lock, in order of invocation.

@@ -228,7 +228,7 @@ impl Setters {
 mod tests {
     use super::*;
     use crate::generate::{Shape, generate};
-    use crate::models::{Register, Set};
+    use crate::models::Register;
     use crate::testing::{brute_force, history, literal};
     use fencepost_history::Seed;
     use rand::RngExt;
@@ -254,14 +254,6 @@ mod tests {
         // The write that might have given the value has to stay.
         let core = core(&format!("7( write 5? {noise} 4( read 5) 4( write 6) 4( read 5)"));
         assert_eq!(core, "7( write 5? 4( read → 5 4) 4( write 6 4) 4( read → 5 4)");
-    }
-
-    #[test]
-    fn a_set_keeps_its_additions() {
-        let mut model = Set::default();
-        let history = history(&mut model, "1( add 1) 2( read [1]) 1( add 2) 3( read [1]) 2( read [1,2])");
-        let part = shrink(&model, &history, 3, &Budget::unlimited());
-        assert_eq!(literal(&model, &history.only(&part)), "1( add 1 1) 1( add 2 1) 3( read → {1} 3)");
     }
 
     /// Whatever is taken away, what is closed has an order if the whole has one.

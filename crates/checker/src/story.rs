@@ -156,8 +156,11 @@ fn tell_hold(
     for &(_, time) in hold.renewals.iter().filter(|(_, time)| *time <= end).rev().take(1) {
         lines.push(line(time, format!("the lease of process {process} was last prolonged")));
     }
-    if hold.end == HoldEnd::Lost && hold.end_ns <= end {
-        lines.push(line(hold.end_ns, format!("process {process} was notified that it had lost the lock")));
+    if hold.ends.how == HoldEnd::Lost && hold.ends.let_go_ns <= end {
+        lines.push(line(
+            hold.ends.let_go_ns,
+            format!("process {process} was notified that it had lost the lock"),
+        ));
     }
 }
 

@@ -74,8 +74,8 @@ pub struct Finding {
     pub events: Vec<u64>,
     /// What happened, for somebody who has not seen the history.
     pub sentence: String,
-    /// The checker that has a finding about the same, where this one only repeats it: a report need not show
-    /// both.
+    /// In verdicts of earlier versions: the checker that has a finding about the same, where this one only
+    /// repeats it. A report need not show both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
     /// Whose failure it shows. None in verdicts of before that was said.

@@ -79,7 +79,7 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
     for hold in &run.holds {
         if let Some(key) = keys.get_mut(hold.key) {
             key.pending.push((hold.granted.earliest.ns, hold.from_ns));
-            key.taken.push((hold.from_ns, hold.may_be_held_until_ns()));
+            key.taken.push((hold.from_ns, hold.end_latest_ns()));
         }
     }
     for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {

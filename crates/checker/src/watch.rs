@@ -11,8 +11,9 @@
 //! one's process believed. So it is enough to number the grants of each key: when a process is known to have
 //! believed, the grants since its belief was last known are as many overlaps. An event costs a few look-ups
 //! in hash maps; memory is one entry a process and key in use, since a process is forgotten with its first
-//! indeterminate operation. Who shares the lock is counted apart: a shared hold is broken by exclusive grants
-//! only. A grant that is over as its process learns of it breaks none, and counts only once that process
+//! indeterminate operation. Grants are counted by claim: a shared hold is broken by exclusive grants only. Of
+//! a semaphore, of which two holds break nothing, it counts no overlaps: the checker does. A grant that is
+//! over as its process learns of it breaks none, and counts only once that process
 //! shows belief in it: from then on, so the watch may count fewer than the checker, which looks back.
 
 use crate::belief::is_over;
@@ -45,10 +46,10 @@ struct Invoked {
     has_greatest: Option<u64>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Grants {
     /// How many there were, by claim.
-    of_claim: [u64; Claim::ALL.len()],
+    of_claim: Vec<(Claim, u64)>,
     greatest_token: Option<i64>,
     /// The process that was granted the greatest token and has not released since.
     has_greatest: Option<u64>,
@@ -56,9 +57,16 @@ struct Grants {
 
 impl Grants {
     /// Those that break a hold of this claim.
-    fn against(self, claim: Claim) -> u64 {
-        let excluded = Claim::ALL.into_iter().filter(|other| claim.excludes(*other));
-        excluded.map(|other| self.of_claim[other.kind()]).sum()
+    fn against(&self, claim: Claim) -> u64 {
+        let excluded = self.of_claim.iter().filter(|(other, _)| !Claim::fit([claim, *other]));
+        excluded.map(|(_, count)| count).sum()
+    }
+
+    fn count(&mut self, claim: Claim) {
+        match self.of_claim.iter_mut().find(|(known, _)| *known == claim) {
+            Some((_, count)) => *count += 1,
+            None => self.of_claim.push((claim, 1)),
+        }
     }
 }
 
@@ -100,9 +108,10 @@ impl Watch {
                 if let Some((hold, _)) = ended {
                     self.holds.remove(&hold);
                 }
-                let grants = self.grants.get(&key).copied().unwrap_or_default();
+                let none = Grants::default();
+                let grants = self.grants.get(&key).unwrap_or(&none);
                 let under = known.map(|known| (known, grants.against(known.claim)));
-                let Grants { greatest_token, has_greatest, .. } = grants;
+                let Grants { greatest_token, has_greatest, .. } = *grants;
                 self.invoked.insert(process, Invoked { under, greatest_token, has_greatest });
             }
             Ok(Change::Completed(completed)) => self.complete(process, event, completed),
@@ -121,8 +130,8 @@ impl Watch {
                 let goes_on = self.holds.contains_key(&hold);
                 if known.over_at_once && goes_on {
                     // Its own grant breaks others from here on, and not itself.
-                    grants.of_claim[known.claim.kind()] += 1;
-                    now.grants += u64::from(known.claim.is_alone());
+                    grants.count(known.claim);
+                    now.grants += u64::from(!Claim::fit([known.claim; 2]));
                 }
                 if goes_on {
                     self.holds.insert(hold, now);
@@ -141,7 +150,7 @@ impl Watch {
             let Granted { hold, claim, grant, .. } = *granted;
             let over_at_once = is_over(grant.validity_ms);
             if !over_at_once {
-                grants.of_claim[claim.kind()] += 1;
+                grants.count(claim);
             }
             if let Some(token) = grant.token {
                 let own_again =
@@ -269,6 +278,6 @@ mod tests {
             watch.push(&event(Kind::Invoke, f::RELEASE));
             watch.push(&event(Kind::Info, f::RELEASE));
         }
-        assert_eq!(watch.invoked.len() + watch.holds.len() + watch.tracker.len(), 0);
+        assert_eq!(watch.invoked.len() + watch.holds.len() + watch.tracker.kept(), 0);
     }
 }

@@ -32,19 +32,22 @@ pub enum FaultEffect {
     Parts,
     /// Its targets, or the packets that `between` names, are late, or some are lost.
     Delays,
+    /// Packets come twice, and none later than without it.
+    Duplicates,
     /// Its targets answer with errors.
     Refuses,
 }
 
 impl FaultEffect {
     /// All of them.
-    pub const ALL: [FaultEffect; 7] = [
+    pub const ALL: [FaultEffect; 8] = [
         FaultEffect::Stops,
         FaultEffect::Kills,
         FaultEffect::Forgets,
         FaultEffect::MovesClocks,
         FaultEffect::Parts,
         FaultEffect::Delays,
+        FaultEffect::Duplicates,
         FaultEffect::Refuses,
     ];
 
@@ -57,6 +60,7 @@ impl FaultEffect {
             FaultEffect::MovesClocks => "moves clocks",
             FaultEffect::Parts => "parts nodes",
             FaultEffect::Delays => "delays or loses",
+            FaultEffect::Duplicates => "sends packets twice",
             FaultEffect::Refuses => "refuses",
         }
     }
@@ -115,7 +119,7 @@ impl FaultDescription {
             FaultEffect::MovesClocks => self.moves_clocks,
             FaultEffect::Forgets => !self.keeps_memory && !self.moves_clocks && !is_only_packets,
             FaultEffect::Delays => is_only_packets || !(self.takes_down || self.moves_clocks),
-            FaultEffect::Kills | FaultEffect::Parts | FaultEffect::Refuses => false,
+            FaultEffect::Kills | FaultEffect::Parts | FaultEffect::Duplicates | FaultEffect::Refuses => false,
         }
     }
 

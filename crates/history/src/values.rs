@@ -90,6 +90,8 @@ values! {
         /// How long the process waits for it.
         timeout_ms: Millis,
         mode: Mode,
+        /// How many processes may hold the key at once: a semaphore.
+        capacity: u32,
         /// Clients report how often they were woken.
         queue: bool,
         /// The length of the section.

@@ -50,7 +50,7 @@ fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
             event.process == Process::Client(hold.process)
                 && event.key.as_deref() == Some(hold.key)
                 && hold.from <= index
-                && event.time <= hold.end_ns
+                && event.time <= hold.ends.let_go_ns
         };
         let hold = run.holds.iter().filter(is_under).max_by_key(|hold| hold.from);
         Some(hold.map_or(event.time, |hold| hold.invoke_ns))

@@ -87,7 +87,7 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         return format!("All that {lock} claims held: it gave the lock away {times} {under}.");
     }
     // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
-    let text = if run.holds.iter().any(|hold| hold.claim.excludes_any()) || run.holds.is_empty() {
+    let text = if run.excluding_holds().next().is_some() || run.holds.is_empty() {
         format!("The lock held: {lock} gave it away {times} {under}, never to two processes at once")
     } else {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")

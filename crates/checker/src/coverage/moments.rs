@@ -70,7 +70,7 @@ impl<'a> Sweep<'a> {
 
     fn state(&mut self, now: u64) -> Vec<KeyState<'a>> {
         let holds = &self.run.holds;
-        self.abandoned.retain(|hold| holds[*hold].claimed_until_ns() > now);
+        self.abandoned.retain(|hold| holds[*hold].end_earliest_ns() > now);
         self.keys.iter().map(|key| self.key(key, now)).collect()
     }
 
@@ -78,7 +78,7 @@ impl<'a> Sweep<'a> {
         let run = self.run;
         let of_key = |hold: &usize| run.holds[*hold].key == key;
         let held = self.tracker.held().map(|(_, held)| held).filter(|held| of_key(&held.hold));
-        let held = held.filter(|held| held.is_releasing || run.holds[held.hold].claimed_until_ns() > now);
+        let held = held.filter(|held| held.is_releasing || run.holds[held.hold].end_earliest_ns() > now);
         let mut holders: Vec<(usize, LockPhase)> = held
             .map(|held| match held.is_releasing {
                 true => (held.hold, LockPhase::Releasing),

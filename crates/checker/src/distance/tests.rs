@@ -103,8 +103,8 @@ fn by_definition(run: &RunIndex, act: impl Fn(usize) -> Option<Moment>, second: 
         let earlier = &run.holds[first];
         earlier.key == hold.key
             && earlier.process != hold.process
-            && earlier.claim.excludes(hold.claim)
-            && (earlier.end != HoldEnd::Released || !released_before(earlier, hold))
+            && earlier.excludes(hold)
+            && !released_before(earlier, hold)
     };
     let last = (0..second).filter(|&first| counts(first)).filter_map(&act).max()?;
     Some(distance_ns(hold, last))

@@ -8,6 +8,7 @@
 //! | forgets | what the target knew | it is healed |
 //! | moves clocks | leases that were granted before it was healed, and that the clock counts | it is healed |
 //! | parts, delays | requests between the nodes that it names, and sessions that need them | it is healed |
+//! | sends packets twice | requests that are carried out twice, and no delay | it is healed |
 //! | refuses | errors | it is healed |
 //!
 //! Of several servers one that is stopped, killed or parted may make the others choose a new leader, and that
@@ -112,21 +113,10 @@ impl<'r, 'a> Setting<'r, 'a> {
         begun.filter(|fault| self.may_have_worked(fault)).filter(of_server).collect()
     }
 
-    /// What can first have made the service lose, between two moments, a lock that it gave at the first of
-    /// them. `asked_ns` is when that lock was asked for: of several servers, a new leader may come late.
+    /// What can have made the service lose, between two moments, a lock that it gave at the first of them: of
+    /// several faults the one that began last did it most likely. `asked_ns` is when that lock was asked for:
+    /// of several servers, a new leader may come late.
     pub fn on_service(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Option<ServiceEffect<'r, 'a>> {
-        let losing = self.losing(asked_ns, granted_ns, until_ns);
-        self.effect(losing.into_iter().min_by_key(|fault| self.begins(fault).ns), granted_ns, until_ns)
-    }
-
-    /// The same, of what began last: of several faults, the one that came just before the other grant did it
-    /// most likely.
-    pub fn last_on_service(
-        &self,
-        asked_ns: u64,
-        granted_ns: u64,
-        until_ns: u64,
-    ) -> Option<ServiceEffect<'r, 'a>> {
         let losing = self.losing(asked_ns, granted_ns, until_ns);
         self.effect(losing.into_iter().max_by_key(|fault| self.begins(fault).ns), granted_ns, until_ns)
     }
@@ -146,13 +136,13 @@ impl<'r, 'a> Setting<'r, 'a> {
 
     /// All faults that can have made the service lose such a lock.
     fn losing(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Vec<&'r Fault<'a>> {
-        use FaultEffect::{Delays, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
+        use FaultEffect::{Delays, Duplicates, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
         let several = self.servers.len() != 1;
         let loses = |fault: &&Fault| {
             let direct = fault.can(Kills) && fault.acts(granted_ns, until_ns)
                 || (fault.can(Forgets) || fault.can(MovesClocks)) && fault.in_force(granted_ns, until_ns);
-            let disturbs =
-                [Stops, Kills, Forgets, Parts, Delays, Refuses].into_iter().any(|effect| fault.can(effect));
+            let disturbing = [Stops, Kills, Forgets, Parts, Delays, Duplicates, Refuses];
+            let disturbs = disturbing.into_iter().any(|effect| fault.can(effect));
             // All servers began anew.
             let is_over = fault.stops_all(self.servers) && fault.acts_until_ns() <= granted_ns;
             let changes_leader = several && disturbs && fault.in_force(asked_ns, until_ns) && !is_over;
@@ -162,10 +152,11 @@ impl<'r, 'a> Setting<'r, 'a> {
         begun.filter(loses).collect()
     }
 
-    /// What of this can have made the service lose a hold until a moment, and when.
+    /// What of this can first have made the service lose a hold until a moment, and when.
     pub fn service_loses(&self, hold: &Hold, until_ns: u64) -> Option<(ServiceEffect<'r, 'a>, Interval)> {
         let granted = Bound::new(hold.granted.earliest.ns, Reason::Granted);
-        let effect = self.on_service(hold.invoke_ns, granted.ns, until_ns)?;
+        let losing = self.losing(hold.invoke_ns, granted.ns, until_ns).into_iter();
+        let effect = self.effect(losing.min_by_key(|fault| self.begins(fault).ns), granted.ns, until_ns)?;
         let interval = match effect {
             ServiceEffect::Ended(at_ns, _) => {
                 let at = Bound::new(at_ns, Reason::ServerEnded).or_later(granted);
@@ -263,8 +254,14 @@ impl<'r, 'a> Setting<'r, 'a> {
                 |target: &&str| self.nodes.is_client(target) && own.is_some_and(|own| own != *target);
             !fault.targets.iter().all(of_others) || fault.targets.is_empty()
         };
+        let can_delay = |fault: &Fault| {
+            FaultEffect::ALL.into_iter().any(|effect| effect != FaultEffect::Duplicates && fault.can(effect))
+        };
         let late = |fault: &Fault| {
-            fault.in_force(from_ns, until_ns) && concerns(fault) && self.may_have_worked(fault)
+            fault.in_force(from_ns, until_ns)
+                && can_delay(fault)
+                && concerns(fault)
+                && self.may_have_worked(fault)
         };
         self.faults.iter().any(late)
             || self.servers_ended.iter().any(|(at_ns, _)| (from_ns..=until_ns).contains(at_ns))

@@ -52,33 +52,36 @@ pub struct End {
 }
 
 impl Hold<'_> {
-    /// When the lease can have run out first, as far as was known at the event `at`; none where its end is no
-    /// matter of time, and of a session whose client reports neither validity nor renewals: how long ago it
-    /// was last prolonged is then unknown.
+    /// Until when its process claims the lock, as far as is known.
+    pub fn end_earliest_ns(&self) -> u64 {
+        self.ends.interval.earliest.ns
+    }
+
+    /// From when on it is known that its process does not have the lock.
+    pub fn end_latest_ns(&self) -> u64 {
+        self.ends.interval.latest.ns
+    }
+
+    /// The interval in which the lease can have run out, as far as was known at an event.
     ///
     /// A server starts counting when the request reaches it, which is no earlier than the grant can have
     /// been. Where the lease is older than the acquire (an etcd session), the service reports how long it is
     /// still valid; counted from the invocation, that too ends before the lease does.
-    pub fn lease_ends_ns(&self, at: u64) -> Option<u64> {
-        self.lease_end(at).map(|end| end.earliest.ns)
-    }
-
-    /// The interval in which the lease can have run out, as far as was known at an event.
-    pub fn lease_end(&self, at: u64) -> Option<Interval> {
+    pub fn lease_at(&self, event: u64) -> Option<Interval> {
         let ttl = self.ttl_ns?;
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
             return None;
         }
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
         let asked_until = Bound::new(self.invoke_ns.saturating_add(ttl.min(validity)), Reason::LeaseOfGrant);
-        let counted = self.counted_from_ns.filter(|_| self.lease == Lease::Ttl);
-        let counted = counted.map(|from_ns| Bound::new(from_ns.saturating_add(ttl), Reason::LeaseOfGrant));
+        let counted = self.ends.counted.filter(|_| self.lease == Lease::Ttl);
+        let counted = counted.map(|from| Bound::new(from.ns.saturating_add(ttl), Reason::LeaseOfGrant));
         let first = counted.map_or(asked_until, |counted| asked_until.or_later(counted));
         let last = Bound::new(self.granted.latest.ns.saturating_add(ttl), Reason::LeaseOfAnswer);
         let mut ends = Interval::new(first, last);
         // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for
         // later may have been granted anew. A session tells of itself.
-        for &(_, asked) in self.renewals.iter().filter(|(index, _)| *index <= at) {
+        for &(_, asked) in self.renewals.iter().filter(|(index, _)| *index <= event) {
             if self.lease != Lease::Ttl || asked < ends.latest.ns {
                 let until = Bound::new(asked.saturating_add(ttl), Reason::LeaseOfRenewal);
                 ends = Interval::new(until, until.or_later(ends.latest));
@@ -87,16 +90,40 @@ impl Hold<'_> {
         Some(ends)
     }
 
+    /// Takes the account together, once the grant is dated.
+    pub(crate) fn settle_ends(&mut self) {
+        let lease = self.lease_at(u64::MAX);
+        let over = self.ttl_ns.map(|ttl_ns| {
+            let after = |ns: u64, why| Bound::new(ns.saturating_add(ttl_ns), why);
+            let renewed = self.renewals.iter().map(|(_, asked_ns)| after(*asked_ns, Reason::LeaseOfRenewal));
+            renewed.fold(after(self.from_ns, Reason::LeaseOfAnswer), Bound::or_later)
+        });
+        let is_kept = matches!(self.lease, Lease::Session | Lease::Connection);
+        let by_process = self.ends_by_its_process();
+        let earliest = match self.ends.how {
+            HoldEnd::Open => {
+                lease.map_or(by_process.latest, |lease| by_process.earliest.or_later(lease.earliest))
+            }
+            HoldEnd::Lost if is_kept => Bound::new(self.ends.given_back_ns, Reason::GivenBack),
+            HoldEnd::Lost => by_process.latest,
+            HoldEnd::Released | HoldEnd::Reacquired => by_process.earliest,
+        };
+        let may_go_on = over.filter(|_| self.ends.how == HoldEnd::Open);
+        let latest = may_go_on.map_or(earliest, |over| earliest.or_later(over));
+        (self.ends.lease, self.ends.over) = (lease, over);
+        self.ends.interval = Interval::new(earliest, latest);
+    }
+
     /// The end that its process made, or that its library reported to it.
     pub(crate) fn ends_by_its_process(&self) -> Interval {
         let open = Bound::new(u64::MAX, Reason::Open);
-        match self.end {
-            HoldEnd::Released => Interval::new(Bound::new(self.end_ns, Reason::ReleaseBegan), open),
+        let let_go = |why| Bound::new(self.ends.let_go_ns, why);
+        match self.ends.how {
+            HoldEnd::Released => Interval::new(let_go(Reason::ReleaseBegan), open),
             HoldEnd::Lost => {
-                let granted = Bound::new(self.from_ns, Reason::Granted);
-                Interval::new(granted, Bound::new(self.end_ns, Reason::LossReported))
+                Interval::new(Bound::new(self.from_ns, Reason::Granted), let_go(Reason::LossReported))
             }
-            HoldEnd::Reacquired => Interval::new(Bound::new(self.end_ns, Reason::Reacquired), open),
+            HoldEnd::Reacquired => Interval::new(let_go(Reason::Reacquired), open),
             HoldEnd::Open => Interval::new(Bound::new(self.until_ns, Reason::LastSign), open),
         }
     }
@@ -110,28 +137,6 @@ impl Hold<'_> {
     /// Whether this hold is certainly of a later grant than another of its key.
     pub fn came_after(&self, other: &Hold) -> bool {
         self.granted.earliest.ns >= other.granted.latest.ns && self.from > other.from
-    }
-
-    /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and
-    /// of a session or a connection that was reported lost as long as it may have gone on. Where the end is
-    /// not known: until the lease ran out, if it does.
-    pub fn claimed_until_ns(&self) -> u64 {
-        match self.end {
-            HoldEnd::Open => {
-                self.lease_ends_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(self.until_ns))
-            }
-            HoldEnd::Lost if matches!(self.lease, Lease::Session | Lease::Connection) => self.kept_until_ns,
-            _ => self.end_ns,
-        }
-    }
-
-    /// As [`Hold::claimed_until_ns`], at the latest: of a hold whose end is not known, the lease counted from
-    /// its latest beginning. Before that it is not known that the lock had no holder.
-    pub fn may_be_held_until_ns(&self) -> u64 {
-        let claimed_until_ns = self.claimed_until_ns();
-        let (HoldEnd::Open, Some(ttl_ns)) = (self.end, self.ttl_ns) else { return claimed_until_ns };
-        let begun_ns = self.renewals.iter().map(|(_, asked_ns)| *asked_ns).fold(self.from_ns, u64::max);
-        claimed_until_ns.max(begun_ns.saturating_add(ttl_ns))
     }
 }
 
@@ -149,13 +154,15 @@ pub(crate) fn possible_ends(
             ends.push(End { cause, interval, events });
         }
     };
-    let cause = match hold.end {
+    let cause = match hold.ends.how {
         HoldEnd::Released => Cause::Released,
         HoldEnd::Lost => Cause::ReportedLost,
         HoldEnd::Reacquired | HoldEnd::Open => Cause::GivenUp,
     };
     let release = setting.operations[hold.acquire + 1..].iter().find(|operation| {
-        operation.process == hold.process && operation.invoke.time >= hold.end_ns && operation.key == hold.key
+        operation.process == hold.process
+            && operation.invoke.time >= hold.ends.let_go_ns
+            && operation.key == hold.key
     });
     let mut by_process = hold.ends_by_its_process();
     if let (Cause::Released, Some(done)) = (cause, release.and_then(|release| release.ok())) {
@@ -170,7 +177,7 @@ pub(crate) fn possible_ends(
         let events = std::iter::once(removal.invoke.index).chain(removal.completion.map(|done| done.index));
         push(Cause::Removed { by: removal.process }, interval, events.collect());
     }
-    if let Some(interval) = hold.lease_end(at) {
+    if let Some(interval) = hold.lease_at(at) {
         let renewed = hold.renewals.iter().rev().find(|(index, _)| *index <= at);
         push(Cause::RanOut, interval, renewed.map(|(index, _)| *index).into_iter().collect());
     }
@@ -180,7 +187,7 @@ pub(crate) fn possible_ends(
         }
         _ => None,
     };
-    if let Some(cut) = hold.cut {
+    if let Some(cut) = hold.ends.cut {
         let interval = Interval::new(cut, Bound::new(u64::MAX, Reason::Open));
         push(Cause::CutOff, interval, of_fault(cut.why).into_iter().collect());
     }

@@ -32,7 +32,7 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
         {
             let bound = Bound::new(began_ns.saturating_sub(doubt_ns), Reason::Validity { doubt_ns });
             hold.granted.earliest = hold.granted.earliest.or_later(bound);
-            hold.counted_from_ns = Some(hold.granted.earliest.ns);
+            hold.ends.count_from(hold.granted.earliest);
         }
         let releases = foreign.get(hold.key).map_or(&[][..], Vec::as_slice);
         let earlier = of_key.entry(hold.key).or_default();
@@ -50,8 +50,9 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
             without_outages(hold, outages);
         }
         if matches!(hold.lease, Lease::Session | Lease::Connection) {
-            hold.cut = setting.cut(hold);
+            hold.ends.cut = setting.cut(hold);
         }
+        hold.settle_ends();
     }
 }
 
@@ -136,7 +137,7 @@ fn first_within(moments: &[u64], from_ns: u64, until_ns: u64) -> Option<u64> {
 /// The grant came after that of another process that was granted the key before, whose hold excluded it until
 /// it can have ended first.
 fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &[u64]) {
-    if !before.claim.excludes(hold.claim) || before.process == hold.process {
+    if !before.excludes(hold) || before.process == hold.process {
         return;
     }
     let asked_later = setting.operations[hold.acquire].invoke.index > before.from;
@@ -146,7 +147,7 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
             && first_within(foreign, hold.invoke_ns, before.from_ns).is_none();
         let ends_ns = match hold.lease {
             Lease::Ttl => hold.ttl_ns.map(|ttl_ns| hold.invoke_ns.saturating_add(ttl_ns)),
-            _ => hold.lease_ends_ns(before.from),
+            _ => hold.lease_at(before.from).map(|lease| lease.earliest.ns),
         };
         calm && ends_ns.is_none_or(|ends_ns| ends_ns > before.from_ns)
     };
@@ -155,8 +156,8 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
     }
     let mut ends_ns = before.ends_by_its_process().earliest.ns;
     let alternatives = [
-        before.lease_ends_ns(hold.from),
-        before.cut.map(|cut| cut.ns),
+        before.lease_at(hold.from).map(|lease| lease.earliest.ns),
+        before.ends.cut.map(|cut| cut.ns),
         first_within(foreign, before.from_ns, hold.from_ns),
         setting.service_loses(before, hold.from_ns).map(|(_, lost)| lost.earliest.ns),
     ];
@@ -171,7 +172,7 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
     hold.granted.earliest = hold.granted.earliest.or_later(bound);
     // Of several independent servers the first may have counted from before the last of them was free.
     if setting.servers.len() == 1 && bound.ns > hold.invoke_ns {
-        hold.counted_from_ns = hold.counted_from_ns.max(Some(bound.ns));
+        hold.ends.count_from(bound);
     }
 }
 
@@ -183,7 +184,7 @@ fn without_outages(hold: &mut Hold, outages: &[Span]) {
         hold.granted_by_no_server |= from_ns <= hold.invoke_ns && hold.from_ns < until_ns;
         if covers(first.ns) && !covers(last.ns) {
             hold.granted.earliest = Bound::new(until_ns, Reason::NoServer);
-            hold.counted_from_ns = hold.counted_from_ns.max(Some(until_ns));
+            hold.ends.count_from(hold.granted.earliest);
         } else if covers(last.ns) && first.ns < from_ns {
             hold.granted.latest = Bound::new(from_ns, Reason::NoServer);
         }

@@ -42,6 +42,8 @@ pub enum Reason {
     ServerEnded,
     /// The process acquired the lock once more.
     Reacquired,
+    /// The process of a lock that was lost released or acquired it again then, or was over.
+    GivenBack,
     /// Nothing says more.
     Open,
 }
@@ -71,6 +73,7 @@ impl Reason {
             }
             Reason::FaultOver { id } => format!("fault {id} was healed"),
             Reason::ServerEnded => "a server ended by itself".to_owned(),
+            Reason::GivenBack => "the process let go of what was lost, or was over".to_owned(),
             Reason::Reacquired => "the process acquired it again".to_owned(),
             Reason::Open => "nothing says more".to_owned(),
         }

@@ -71,8 +71,8 @@ pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {
     if a.granted_by_no_server || b.granted_by_no_server || was_prolonged_beside(run, a, b) {
         return Class::GrantedTwice;
     }
-    match (a.lease_ends_ns(b.from), a.cut) {
-        (Some(expires_ns), _) if expires_ns <= until_ns => Class::Overstayed,
+    match (a.lease_at(b.from), a.ends.cut) {
+        (Some(lease), _) if lease.earliest.ns <= until_ns => Class::Overstayed,
         (None, Some(cut)) if cut.ns <= until_ns => Class::CutOff,
         _ => Class::GrantedTwice,
     }
@@ -94,7 +94,7 @@ pub(crate) fn whose<'r, 'a>(
             if let Some(release) = removal(&setting, &run.holds, a, b.from) {
                 return (Whose::Library, Because::Removed(release));
             }
-            match setting.last_on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns) {
+            match setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns) {
                 Some(effect) => (Whose::Service, Because::Service(effect)),
                 None => (Whose::Library, Because::NothingElse),
             }
@@ -125,7 +125,7 @@ pub(crate) fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
 /// Whether the lease of the earlier holder was prolonged while that of the later one still ran.
 fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     renewal_beside(a, b).is_some_and(|(_, index)| {
-        let runs = |done_ns| b.lease_ends_ns(index).is_none_or(|expires_ns| expires_ns > done_ns);
+        let runs = |done_ns| b.lease_at(index).is_none_or(|lease| lease.earliest.ns > done_ns);
         run.event(index).is_some_and(|notice| runs(notice.time))
     })
 }

@@ -10,7 +10,7 @@ use fencepost_history::Lease;
 /// Why an overlap is classed as it is, in words that follow "granted twice: " or "overstayed: ".
 pub(crate) fn reason(run: &RunIndex, class: Class, a: &Hold, b: &Hold) -> String {
     let (_, because) = whose(run, class, a, b);
-    let mut text = match a.lease_end(b.from).zip(a.ttl_ns) {
+    let mut text = match a.lease_at(b.from).zip(a.ttl_ns) {
         Some((end, ttl_ns)) => reason_of_lease(a, b, (end, ttl_ns)),
         None => reason_without_ttl(a, b),
     };
@@ -40,7 +40,7 @@ fn reason_of_lease(a: &Hold, b: &Hold, (end, ttl): (Interval, u64)) -> String {
             "the TTL of process {first} ({}) may have run out when {got}, {} after {first} \
              had asked for it, so the lock service is given the benefit of the doubt; process {first} went on",
             seconds(ttl),
-            seconds(b.from_ns.saturating_sub(a.counted_from_ns.unwrap_or(a.invoke_ns)))
+            seconds(b.from_ns.saturating_sub(a.ends.counted.map_or(a.invoke_ns, |counted| counted.ns)))
         ),
         _ => format!(
             "the TTL of process {first} ({}) had run out {} before {got}, and process \
@@ -57,20 +57,11 @@ fn counted_from(a: &Hold, b: &Hold) -> String {
     if !a.renewals.is_empty() || a.invoke_ns.saturating_add(ttl_ns) > b.granted.latest.ns {
         return String::new();
     }
+    let from = seconds(a.ends.counted.map_or(a.invoke_ns, |counted| counted.ns));
     match a.granted.earliest.why {
         Reason::Validity { .. } => " by the validity that its library reported".to_owned(),
-        Reason::HeldBy { process } => {
-            format!(
-                ", counted from {}: until then process {process} held it",
-                seconds(a.counted_from_ns.unwrap_or(a.invoke_ns))
-            )
-        }
-        Reason::NoServer => {
-            format!(
-                ", counted from {}: until then no server could be reached",
-                seconds(a.counted_from_ns.unwrap_or(a.invoke_ns))
-            )
-        }
+        Reason::HeldBy { process } => format!(", counted from {from}: until then process {process} held it"),
+        Reason::NoServer => format!(", counted from {from}: until then no server could be reached"),
         _ => String::new(),
     }
 }
@@ -87,7 +78,7 @@ fn reason_without_ttl(a: &Hold, b: &Hold) -> String {
             );
         }
     };
-    match a.cut.map(|cut| cut.ns).filter(|cut_ns| *cut_ns <= b.granted.latest.ns) {
+    match a.ends.cut.map(|cut| cut.ns).filter(|cut_ns| *cut_ns <= b.granted.latest.ns) {
         Some(cut_ns) => format!(
             "a fault {} may have ended the {kept_by} of process {first}, and with it the lock, before process \
              {second} got it; process {first} went on as if it held it",

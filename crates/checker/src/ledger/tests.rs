@@ -279,7 +279,7 @@ const WAITED: &str = "
 #[test]
 fn a_wait_that_is_longer_than_the_ttl_is_no_lease_that_is_over() {
     let verdict = check_run(&events(&format!("{ONE_SERVER}{WAITED}")));
-    for checker in ["exclusion", "stale-writes", "linearizable"] {
+    for checker in ["exclusion", "stale-writes"] {
         assert_eq!(verdict.of_checker(checker).unwrap().outcome, Outcome::Valid, "{checker}");
     }
     let all = events(&format!("{ONE_SERVER}{WAITED}"));
@@ -304,6 +304,23 @@ fn a_lock_that_was_given_twice_dates_no_grant() {
     let second = RunIndex::new(&all).unwrap().holds[1].granted.earliest;
     assert_eq!((second.ns, second.why), (20 * MS, Reason::Asked));
     assert_eq!(last_overlap(&text), twice(Whose::Library));
+}
+
+#[test]
+fn what_sends_packets_twice_makes_nobody_late() {
+    let late = |effect: &str| {
+        let text = "
+            0    1 invoke acquire a {ttl_ms:2000,hold_ms:100}
+            10   1 ok     acquire a
+            2500 2 invoke acquire a {ttl_ms:2000}
+            2510 2 ok     acquire a
+            2600 1 invoke write   a 1
+            2610 1 ok     write   a 1";
+        let hit = fault(effect, ",between:[[\"c1\"],[\"n1\"]]", "\"c1\",\"n1\"", (100, 5000));
+        last_overlap(&format!("{ONE_SERVER}{text}\n{hit}"))
+    };
+    assert_eq!(late("\"duplicates\""), ("overstayed".to_owned(), Whose::Machine));
+    assert_eq!(late("\"delays\""), ("overstayed".to_owned(), Whose::NoFence));
 }
 
 fn causes(run: &RunIndex, hold: &Hold, until: (u64, u64)) -> Vec<Cause> {

@@ -13,7 +13,7 @@
 //! which makes it the last choice by the same exchange. So where this finds no operation to take, none exists
 //! in any order.
 //!
-//! O(n log n) time, with a logarithm to base 64 (see `pending.rs`), and O(n) memory.
+//! O(n) time for as many open operations at a time as there are processes, and O(n) memory.
 //!
 //! # The core of a violation
 //! Between the invocation at which a window begins and the completion at which it ends, let a acquires lie
@@ -28,7 +28,7 @@
 //! way in between.
 
 use super::pending::Pending;
-use super::{Codec, Refusal, refuse_shared_mode};
+use super::{Codec, Refusal, refuse_others_beside};
 use crate::model::{Conflict, Decision, FastPath, History, Model};
 
 /// An anonymous mutex.
@@ -77,7 +77,7 @@ impl Model for Mutex {
 impl Codec for Mutex {
     fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<MutexOp, Refusal> {
         match f {
-            "acquire" => refuse_shared_mode(value).map(|()| MutexOp::Acquire),
+            "acquire" => refuse_others_beside(value).map(|()| MutexOp::Acquire),
             "release" => Ok(MutexOp::Release),
             _ => Err(Refusal::UnknownOperation("acquire and release")),
         }
@@ -90,8 +90,8 @@ impl Codec for Mutex {
 
 impl FastPath for Mutex {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
-        let mut acquires = Pending::new(history.order.len());
-        let mut releases = Pending::new(history.order.len());
+        let mut acquires = Pending::default();
+        let mut releases = Pending::default();
         let mut held = false;
         let mut put = |at: u32| {
             if let Some(order) = order.as_deref_mut() {
@@ -113,7 +113,7 @@ impl FastPath for Mutex {
             }
             if held == acquire {
                 match other.take() {
-                    Some(helper) => put(helper.operation(&history.order)),
+                    Some(helper) => put(helper),
                     None => return Decision::Impossible(conflict(history, at)),
                 }
             }

@@ -3,7 +3,7 @@
 use super::integer;
 use rustc_hash::FxHashMap;
 
-/// The values of one register or set, numbered in order of appearance. 0 is null, or what a register starts
+/// The values of one register, numbered in order of appearance. 0 is null, or what a register starts
 /// with.
 #[derive(Clone, Debug)]
 pub struct Values {
@@ -62,11 +62,6 @@ impl Values {
     pub fn add(&mut self, shown: String) -> u32 {
         self.names.push(Name::Json(shown));
         self.names.len() as u32 - 1
-    }
-
-    /// How many numbers were given out.
-    pub fn count(&self) -> usize {
-        self.names.len()
     }
 
     /// The value as JSON.

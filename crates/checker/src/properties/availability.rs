@@ -195,7 +195,7 @@ fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
     let mut held: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
     for hold in &run.holds {
         // Granted at some moment of its acquire, so that this was no failure from its invocation on.
-        held.entry(hold.key).or_default().push((hold.invoke_ns, hold.may_be_held_until_ns()));
+        held.entry(hold.key).or_default().push((hold.invoke_ns, hold.end_latest_ns()));
     }
     let mut droughts = Vec::new();
     for (key, attempts) in &attempts {

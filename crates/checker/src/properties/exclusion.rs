@@ -13,16 +13,21 @@
 //! asked for after B's grant succeeded while B still believed and its lease still ran, A and B were both
 //! promised the lock.
 //!
-//! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
+//! How many may hold a key at once is a matter of [`Claim`]: of the shared mode (`"mode": "shared"`) any
+//! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
+//! two fit, and all that are believed in at one instant do not, the last grant overlaps with all others, as
+//! one finding.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use crate::claim::Claim;
 use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class};
 use crate::ledger::reasons::reason;
 use crate::prose::{lock, seconds};
-use crate::run_index::{Hold, RunIndex};
+use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
+use fencepost_history::prose::and;
 use rustc_hash::FxHashMap;
 
 figures! {
@@ -37,13 +42,16 @@ figures! {
 
 pub struct Exclusion;
 
-/// Two processes that both believed. `first` and `second` are places in [`RunIndex::holds`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Processes that all believed. `first`, `second` and those `beside` are places in [`RunIndex::holds`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
+    /// The earlier hold; of several, the one that says most.
     pub first: usize,
     pub second: usize,
+    /// Of a lock that several may hold: the other earlier holds, which left no room for the second.
+    pub beside: Vec<usize>,
     pub class: Class,
-    /// The instants between which both certainly believed. Where the second is not known to have believed
+    /// The instants between which all certainly believed. Where the second is not known to have believed
     /// beyond its acquire, they are the same.
     pub from_ns: u64,
     pub until_ns: u64,
@@ -56,22 +64,37 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
     let mut believing: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    let believed = |(_, hold): &(usize, &Hold)| hold.claim.excludes_any() && !hold.was_over_at_once();
-    for (second, hold) in run.holds.iter().enumerate().filter(believed) {
+    for (second, hold) in run.excluding_holds().filter(|(_, hold)| !hold.was_over_at_once()) {
         let earlier = believing.entry(hold.key).or_default();
         earlier.retain(|&first| run.holds[first].until > hold.from);
-        let exclude = |first: &&usize| hold.claim.excludes(run.holds[**first].claim);
-        found.extend(earlier.iter().filter(exclude).map(|&first| overlap(run, first, second)));
+        let before = found.len();
+        let excluded = earlier.iter().filter(|&&first| run.holds[first].excludes(hold));
+        found.extend(excluded.map(|&first| overlap(run, &[first], second)));
+        if found.len() == before && !fit(run, earlier, second) {
+            found.push(overlap(run, earlier, second));
+        }
         earlier.push(second);
     }
     found
 }
 
-/// The overlap of two holds that certainly overlapped.
-pub(super) fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
-    let (a, b) = (&run.holds[first], &run.holds[second]);
-    let (from_ns, until_ns) = (b.from_ns, a.until_ns.min(b.until_ns).max(b.from_ns));
-    Overlap { first, second, class: class(run, a, b), from_ns, until_ns }
+/// Whether a hold finds room beside others.
+fn fit(run: &RunIndex, earlier: &[usize], second: usize) -> bool {
+    Claim::fit(earlier.iter().chain([&second]).map(|&at| run.holds[at].claim))
+}
+
+/// The overlap of holds that certainly overlapped. Of several earlier ones those may have ended for the
+/// service that overstayed or were cut off: it was right if the others leave room.
+fn overlap(run: &RunIndex, earlier: &[usize], second: usize) -> Overlap {
+    let b = &run.holds[second];
+    let classes = earlier.iter().map(|&first| (first, class(run, &run.holds[first], b)));
+    let (held, ended): (Vec<_>, Vec<_>) = classes.partition(|(_, class)| *class == Class::GrantedTwice);
+    let in_force: Vec<usize> = held.iter().map(|(first, _)| *first).collect();
+    let decisive = if fit(run, &in_force, second) { ended.first() } else { held.last() };
+    let (first, class) = decisive.copied().unwrap_or((earlier[0], Class::GrantedTwice));
+    let until_ns = earlier.iter().map(|&first| run.holds[first].until_ns).fold(b.until_ns, u64::min);
+    let beside = earlier.iter().copied().filter(|&other| other != first).collect();
+    Overlap { first, second, beside, class, from_ns: b.from_ns, until_ns: until_ns.max(b.from_ns) }
 }
 
 impl Checker for Exclusion {
@@ -114,7 +137,7 @@ impl Checker for Exclusion {
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.holds.is_empty() && run.holds.iter().all(|hold| !hold.claim.excludes_any()) {
+        if !run.holds.is_empty() && run.excluding_holds().next().is_none() {
             return Err(NotJudged::because("the lock does not claim to exclude anybody"));
         }
         let overlaps = overlaps(run);
@@ -125,7 +148,11 @@ impl Checker for Exclusion {
         let (outcome, summary) = if holds == 0 {
             (Outcome::Unknown, "no process ever acquired a lock".to_owned())
         } else if overlaps.is_empty() {
-            (Outcome::Valid, format!("no two of {holds} holds overlapped"))
+            let summary = match run.excluding_holds().all(|(_, hold)| hold.claim.is_alone()) {
+                true => format!("no two of {holds} holds overlapped"),
+                false => format!("no more of {holds} holds overlapped than fit together"),
+            };
+            (Outcome::Valid, summary)
         } else {
             let times = match overlaps.len() {
                 1 => "once".to_owned(),
@@ -139,7 +166,11 @@ impl Checker for Exclusion {
                 kinds.push(format!("{cut_off} cut off"));
             }
             let kinds = kinds.join(", ");
-            let summary = format!("two holds of one lock overlapped {times}, among {holds} holds: {kinds}");
+            let many = match overlaps.iter().all(|overlap| overlap.beside.is_empty()) {
+                true => "two holds of one lock overlapped",
+                false => "more holds of one lock overlapped than it has room for,",
+            };
+            let summary = format!("{many} {times}, among {holds} holds: {kinds}");
             (Outcome::Violation, summary)
         };
         // Cut here already: sentences for a million overlaps would cost more than everything else.
@@ -160,11 +191,13 @@ impl Checker for Exclusion {
 
 fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+    let mut events = vec![a.from, b.from, a.until];
+    events.extend(overlap.beside.iter().map(|&other| run.holds[other].from));
     Finding {
         class: overlap.class.name().to_owned(),
         key: b.key.to_owned(),
         time: b.from_ns,
-        events: vec![a.from, b.from, a.until],
+        events,
         sentence: sentence(run, overlap),
         ..Finding::default()
     }
@@ -173,9 +206,16 @@ fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
 /// What happened, and whose fault it is.
 pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+    let others: Vec<String> =
+        overlap.beside.iter().map(|&other| run.holds[other].process.to_string()).collect();
+    let beside = match others.len() {
+        0 => String::new(),
+        1 => format!(", and so did process {}", others[0]),
+        _ => format!(", and so did processes {}", and(&others)),
+    };
     format!(
         "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
-         held it; {}",
+         held it{beside}; {}",
         b.process,
         lock(b.key),
         seconds(b.from_ns),

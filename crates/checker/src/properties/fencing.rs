@@ -106,6 +106,11 @@ impl<'r, 'a> GrantOrder<'r, 'a> {
         }
         later.token > earlier.token && earlier.token.is_some() && !self.out_of_order.contains(later.key)
     }
+
+    /// Whether one hold is certainly of a later grant, which left no room for the earlier one.
+    pub fn supersedes(&self, later: usize, earlier: usize) -> bool {
+        self.came_after(later, earlier) && self.run.holds[later].excludes(&self.run.holds[earlier])
+    }
 }
 
 /// The holds of each key that have a token, as places in [`RunIndex::holds`].
@@ -128,9 +133,9 @@ fn refused_writes(run: &RunIndex) -> Vec<Finding> {
     let rightful = refused.into_iter().filter_map(|write| {
         let (at, answer) = (*holds.get(&write.invoke.index)?, write.completion?);
         let (hold, before) = (&run.holds[at], around.get(&at)?);
-        let in_time = hold.lease_ends_ns(answer.index).is_none_or(|end| answer.time < end);
-        let alone = before.claimed_until_ns < hold.from_ns && before.next_from > answer.index;
-        let believed = !hold.was_over_at_once() && hold.end_ns >= write.invoke.time;
+        let in_time = hold.lease_at(answer.index).is_none_or(|lease| answer.time < lease.earliest.ns);
+        let alone = before.ended_ns < hold.from_ns && before.next_from > answer.index;
+        let believed = !hold.was_over_at_once() && hold.ends.let_go_ns >= write.invoke.time;
         let earlier =
             before.greatest.map(|at| &run.holds[at]).filter(|earlier| earlier.token > hold.token)?;
         (in_time && alone && believed && hold.token.is_some()).then(|| refusal(write, hold, earlier))
@@ -141,7 +146,7 @@ fn refused_writes(run: &RunIndex) -> Vec<Finding> {
 /// What lies around a hold of a key, in the order of grants.
 struct Around {
     /// Until when any hold before it claimed the lock.
-    claimed_until_ns: u64,
+    ended_ns: u64,
     /// The one before it with the greatest token.
     greatest: Option<usize>,
     /// The event that granted the next.
@@ -156,11 +161,11 @@ fn around_holds(run: &RunIndex) -> FxHashMap<usize, Around> {
     let mut around = FxHashMap::default();
     for mut holds in by_key.into_values() {
         holds.sort_unstable_by_key(|&at| run.holds[at].from);
-        let (mut claimed_until_ns, mut greatest) = (0, None::<usize>);
+        let (mut ended_ns, mut greatest) = (0, None::<usize>);
         for (place, &at) in holds.iter().enumerate() {
             let next_from = holds.get(place + 1).map_or(u64::MAX, |&next| run.holds[next].from);
-            around.insert(at, Around { claimed_until_ns, greatest, next_from });
-            claimed_until_ns = claimed_until_ns.max(run.holds[at].claimed_until_ns());
+            around.insert(at, Around { ended_ns, greatest, next_from });
+            ended_ns = ended_ns.max(run.holds[at].end_earliest_ns());
             if greatest.is_none_or(|best| run.holds[best].token < run.holds[at].token) {
                 greatest = Some(at);
             }
@@ -183,7 +188,7 @@ fn refusal(write: &Operation, hold: &Hold, earlier: &Hold) -> Finding {
             seconds(answer.time),
             token_text(hold.token),
             earlier.process,
-            seconds(earlier.claimed_until_ns()),
+            seconds(earlier.end_earliest_ns()),
             token_text(earlier.token),
         ),
         ..Finding::default()
@@ -204,8 +209,8 @@ fn greatest_released(run: &RunIndex, released: &[(u64, usize)], at: usize) -> Op
 
 /// Released holds by the time at which their release began, each with the one of the greatest token so far.
 fn released_holds(run: &RunIndex, holds: &[usize]) -> Vec<(u64, usize)> {
-    let ends = holds.iter().filter(|&&at| run.holds[at].end == HoldEnd::Released);
-    let mut ends: Vec<(u64, usize)> = ends.map(|&at| (run.holds[at].end_ns, at)).collect();
+    let ends = holds.iter().filter(|&&at| run.holds[at].ends.how == HoldEnd::Released);
+    let mut ends: Vec<(u64, usize)> = ends.map(|&at| (run.holds[at].ends.let_go_ns, at)).collect();
     ends.sort_unstable();
     let mut best: Option<usize> = None;
     for (_, at) in &mut ends {
@@ -271,7 +276,7 @@ fn finding_by_ledger(run: &RunIndex, earlier: usize, later: usize) -> Finding {
             b.granted.earliest.why.in_words(),
             a.process,
             token_text(a.token),
-            seconds(a.end_ns),
+            seconds(a.ends.let_go_ns),
         ),
         ..finding(run, earlier, later)
     }

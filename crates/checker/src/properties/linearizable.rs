@@ -1,20 +1,7 @@
-//! The whole history: there is an order of the operations that fits a lock, and one that fits what the lock
-//! protects.
+//! What the lock protects: some order of the reads and writes of the storage fits a register. Whether two
+//! held the lock at once is the question of `exclusion`, and has one answer.
 //!
-//! *The lock*, key by key, as a [`LeasedLock`]: each successful acquire is a grant; the hold is certainly in
-//! force up to the last moment at which its process certainly believed in it (see [`Hold`]), and no longer
-//! than its lease, counted as `exclusion` counts it. After that it may end without a sign. So nothing is
-//! concluded from
-//!
-//! - an indeterminate acquire: whether it was granted is unknown, and such a hold might end at once;
-//! - a process that crashed, or was notified that its lock is lost: it shows no belief after that;
-//! - a holder that went on after its lease (*overstayed*): the lock kept its word. `exclusion` reports it;
-//! - holds that share the lock, among each other, and locks that do not claim to exclude others.
-//!
-//! What is found here was *granted twice*, which `exclusion` finds, too: the finding says so, and adds the
-//! operations that have no order.
-//!
-//! *The storage*, key by key, as a register that starts as 0, whatever a workload makes of it (a counter that
+//! Key by key, it is a register that starts as 0, whatever a workload makes of it (a counter that
 //! it reads and writes back, a list that it extends). A write that was rejected did not happen; one of which
 //! the end is unknown may have, at any later time. Only a history that says that its storage is one register
 //! a key is judged: data inside the lock service becomes visible with the release, and replicas promise less.
@@ -29,9 +16,9 @@ use crate::evidence::{Evidence, explain};
 use crate::figures::{Figures, figures};
 use crate::judge::{Algorithm, Answer, decide};
 use crate::model::History;
-use crate::models::{LeasedLock, LeasedLockOp, Register, RegisterOp, RegisterRet};
+use crate::models::{Register, RegisterOp, RegisterRet};
 use crate::operations::{Builder, Stamp};
-use crate::run_index::{Hold, Operation, RunIndex};
+use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{Event, Kind, STORAGE_IS_REGISTER, f, is_storage};
@@ -44,7 +31,6 @@ use std::time::Duration;
 figures! {
     /// How much was put in order.
     LinearizableFigures of "linearizable" {
-        holds: u64,
         storage_operations: u64,
     }
 }
@@ -66,22 +52,15 @@ impl Checker for Linearizable {
     }
 
     fn about(&self) -> &'static str {
-        "linearizability: some order of the operations fits the lock, and some order fits the storage"
+        "linearizability: some order of the reads and writes fits the storage"
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "lock-without-order",
-                meaning: "No order of the grants fits a lock: two holds that exclude each other were in force at once.",
-                advice: "Read it together with the finding of mutual exclusion, which says how it came about.",
-            },
-            FindingClass {
-                name: STORAGE_WITHOUT_ORDER,
-                meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
-                advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
-            },
-        ]
+        &[FindingClass {
+            name: STORAGE_WITHOUT_ORDER,
+            meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
+            advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
+        }]
     }
 
     fn claim(&self) -> Option<&'static str> {
@@ -97,22 +76,22 @@ impl Checker for Linearizable {
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let locks = holds_by_key(run);
-        let registers = if is_register(run) { registers(run) } else { BTreeMap::new() };
-        if locks.is_empty() && registers.is_empty() {
-            return Err(NotJudged::because("no process held a lock that excludes others"));
+        if !is_register(run) {
+            return Err(NotJudged::because(
+                "the history does not say that its storage is one register for each key",
+            ));
         }
-        let count = |sizes: &mut dyn Iterator<Item = usize>| sizes.sum::<usize>();
-        let holds = count(&mut locks.values().map(Vec::len));
-        let operations = count(&mut registers.values().map(|(_, history)| history.len()));
+        let registers = registers(run);
+        let operations: usize = registers.values().map(|(_, history)| history.len()).sum();
+        if operations == 0 {
+            return Err(NotJudged::because("no process used the storage"));
+        }
         let budget = Budget::new(TIME, MEMORY_BYTES);
-        let mut findings: Vec<Finding> =
-            locks.par_iter().filter_map(|(key, holds)| check_lock(run, key, holds, &budget)).collect();
         let answers: Vec<_> = registers
             .par_iter()
             .map(|(key, (model, history))| check_register(key, model, history, &budget))
             .collect();
-        let mut undecided = None;
+        let (mut findings, mut undecided) = (Vec::new(), None);
         for answer in answers {
             match answer {
                 Ok(finding) => findings.extend(finding),
@@ -122,152 +101,16 @@ impl Checker for Linearizable {
         if let Some(reason) = undecided.filter(|_| findings.is_empty()) {
             return Err(reason);
         }
-        let verdict = match findings.len() {
-            0 => Verdict::new(self.name(), Outcome::Valid, order_summary(holds, operations)),
-            _ => Verdict::new(self.name(), Outcome::Violation, no_order_summary(&findings)),
+        let summary = match findings.len() {
+            0 => format!("there is an order that fits all {operations} operations of the storage"),
+            1 => "no order fits the reads and writes of one key of the storage".to_owned(),
+            keys => format!("no order fits the reads and writes of {keys} keys of the storage"),
         };
-        Ok(verdict
-            .with_figures(&LinearizableFigures { holds: holds as u64, storage_operations: operations as u64 })
+        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
+        Ok(Verdict::new(self.name(), outcome, summary)
+            .with_figures(&LinearizableFigures { storage_operations: operations as u64 })
             .with_findings(findings))
     }
-}
-
-/// "no order fits the holds of one lock, nor what one key of the storage held".
-fn no_order_summary(findings: &[Finding]) -> String {
-    let some = |count: usize, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(one.to_owned()),
-        count => Some(many.replacen("{}", &count.to_string(), 1)),
-    };
-    let of_storage = findings.iter().filter(|finding| finding.class == STORAGE_WITHOUT_ORDER).count();
-    let locks = some(findings.len() - of_storage, "the holds of one lock", "the holds of {} locks");
-    let keys = some(
-        of_storage,
-        "the reads and writes of one key of the storage",
-        "the reads and writes of {} keys of the storage",
-    );
-    let broken: Vec<String> = locks.into_iter().chain(keys).collect();
-    format!("no order fits {}", broken.join(", nor "))
-}
-
-fn order_summary(holds: usize, operations: usize) -> String {
-    match (holds, operations) {
-        (holds, 0) => format!("there is an order that fits all {holds} holds"),
-        (0, operations) => format!("there is an order that fits all {operations} operations of the storage"),
-        _ => format!(
-            "there is an order that fits all {holds} holds, and one for {operations} reads and writes"
-        ),
-    }
-}
-
-/// The holds of each lock that claims to exclude others, but for those that were over before their clients
-/// knew of them.
-fn holds_by_key<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Vec<&'r Hold<'a>>> {
-    let mut by_key: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    for hold in run.holds.iter().filter(|hold| hold.claim.excludes_any() && !hold.was_over_at_once()) {
-        by_key.entry(hold.key).or_default().push(hold);
-    }
-    by_key
-}
-
-/// An event of a lock's history: the place in the run, twice its index, so that there is room between two;
-/// what happens; the time.
-type LockEvent = (u64, LockStep, u64);
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum LockStep {
-    Invoked(usize),
-    Granted(usize),
-    Ends(usize),
-}
-
-/// Grants and ends of one lock, in order.
-fn lock_history(run: &RunIndex, holds: &[&Hold]) -> History<LeasedLock> {
-    let mut events: Vec<LockEvent> = Vec::with_capacity(3 * holds.len());
-    for (at, hold) in holds.iter().enumerate() {
-        let invoke = run.operations[hold.acquire].invoke;
-        events.push((2 * invoke.index, LockStep::Invoked(at), invoke.time));
-        events.push((2 * hold.from, LockStep::Granted(at), hold.from_ns));
-        let (place, time_ns) = certain_end(run, hold);
-        events.push((place, LockStep::Ends(at), time_ns));
-    }
-    events.sort_unstable();
-    let mut builder = Builder::new();
-    let mut open = FxHashMap::default();
-    for (place, step, time_ns) in events {
-        let stamp = Stamp { index: place / 2, time_ns: Some(time_ns) };
-        match step {
-            LockStep::Invoked(at) => {
-                let grant = LeasedLockOp::Grant { hold: at as u32, claim: holds[at].claim };
-                open.insert(at, builder.invoke_at(holds[at].process, grant, stamp));
-            }
-            LockStep::Granted(at) => {
-                if let Some(handle) = open.remove(&at) {
-                    builder.complete_at(handle, (), stamp);
-                }
-            }
-            LockStep::Ends(at) => {
-                builder.invoke_at(holds[at].process, LeasedLockOp::End { hold: at as u32 }, stamp);
-            }
-        }
-    }
-    builder.finish()
-}
-
-/// The last moment at which a hold was certainly in force: its process believed in it, and its lease had not
-/// run out.
-fn certain_end(run: &RunIndex, hold: &Hold) -> (u64, u64) {
-    let believed = (2 * hold.until + 1, hold.until_ns);
-    let Some(ends_ns) = lease_end_ns(run, hold) else { return believed };
-    let at = run.events.partition_point(|event| event.time < ends_ns);
-    // Just before the first event that is later than the lease; at the earliest right after the grant.
-    match run.events.get(at) {
-        Some(event) => believed.min(((2 * event.index).saturating_sub(1).max(2 * hold.from + 1), ends_ns)),
-        None => believed,
-    }
-}
-
-/// When the lease may first have ended. A renewal that was reported later than that may have come too late.
-fn lease_end_ns(run: &RunIndex, hold: &Hold) -> Option<u64> {
-    let Some(mut end_ns) = hold.lease_ends_ns(hold.from) else { return hold.cut.map(|cut| cut.ns) };
-    for &(index, _) in hold.renewals.iter().filter(|(index, _)| *index > hold.from) {
-        let reported_ns = run.event(index)?.time;
-        if reported_ns >= end_ns {
-            break;
-        }
-        end_ns = hold.lease_ends_ns(index)?;
-    }
-    Some(end_ns)
-}
-
-fn check_lock(run: &RunIndex, key: &str, holds: &[&Hold], budget: &Budget) -> Option<Finding> {
-    let history = lock_history(run, holds);
-    let Answer::Impossible(conflict) = decide(&LeasedLock, &history, Algorithm::FastPath, budget, None)
-    else {
-        return None;
-    };
-    let hold_of = |at: u32| match history.list[at as usize].op {
-        LeasedLockOp::Grant { hold, .. } => Some(holds[hold as usize]),
-        LeasedLockOp::End { .. } => None,
-    };
-    // The same events as the finding of `exclusion` about these two holds has, so that both have one story.
-    let grants: Vec<&Hold> = conflict.core.iter().filter_map(|&at| hold_of(at)).collect();
-    let later = hold_of(conflict.stuck)?;
-    let earlier = grants.into_iter().find(|hold| hold.from != later.from)?;
-    Some(Finding {
-        class: "lock-without-order".to_owned(),
-        key: key.to_owned(),
-        time: later.from_ns,
-        events: vec![earlier.from, later.from, earlier.until],
-        sentence: format!("{}: {}", named("the lock", key), conflict.sentence),
-        repeats: Some("exclusion".to_owned()),
-        evidence: Some(Box::new(explain(&LeasedLock, &history, &conflict, budget))),
-        ..Finding::default()
-    })
-}
-
-fn named(what: &str, key: &str) -> String {
-    if key.is_empty() { what.to_owned() } else { format!("{what} {key}") }
 }
 
 /// Whether the storage is one register a key, and kept its memory over all faults.
@@ -368,7 +211,11 @@ fn storage_finding(key: &str, evidence: Evidence) -> Finding {
         key: key.to_owned(),
         time: stuck.complete_ns.unwrap_or(stuck.invoke_ns),
         events,
-        sentence: format!("{}: {}", named("the storage of", key), evidence.sentence),
+        sentence: format!(
+            "the storage of{}{key}: {}",
+            if key.is_empty() { "" } else { " " },
+            evidence.sentence
+        ),
         evidence: Some(Box::new(evidence)),
         ..Finding::default()
     }

@@ -7,11 +7,10 @@
 //! chain where an acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use super::exclusion::overlap;
 use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
-use crate::ledger::judgement::Class;
+use crate::ledger::judgement::{Class, class};
 use crate::prose::{are, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -272,7 +271,7 @@ fn name_cause(
         _ => return,
     };
     let met = run.holds[earlier].until > run.holds[later].from;
-    if met && overlap(run, earlier, later).class == Class::GrantedTwice {
+    if met && class(run, &run.holds[earlier], &run.holds[later]) == Class::GrantedTwice {
         return;
     }
     if let Some((class, cause)) = lateness(run, &run.holds[earlier], late) {
@@ -285,14 +284,18 @@ fn name_cause(
 fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let process = hold.process;
-    let (class, over) = match (hold.end, hold.lease_ends_ns(u64::MAX), hold.cut) {
-        (HoldEnd::Lost, ..) if hold.end_ns <= done_ns => (
-            if hold.end_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
-            format!("process {process} was notified at {} that it had lost the lock", seconds(hold.end_ns)),
+    let let_go_ns = hold.ends.let_go_ns;
+    let (class, over) = match (hold.ends.how, hold.ends.lease, hold.ends.cut) {
+        (HoldEnd::Lost, ..) if let_go_ns <= done_ns => (
+            if let_go_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
+            format!("process {process} was notified at {} that it had lost the lock", seconds(let_go_ns)),
         ),
-        (_, Some(expires_ns), _) if expires_ns <= done_ns => (
+        (_, Some(lease), _) if lease.earliest.ns <= done_ns => (
             WRITTEN_LATE,
-            format!("the lease of process {process} may have been over from {} on", seconds(expires_ns)),
+            format!(
+                "the lease of process {process} may have been over from {} on",
+                seconds(lease.earliest.ns)
+            ),
         ),
         (_, _, Some(cut)) if cut.ns <= done_ns => (
             WRITTEN_LATE,

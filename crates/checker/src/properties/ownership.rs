@@ -158,7 +158,7 @@ fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
     let done = release.completion.expect("only a completion says what was removed");
     let hold = last_hold(run, release, done.index, |hold| hold.process == owner);
     let held = match hold {
-        Some(hold) if hold.end == HoldEnd::Open || hold.end_ns > done.time => {
+        Some(hold) if hold.ends.how == HoldEnd::Open || hold.ends.let_go_ns > done.time => {
             format!(", which had acquired it at {} and not yet begun to release", seconds(hold.from_ns))
         }
         Some(hold) => format!(", which had acquired it at {}", seconds(hold.from_ns)),
@@ -176,8 +176,7 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
     // Counted from its latest beginning: the answer, or the last renewal.
-    let begun_ns = own.renewals.iter().map(|(_, asked_ns)| *asked_ns).fold(own.from_ns, u64::max);
-    let had_run_out = own.ttl_ns.is_some_and(|ttl_ns| begun_ns.saturating_add(ttl_ns) <= release.invoke.time);
+    let had_run_out = own.ends.over.is_some_and(|over| over.ns <= release.invoke.time);
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
     // Those who share a lock stand side by side.
     let are_alone = own.claim.is_alone() && later.claim.is_alone();
@@ -198,7 +197,7 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
 
 /// Whose lock it was that a release removed by then, which was not its own.
 fn whose(later: &Hold, done_ns: u64) -> String {
-    let held = later.claimed_until_ns() > done_ns;
+    let held = later.end_earliest_ns() > done_ns;
     match held {
         true => format!("the lock of process {}", later.process),
         false => "a lock of another process".to_owned(),

@@ -136,6 +136,21 @@ impl Checker for Progress {
                 script.client
             )));
         }
+        let (kept, stuck): (Vec<Stuck>, Vec<Stuck>) =
+            stuck.into_iter().partition(|key| given_up(run, key).is_some());
+        if stuck.is_empty()
+            && late.is_empty()
+            && let Some((key, hold)) = kept.iter().find_map(|key| Some((key, given_up(run, key)?)))
+        {
+            return unknown(format!(
+                "no process could acquire {}, but Fencepost gave up the section of process {}, which had acquired it at {}, so it may \
+                 still be held; where the library waits for the lock by itself, repeat attempts that do not block (env.poll of the \
+                 kits), or take a longer --ttl",
+                key.name,
+                hold.process,
+                seconds(hold.from_ns)
+            ));
+        }
         if let Some(why) = doubt(run, &stuck).filter(|_| unreadable.is_none()) {
             return unknown(why);
         }
@@ -264,8 +279,33 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
     let open = |operation: &Operation| {
         operation.process == process && operation.key == key && operation.completion.is_none()
     };
-    let holds = |hold: &Hold| hold.process == process && hold.key == key && hold.end == HoldEnd::Open;
+    let holds = |hold: &Hold| hold.process == process && hold.key == key && hold.ends.how == HoldEnd::Open;
     run.holds.iter().any(holds) || run.operations.iter().any(open)
+}
+
+/// The hold that may keep a stuck key taken because Fencepost gave up the section under it: it abandoned the
+/// section, or the client never answered a request to the storage, although no fault had made it late.
+fn given_up<'r, 'a>(run: &'r RunIndex<'a>, key: &Stuck) -> Option<&'r Hold<'a>> {
+    let last_ns = key.attempts.last()?.completion?.time;
+    let is_kept = |hold: &&Hold| {
+        hold.key == key.name && hold.ends.how == HoldEnd::Open && hold.end_latest_ns() > last_ns
+    };
+    let is_unanswered = |hold: &Hold| {
+        let mut of_process = run.operations[hold.acquire..].iter().rev();
+        let last = of_process.find(|operation| operation.process == hold.process);
+        last.filter(|last| [f::READ, f::WRITE].contains(&last.f())).is_some_and(|last| {
+            let code = last.completion.and_then(|end| end.error.as_ref()).map(OperationError::code);
+            let until_ns = last.completion.map_or(run.end_ns, |end| end.time);
+            last.completion.is_none_or(|end| end.kind == Kind::Info)
+                && code != Some(ErrorCode::ClientGone)
+                && !run.setting().made_late(hold.process, last.invoke.time, until_ns)
+        })
+    };
+    run.holds
+        .iter()
+        .rev()
+        .filter(is_kept)
+        .find(|hold| hold.ends.abandoned_ns.is_some() || is_unanswered(hold))
 }
 
 /// Whether what is known of the servers explains that no process got a lock: they cannot read their data,

@@ -114,7 +114,7 @@ fn prolonged(run: &RunIndex) -> Vec<Finding> {
             let asked_last_ns = hold.renewals.last()?.1;
             let is_other = |other: &&&Hold| {
                 other.process != hold.process
-                    && hold.claim.excludes(other.claim)
+                    && hold.excludes(other)
                     && other.invoke_ns >= hold.from_ns
                     && !other.was_over_at_once()
             };
@@ -152,7 +152,7 @@ fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64))
 }
 
 fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
-    let expires_ns = hold.lease_ends_ns(hold.until)?;
+    let expires_ns = hold.lease_at(hold.until)?.earliest.ns;
     let own = run.nodes.client_of(hold.process);
     let hit = |fault: &Fault| {
         own.is_none_or(|own| fault.targets.contains(&own)) && fault.in_force(hold.invoke_ns, hold.until_ns)

@@ -71,7 +71,7 @@ impl Checker for StaleWrites {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
-        if writes == 0 || run.holds.iter().all(|hold| !hold.claim.excludes_any()) {
+        if writes == 0 || run.excluding_holds().next().is_none() {
             return Err(NotJudged::because("no writes under a lock that excludes anybody"));
         }
         let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
@@ -83,26 +83,16 @@ impl Checker for StaleWrites {
         );
         findings.sort_by_key(|finding| finding.time);
         let count = findings.len();
-        let (outcome, summary) = match (count, rejected) {
-            (0, 0) => (
-                Outcome::Valid,
-                format!("of {writes} writes, none is known to have come from a superseded holder"),
-            ),
-            (0, _) => (
-                Outcome::Valid,
-                format!(
-                    "the storage rejected {} and accepted no stale one",
-                    counted(rejected as u64, "write", "writes")
-                ),
-            ),
-            _ => (
-                Outcome::Violation,
-                match count {
-                    1 => "the storage accepted a write from a holder that had been superseded".to_owned(),
-                    _ => format!("the storage accepted {count} writes from holders that had been superseded"),
-                },
-            ),
+        let summary = match (count, rejected) {
+            (0, 0) => format!("of {writes} writes, none is known to have come from a superseded holder"),
+            (0, _) => {
+                let rejected = counted(rejected as u64, "write", "writes");
+                format!("the storage rejected {rejected} and accepted no stale one")
+            }
+            (1, _) => "the storage accepted a write from a holder that had been superseded".to_owned(),
+            _ => format!("the storage accepted {count} writes from holders that had been superseded"),
         };
+        let outcome = if count == 0 { Outcome::Valid } else { Outcome::Violation };
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict
             .with_figures(&StaleWritesFigures { accepted: count as u64, rejected: rejected as u64 })
@@ -118,7 +108,7 @@ fn stale_by_log(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     let mut findings = Vec::new();
     for operation in order.iter().map(|at| &run.operations[*at]) {
         let Some(&hold) = holds.get(&operation.invoke.index) else { continue };
-        let later = latest.get(operation.key).filter(|(latest, _)| grants.came_after(*latest, hold));
+        let later = latest.get(operation.key).filter(|(latest, _)| grants.supersedes(*latest, hold));
         match later {
             Some(&(later, access)) if operation.f() == f::WRITE => {
                 findings.push(late(run, operation, hold, access, later));
@@ -168,10 +158,7 @@ fn written<'a>(write: &Operation<'a>) -> &'a Value {
 fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
-    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
-    let by_acquire: FxHashMap<u64, usize> = exclusive.map(|(at, hold)| (hold.from, at)).collect();
-    // The last hold of a process on a key, whether released or not: a late write still belongs to it.
-    let mut holds: FxHashMap<(u64, &str), usize> = FxHashMap::default();
+    let holds = holds_of_operations(run);
     let mut latest: FxHashMap<&str, Access> = FxHashMap::default();
     // Of each process's open operation: the operation, its hold, and who had been answered at its invocation.
     let mut open: FxHashMap<u64, (&Operation, Option<usize>, Option<Access>)> = FxHashMap::default();
@@ -179,12 +166,9 @@ fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     for event in run.events {
         let fencepost_history::Process::Client(process) = event.process else { continue };
         if let Some(&operation) = by_invocation.get(&event.index) {
-            let hold = holds.get(&(process, operation.key)).copied();
+            let hold = holds.get(&event.index).copied();
             open.insert(process, (operation, hold, latest.get(operation.key).copied()));
             continue;
-        }
-        if let Some(&hold) = by_acquire.get(&event.index) {
-            holds.insert((process, run.holds[hold].key), hold);
         }
         if crate::belief::is_notice(event) {
             continue;
@@ -194,10 +178,10 @@ fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
         if event.kind != Kind::Ok || !(wrote || operation.f() == f::READ) {
             continue;
         }
-        if let Some(seen) = seen.filter(|seen| wrote && grants.came_after(seen.hold, hold)) {
+        if let Some(seen) = seen.filter(|seen| wrote && grants.supersedes(seen.hold, hold)) {
             findings.push(finding(run, operation, hold, seen));
         }
-        let seen = latest.get(operation.key).filter(|seen| grants.came_after(seen.hold, hold));
+        let seen = latest.get(operation.key).filter(|seen| grants.supersedes(seen.hold, hold));
         if seen.is_none() {
             latest.insert(operation.key, Access { hold, answer: event.index, answer_ns: event.time, wrote });
         }

@@ -13,9 +13,8 @@ pub(super) fn is_rejected(operation: &Operation) -> bool {
 /// The hold of each operation, by the index of its invocation: the last of its process on the key, whether
 /// released or not.
 pub(super) fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
-    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
     let mut acquired: Vec<(u64, u64, &str, usize)> =
-        exclusive.map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();
+        run.excluding_holds().map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();
     acquired.sort_unstable();
     let mut acquired = acquired.into_iter().peekable();
     let mut last: FxHashMap<(u64, &str), usize> = FxHashMap::default();

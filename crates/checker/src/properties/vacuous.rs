@@ -10,7 +10,7 @@ use crate::figures::{Figures, figures};
 use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
 use crate::verdict::{Outcome, Verdict};
-use fencepost_history::{SECTION_ABANDONED, f};
+use fencepost_history::f;
 use rustc_hash::FxHashMap;
 
 figures! {
@@ -82,7 +82,7 @@ impl Checker for Vacuous {
 
 /// Says so where nine of ten holders, or more, gave up before they used the lock.
 fn abandoned(run: &RunIndex) -> Option<String> {
-    let abandoned = run.events.iter().filter(|event| event.f == SECTION_ABANDONED).count();
+    let abandoned = run.holds.iter().filter(|hold| hold.ends.abandoned_ns.is_some()).count();
     let holds = run.holds.len();
     (abandoned > 0 && abandoned * 10 >= holds * 9).then(|| {
         format!(
@@ -108,7 +108,9 @@ fn contended(run: &RunIndex) -> usize {
     let ends: FxHashMap<usize, u64> = run
         .holds
         .iter()
-        .map(|hold| (hold.acquire, if hold.end == HoldEnd::Open { u64::MAX } else { hold.end_ns }))
+        .map(|hold| {
+            (hold.acquire, if hold.ends.how == HoldEnd::Open { u64::MAX } else { hold.ends.let_go_ns })
+        })
         .collect();
     let mut count = 0;
     for (at, acquire) in

@@ -105,20 +105,14 @@ impl Checker for Validity {
                 _ => format!("{over} of {all} grants were over when they came"),
             });
         }
-        let (outcome, summary) = match said.is_empty() {
-            true => (
-                Outcome::Valid,
-                format!("none of {all} grants was reported as valid for longer than its TTL"),
-            ),
-            false => (Outcome::Violation, said.join("; ")),
-        };
+        let outcome = if said.is_empty() { Outcome::Valid } else { Outcome::Violation };
+        if said.is_empty() {
+            said.push(format!("none of {all} grants was reported as valid for longer than its TTL"));
+        }
         let (grants, too_long, over) = (all as u64, too_long as u64, over as u64);
-        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&ValidityFigures {
-            grants,
-            too_long,
-            over,
-        });
-        Ok(verdict.with_findings(findings))
+        Ok(Verdict::new(self.name(), outcome, said.join("; "))
+            .with_figures(&ValidityFigures { grants, too_long, over })
+            .with_findings(findings))
     }
 }
 

@@ -1,10 +1,48 @@
 //! What a run index holds: operations, holds, faults and phases.
 
 use crate::claim::Claim;
-use crate::ledger::interval::{Bound, Interval};
-use crate::tracker::HoldEnd;
-use fencepost_history::{AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, Millis, Name, f};
+use crate::ledger::account::Ends;
+use crate::ledger::interval::Interval;
+use fencepost_history::{
+    AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, LockFacts, Millis, Name, RunNodes,
+    ServerEnded, UnfinishedScript, f,
+};
 use serde_json::Value;
+
+/// Everything that checkers and reports need to know about a run, computed in one pass.
+#[derive(Default)]
+pub struct RunIndex<'a> {
+    pub events: &'a [Event],
+    /// In order of invocation.
+    pub operations: Vec<Operation<'a>>,
+    /// In order of `from`.
+    pub holds: Vec<Hold<'a>>,
+    /// In order of injection.
+    pub faults: Vec<Fault<'a>>,
+    /// In order.
+    pub phases: Vec<Phase<'a>>,
+    /// What is known of the lock under test; of a history that says nothing, a lock with a TTL.
+    pub lock: LockFacts,
+    /// The nemeses of the run, whether or not they did anything.
+    pub nemeses: Vec<&'a str>,
+    /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at
+    /// which that was noticed.
+    pub servers_ended: Vec<(u64, ServerEnded)>,
+    /// How many planned faults were left out, since they did not fit with a fault in force.
+    pub faults_left_out: usize,
+    /// The clients of a directed run that did not come to the end of their script.
+    pub unfinished_scripts: Vec<UnfinishedScript>,
+    /// When the run was interrupted or failed, and why: one sentence.
+    pub cut_off: Option<(u64, &'a str)>,
+    /// What the storage is (`register`); none where it is not in the history.
+    pub storage: Option<&'a str>,
+    /// The servers of the lock service, by name; empty where the history does not name them.
+    pub servers: Vec<&'a str>,
+    /// The clients, the storage, and what the nemeses can hit; empty where the history does not say.
+    pub nodes: RunNodes,
+    /// Time of the last event.
+    pub end_ns: u64,
+}
 
 /// An invocation with its completion.
 pub struct Operation<'a> {
@@ -70,27 +108,17 @@ pub struct Hold<'a> {
     /// Index of the invocation that last showed belief; `from` where none did.
     pub until: u64,
     pub until_ns: u64,
-    /// When the process stopped to claim the lock, or the history stopped.
-    pub end_ns: u64,
-    pub end: HoldEnd,
-    /// Of a lock that was reported lost: until when its session may have kept it all the same, at the latest:
-    /// until its process released or acquired the key again, or was over.
-    pub kept_until_ns: u64,
+    /// When it ends.
+    pub ends: Ends,
     /// How long the lock was granted for, if its end is a matter of time.
     pub ttl_ns: Option<u64>,
     /// What ends the grant if its process does not release it.
     pub lease: Lease,
     /// When the service gave the lock.
     pub granted: Interval,
-    /// The earliest moment at which the lease of a grant can have begun to count, where the ledger knows more
-    /// of it than when it was asked for.
-    pub counted_from_ns: Option<u64>,
     /// No server can have granted it: its client was cut off from all while it acquired.
     pub granted_by_no_server: bool,
-    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
-    /// where no fault did.
-    pub cut: Option<Bound>,
-    /// Which other holds of the key may stand beside it.
+    /// How much of the key it takes.
     pub claim: Claim,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
     pub renewals: Vec<(u64, u64)>,
@@ -100,6 +128,13 @@ pub struct Hold<'a> {
     pub waited_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<Name>,
+}
+
+impl Hold<'_> {
+    /// Whether this hold and another of its key cannot both be right at the same moment.
+    pub fn excludes(&self, other: &Hold) -> bool {
+        !Claim::fit([self.claim, other.claim])
+    }
 }
 
 /// A fault with its healing.

@@ -1,13 +1,14 @@
 //! One pass over the events of a run: what is open while they go by.
 
-use super::parts::{Fault, Hold, Operation, Phase};
+use super::parts::{Fault, Hold, Operation, Phase, RunIndex};
+use crate::ledger::account::Ends;
 use crate::ledger::interval::Interval;
 use crate::tracker::{Belief, Change, Completed, Granted, HoldEnd, Tracker};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
     AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, Millis,
-    NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SERVERS, STORAGE, ServerEnded,
-    UnfinishedScript,
+    NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SERVERS, STORAGE,
+    SectionAbandoned, ServerEnded,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -37,19 +38,7 @@ fn key_of(event: &Event) -> &str {
 /// What has been read, and what is open.
 #[derive(Default)]
 pub(super) struct Reader<'a> {
-    pub operations: Vec<Operation<'a>>,
-    pub holds: Vec<Hold<'a>>,
-    pub faults: Vec<Fault<'a>>,
-    pub phases: Vec<Phase<'a>>,
-    pub lock: LockFacts,
-    pub nemeses: Vec<&'a str>,
-    pub servers: Vec<&'a str>,
-    pub nodes: RunNodes,
-    pub storage: Option<&'a str>,
-    pub servers_ended: Vec<(u64, ServerEnded)>,
-    pub faults_left_out: usize,
-    pub unfinished_scripts: Vec<UnfinishedScript>,
-    pub cut_off: Option<(u64, &'a str)>,
+    pub run: RunIndex<'a>,
     pub tracker: Tracker<&'a str>,
     /// The last renewal that was reported for a lock that its process did not hold yet.
     early: FxHashMap<(u64, &'a str), (u64, u64)>,
@@ -66,9 +55,9 @@ impl<'a> Reader<'a> {
             Change::Nothing => {}
             Change::Invoked { ended, .. } => {
                 if let Some((hold, how)) = ended {
-                    (self.holds[hold].end, self.holds[hold].end_ns) = (how, event.time);
+                    self.end(hold, how, event.time);
                 }
-                self.operations.push(Operation {
+                self.run.operations.push(Operation {
                     process,
                     key: key_of(event),
                     invoke: event,
@@ -78,23 +67,28 @@ impl<'a> Reader<'a> {
             Change::Completed(completed) => self.complete(event, completed),
             Change::Lost(None) => {}
             Change::Lost(Some(hold)) => {
-                (self.holds[hold].end, self.holds[hold].end_ns) = (HoldEnd::Lost, event.time);
+                self.end(hold, HoldEnd::Lost, event.time);
             }
             Change::Renewed(hold) => self.renewed(process, hold, event),
         }
         Ok(())
     }
 
+    fn end(&mut self, hold: usize, how: HoldEnd, at_ns: u64) {
+        let ends = &mut self.run.holds[hold].ends;
+        (ends.how, ends.let_go_ns) = (how, at_ns);
+    }
+
     fn complete(&mut self, event: &'a Event, completed: Completed<&'a str>) {
         let at = completed.operation;
-        let operation = &mut self.operations[at];
+        let operation = &mut self.run.operations[at];
         operation.completion = Some(event);
         if let (Some(hold), Belief::Shown) = (completed.under, completed.belief) {
-            let hold = &mut self.holds[hold];
+            let hold = &mut self.run.holds[hold];
             (hold.until, hold.until_ns) = (operation.invoke.index, operation.invoke.time);
         }
         for hold in completed.let_go {
-            self.holds[hold].kept_until_ns = event.time;
+            self.run.holds[hold].ends.given_back_ns = event.time;
         }
         if let Some(granted) = completed.granted {
             self.hold(at, event, *granted);
@@ -102,9 +96,9 @@ impl<'a> Reader<'a> {
     }
 
     fn hold(&mut self, at: usize, event: &'a Event, Granted { claim, grant, .. }: Granted) {
-        let Operation { process, key, invoke, .. } = self.operations[at];
+        let Operation { process, key, invoke, .. } = self.run.operations[at];
         let early = self.early.remove(&(process, key)).filter(|(index, _)| *index > invoke.index);
-        self.holds.push(Hold {
+        self.run.holds.push(Hold {
             process,
             key,
             acquire: at,
@@ -113,16 +107,12 @@ impl<'a> Reader<'a> {
             from_ns: event.time,
             until: event.index,
             until_ns: event.time,
-            end_ns: event.time,
-            end: HoldEnd::Open,
-            kept_until_ns: event.time,
+            ends: Ends::unknown(event.time),
             claim,
-            ttl_ns: ttl_ns(&self.lock, invoke),
-            lease: self.lock.lease,
+            ttl_ns: ttl_ns(&self.run.lock, invoke),
+            lease: self.run.lock.lease,
             granted: Interval::of_acquire(invoke.time, event.time),
-            counted_from_ns: None,
             granted_by_no_server: false,
-            cut: None,
             renewals: early.into_iter().collect(),
             token: grant.token,
             validity_ms: grant.validity_ms.map(|Millis(ms)| ms),
@@ -136,79 +126,68 @@ impl<'a> Reader<'a> {
         let age_ns = NoticeValue::of(&event.value).age_ms.map_or(0, Millis::to_ns);
         let renewal = (event.index, event.time.saturating_sub(age_ns));
         match hold {
-            Some(hold) => self.holds[hold].renewals.push(renewal),
+            Some(hold) => self.run.holds[hold].renewals.push(renewal),
             // What the client says in the moment of the grant can be recorded just before the grant is.
             None => drop(self.early.insert((process, key_of(event)), renewal)),
         }
     }
 
     pub fn nemesis(&mut self, event: &'a Event) {
-        if event.f == PHASE {
-            if let Some(name) = event.value.as_str() {
-                self.phases.push(Phase { name, from: event.index, from_ns: event.time });
+        let run = &mut self.run;
+        match &*event.f {
+            PHASE => {
+                let begun = event.value.as_str();
+                run.phases.extend(begun.map(|name| Phase { name, from: event.index, from_ns: event.time }));
             }
-            return;
+            NEMESES => run.nemeses.extend(names(&event.value)),
+            STORAGE => run.storage = event.value.as_str(),
+            SERVERS => run.servers.extend(names(&event.value)),
+            SCRIPTS_CUT_SHORT => {
+                run.unfinished_scripts = Vec::deserialize(&*event.value).unwrap_or_default();
+            }
+            CUT_OFF => run.cut_off = event.value.as_str().map(|why| (event.time, why)),
+            SECTION_ABANDONED => self.abandoned(event),
+            FAULT_LEFT_OUT => run.faults_left_out += 1,
+            _ => {
+                if let Some(lock) = LockFacts::read(event) {
+                    run.lock = lock;
+                } else if let Some(nodes) = RunNodes::read(event) {
+                    run.nodes = nodes;
+                } else if let Some(ended) = ServerEnded::read(event) {
+                    run.servers_ended.push((event.time, ended));
+                } else if let Some(read) = FaultEvent::read(event) {
+                    self.fault(event, read);
+                }
+            }
         }
-        if let Some(lock) = LockFacts::read(event) {
-            self.lock = lock;
-            return;
-        }
-        if let Some(nodes) = RunNodes::read(event) {
-            self.nodes = nodes;
-            return;
-        }
-        if event.f == NEMESES {
-            self.nemeses.extend(names(&event.value));
-            return;
-        }
-        if event.f == STORAGE {
-            self.storage = event.value.as_str();
-            return;
-        }
-        if event.f == SERVERS {
-            self.servers.extend(names(&event.value));
-            return;
-        }
-        if event.f == SCRIPTS_CUT_SHORT {
-            self.unfinished_scripts = Vec::deserialize(&*event.value).unwrap_or_default();
-            return;
-        }
-        if event.f == CUT_OFF {
-            self.cut_off = event.value.as_str().map(|why| (event.time, why));
-            return;
-        }
-        if event.f == FAULT_LEFT_OUT {
-            self.faults_left_out += 1;
-            return;
-        }
-        if let Some(ended) = ServerEnded::read(event) {
-            self.servers_ended.push((event.time, ended));
-            return;
-        }
-        if let Some(read) = FaultEvent::read(event) {
-            self.fault(event, read);
+    }
+
+    fn abandoned(&mut self, event: &Event) {
+        let Ok(section) = SectionAbandoned::deserialize(&*event.value) else { return };
+        let is_of = |hold: &&mut Hold| hold.process == section.process && hold.key == section.key;
+        if let Some(hold) = self.run.holds.iter_mut().rfind(is_of) {
+            hold.ends.abandoned_ns = Some(event.time);
         }
     }
 
     fn fault(&mut self, event: &'a Event, read: FaultEvent<'a>) {
-        let at = self.faults.iter().rposition(|fault| fault.id == read.id && fault.name == event.f);
+        let at = self.run.faults.iter().rposition(|fault| fault.id == read.id && fault.name == event.f);
         match (read.stage, at) {
-            (FaultStage::Inject, None) => self.faults.push(fault(event, read)),
+            (FaultStage::Inject, None) => self.run.faults.push(fault(event, read)),
             (FaultStage::Inject, Some(at)) => {
-                let fault = &mut self.faults[at];
+                let fault = &mut self.run.faults[at];
                 fault.injected_ns = Some(event.time);
                 fault.observed = read.observed;
                 fault.effective = read.effective;
                 fault.error = event.error.as_deref();
                 fault.describe(read.description);
             }
-            (FaultStage::Heal, Some(at)) if event.kind == Kind::Ok => {
-                self.faults[at].healed_ns = Some(event.time);
-            }
-            (FaultStage::Heal, Some(at)) if event.kind == Kind::Invoke => {
-                self.faults[at].heal_ns = Some(event.time);
-            }
-            (FaultStage::Heal, _) => {}
+            (FaultStage::Heal, Some(at)) => match event.kind {
+                Kind::Ok => self.run.faults[at].healed_ns = Some(event.time),
+                Kind::Invoke => self.run.faults[at].heal_ns = Some(event.time),
+                Kind::Fail | Kind::Info => {}
+            },
+            (FaultStage::Heal, None) => {}
         }
     }
 }

@@ -21,17 +21,19 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
         let begin = all.partition_point(|overlap| second_from(overlap) < second);
         let mut of_second = all[begin..].iter().take_while(|overlap| second_from(overlap) == second);
         if let Some(named) = of_second.find(|overlap| run.holds[overlap.first].from == first) {
-            return Some(*named);
+            return Some(named.clone());
         }
     }
     let (first, last) = (*finding.events.iter().min()?, *finding.events.iter().max()?);
     let near = |overlap: &Overlap| {
         let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
         let both = cited.contains(&a.process) && cited.contains(&b.process);
-        both && b.key == finding.key && a.from <= first && a.end_ns.max(b.end_ns) >= event_ns(run, first)
+        both && b.key == finding.key
+            && a.from <= first
+            && a.ends.let_go_ns.max(b.ends.let_go_ns) >= event_ns(run, first)
     };
     let begun = all.partition_point(|overlap| second_from(overlap) <= last);
-    all[..begun].iter().rev().find(|overlap| near(overlap)).copied()
+    all[..begun].iter().rev().find(|overlap| near(overlap)).cloned()
 }
 
 fn event_ns(run: &RunIndex, index: u64) -> u64 {

@@ -3,7 +3,6 @@
 use crate::signature::signature;
 use fencepost_campaign::Played;
 use fencepost_checker::{Blame, Checker, Violation, Whose, registry};
-use fencepost_nemesis::find;
 use fencepost_report::findings::{Cause, Signature};
 
 /// A violation as one run showed it.
@@ -75,13 +74,10 @@ fn seen_violation(played: &Played, violation: Violation) -> Option<SeenViolation
 }
 
 impl SeenViolation {
-    /// Whether a process held on past its TTL although no fault could have made it late: the machine was too
-    /// busy for the TTL, which is no finding about the lock.
+    /// Whether a process held on past its TTL, and only the machine can have made it late, by the ledger of
+    /// the run: it was too busy for the TTL, which is no finding about the lock.
     pub fn is_of_a_busy_machine(&self) -> bool {
-        let adds_no_delay =
-            |cause: &Cause| find(&cause.fault).is_some_and(|nemesis| nemesis.description().adds_no_delay);
         self.whose == Some(Whose::Machine)
-            || self.violation.class == "overstayed" && self.signature.causes.iter().all(adds_no_delay)
     }
 }
 
@@ -121,18 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_without_a_fault_that_delays_was_on_a_busy_machine() {
-        let is_of_a_busy_machine = |class: &str, causes: &[(&str, &str, &str)]| {
-            let violation = Violation { checker: "exclusion".to_owned(), class: class.to_owned() };
-            SeenViolation { violation, signature: of(class, causes), whose: None, sentence: String::new() }
-                .is_of_a_busy_machine()
+    fn the_ledger_says_who_was_late() {
+        let is_of_a_busy_machine = |whose: Option<Whose>| {
+            let violation = Violation { checker: "exclusion".to_owned(), class: "overstayed".to_owned() };
+            let signature = of("overstayed", &[("duplicate", "granting", "free")]);
+            SeenViolation { violation, signature, whose, sentence: String::new() }.is_of_a_busy_machine()
         };
-        let copies = ("duplicate", "granting", "free");
-        assert!(is_of_a_busy_machine("overstayed", &[]) && is_of_a_busy_machine("overstayed", &[copies]));
-        assert!(!is_of_a_busy_machine("overstayed", &[copies, ("pause", "holder", "held")]));
-        assert!(
-            !is_of_a_busy_machine("granted-twice", &[copies]) && !is_of_a_busy_machine("granted-twice", &[])
-        );
+        assert!(is_of_a_busy_machine(Some(Whose::Machine)));
+        let others = [None, Some(Whose::Library), Some(Whose::NoFence), Some(Whose::Service)];
+        assert_eq!(others.map(is_of_a_busy_machine), [false; 4]);
     }
 
     #[test]

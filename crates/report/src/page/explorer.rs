@@ -19,7 +19,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 /// Longer values are cut: a set of thousands is not read in a table.
@@ -62,7 +62,8 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     let (mut texts, mut servers) = (Dictionary::default(), Servers::default());
     let tables =
         [operations(run, &mut texts), holds(run, &lanes, &mut texts, &mut servers), overlap_table(overlaps)];
-    let excluded = |claim: Claim| Claim::ALL.map(|other| claim.excludes(other));
+    let claims = claims(run);
+    let excluded = |claim: &Claim| claims.iter().map(|other| !Claim::fit([*claim, *other])).collect();
     let columns = || tables.iter().flat_map(|table| &table.columns);
     let findings = crate::shown_findings::findings(verdict)
         .filter(|finding| !Class::ALL.iter().any(|class| class.name() == finding.class))
@@ -74,8 +75,9 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
         "texts": texts.list,
         "servers": servers.names.list,
         "server_sets": servers.sets,
+        "weights": claims.iter().map(|claim| claim.weight).collect::<Vec<u32>>(),
         // Of two claims: whether they exclude each other.
-        "excludes": Claim::ALL.map(excluded),
+        "excludes": claims.iter().map(excluded).collect::<Vec<Vec<bool>>>(),
         "faults": run.faults.iter().map(|fault| fault_json(run, fault)).collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "phases": run.phases.iter().map(phase).collect::<Vec<_>>(),
@@ -143,9 +145,10 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Se
         "hold_claim",
         "hold_servers",
     ]);
+    let claims = claims(run);
     for hold in &run.holds {
-        let released_ns = (hold.end == HoldEnd::Released).then_some(hold.end_ns);
-        let promised_ns = hold.lease_ends_ns(u64::MAX).into_iter().chain(released_ns).min();
+        let released_ns = (hold.ends.how == HoldEnd::Released).then_some(hold.ends.let_go_ns);
+        let promised_ns = hold.ends.lease.map(|lease| lease.earliest.ns).into_iter().chain(released_ns).min();
         table.row([
             lanes.lane(hold.process) as u64,
             hold.process,
@@ -155,11 +158,17 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Se
             hold.until_ns / 1000,
             claimed_until(run, hold, lanes) / 1000,
             promised_ns.unwrap_or(run.end_ns).max(hold.from_ns) / 1000,
-            hold.claim.kind() as u64,
+            claims.binary_search(&hold.claim).unwrap_or(0) as u64,
             servers.place_of_set(&hold.granted_by),
         ]);
     }
     table
+}
+
+/// The claims of all holds, each once, in order.
+fn claims(run: &RunIndex) -> Vec<Claim> {
+    let claims: BTreeSet<Claim> = run.holds.iter().map(|hold| hold.claim).collect();
+    claims.into_iter().collect()
 }
 
 fn overlap_table(overlaps: &[Overlap]) -> Table {

@@ -78,7 +78,7 @@ function serverLanes(run) {
   const lanes = names.map((label) => ({ label, granted: [], twice: [], last: new Map() }));
   run.hold_from.forEach((from, of) => {
     const excludes = run.excludes[run.hold_claim[of]];
-    if (!excludes.includes(true)) return;
+    if (!run.weights[run.hold_claim[of]]) return;
     const to = run.hold_promised[of], key = run.hold_key[of], granted = run.server_sets[run.hold_servers[of]];
     lanes.forEach((lane, server) => {
       if (run.servers.length && !granted.includes(server)) return;

@@ -42,14 +42,14 @@ impl Participant<'_> {
     /// got the lock after a long wait.
     pub fn promised_until(&self) -> Option<u64> {
         let reported = self.hold.validity_ms.map(|ms| self.hold.from_ns + (ms.max(0.0) * 1e6) as u64);
-        let until = self.hold.lease_ends_ns(u64::MAX).max(reported)?;
+        let until = self.hold.ends.lease.map(|lease| lease.earliest.ns).max(reported)?;
         Some(until).filter(|until| *until > self.hold.from_ns)
     }
 
     /// When the promise ended: when it was over, or because the lock was released before.
     pub fn lease_end(&self) -> Option<u64> {
         let promised = self.promised_until();
-        let released = (self.hold.end == HoldEnd::Released).then_some(self.hold.end_ns);
+        let released = (self.hold.ends.how == HoldEnd::Released).then_some(self.hold.ends.let_go_ns);
         promised.into_iter().chain(released).min()
     }
 }

@@ -158,11 +158,11 @@ fn holds(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes) {
 
 /// How far a hold is drawn. One that nothing ended is not drawn beyond its lease once its process is gone.
 pub fn claimed_until(run: &RunIndex, hold: &Hold, lanes: &Lanes) -> u64 {
-    if hold.end != HoldEnd::Open {
-        return hold.end_ns;
+    if hold.ends.how != HoldEnd::Open {
+        return hold.ends.let_go_ns;
     }
-    let lease = hold.lease_ends_ns(u64::MAX).unwrap_or(run.end_ns);
-    lease.clamp(hold.until_ns, hold.end_ns).max(lanes.last_ns(hold.process))
+    let lease = hold.ends.lease.map_or(run.end_ns, |lease| lease.earliest.ns);
+    lease.clamp(hold.until_ns, hold.ends.let_go_ns).max(lanes.last_ns(hold.process))
 }
 
 /// Two at once, in both lanes, joined by a line where there are few enough of them to follow.

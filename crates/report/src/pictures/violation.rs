@@ -116,7 +116,7 @@ fn process(canvas: &Canvas, excerpt: &Excerpt, participant: &Participant, axis: 
     let (asked, from) = (axis.x(hold.invoke_ns), axis.x(hold.from_ns));
     canvas.line(&[(asked, middle), (from, middle)], participant.colour, 1);
     canvas.line(&[(asked, middle - 4), (asked, middle + 4)], participant.colour, 1);
-    let (until, end) = (axis.x(hold.until_ns).max(from + 2), axis.x(hold.end_ns).max(from + 2));
+    let (until, end) = (axis.x(hold.until_ns).max(from + 2), axis.x(hold.ends.let_go_ns).max(from + 2));
     canvas.rect((from, bar), (end, bottom), participant.colour, 0.35);
     canvas.rect((from, bar), (until, bottom), participant.colour, 1.0);
     if let Some((clash, over)) = excerpt.both {

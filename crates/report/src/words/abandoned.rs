@@ -2,17 +2,15 @@
 
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::Hold;
-use fencepost_history::{Event, SECTION_ABANDONED, SectionAbandoned};
-use serde::Deserialize;
 
 /// How many sections of a run were abandoned, why, and what to do about it; none where all went on.
 pub(super) fn abandoned(run: &RunIndex) -> Option<String> {
-    let events = run.events.iter().filter(|event| event.f == SECTION_ABANDONED);
-    let count = events.clone().count();
+    let holds = run.holds.iter().filter(|hold| hold.ends.abandoned_ns.is_some());
+    let count = holds.clone().count();
     if count == 0 {
         return None;
     }
-    let waited = events.filter(|event| hold_of(run, event).is_some_and(was_half_over)).count();
+    let waited = holds.filter(|hold| was_half_over(hold)).count();
     let why = match 2 * waited >= count {
         true => format!(
             "In {waited} of them half of the lease or more was over when the lock was granted, by the validity that the client reports: so \
@@ -25,14 +23,9 @@ pub(super) fn abandoned(run: &RunIndex) -> Option<String> {
     };
     Some(format!(
         "Fencepost abandoned {count} of {} critical sections, since their lease was over, or nearly. Such a section releases nothing, so its \
-         lock stays taken until the lease ends; where it does not end, a lock that is stuck is Fencepost's doing. {why}",
+         lock stays taken until the lease ends; where it does not end, a lock that is stuck is Fencepost's doing, and progress is not known. {why}",
         run.holds.len()
     ))
-}
-
-fn hold_of<'r, 'a>(run: &'r RunIndex<'a>, event: &Event) -> Option<&'r Hold<'a>> {
-    let SectionAbandoned { process, key, .. } = SectionAbandoned::deserialize(&*event.value).ok()?;
-    run.holds.iter().rfind(|hold| hold.process == process && hold.key == key && hold.from < event.index)
 }
 
 /// Whether half of the lease or more had passed when the grant came.
@@ -44,6 +37,7 @@ fn was_half_over(hold: &Hold) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fencepost_history::{Event, SECTION_ABANDONED};
     use serde_json::{Value, json};
 
     fn run_with(validity_ms: u64) -> Vec<Event> {

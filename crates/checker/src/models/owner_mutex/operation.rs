@@ -1,6 +1,6 @@
 //! The operations of an owner mutex.
 
-use super::super::{Refusal, refuse_shared_mode};
+use super::super::{Refusal, refuse_others_beside};
 
 /// An operation with its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl LockOp {
         let process =
             u32::try_from(process).map_err(|_| Refusal::WrongValue("a process number below 2^32"))?;
         match f {
-            "acquire" => refuse_shared_mode(value).map(|()| LockOp::Acquire(process)),
+            "acquire" => refuse_others_beside(value).map(|()| LockOp::Acquire(process)),
             "release" => Ok(LockOp::Release(process)),
             _ => Err(Refusal::UnknownOperation("acquire and release")),
         }

@@ -72,7 +72,7 @@ pub(super) struct LeftOut<'a> {
 impl<'a> Waits<'a> {
     /// Of the acquires that began within a span.
     pub fn of(run: &'a RunIndex<'a>, open: Span) -> Waits<'a> {
-        let is_shared = run.holds.iter().any(|hold| hold.claim.excludes_any() && !hold.claim.is_alone());
+        let is_shared = run.excluding_holds().any(|(_, hold)| !hold.claim.is_alone());
         let mut waits =
             Waits { of_slots: FxHashMap::default(), of_keys: BTreeMap::new(), in_a_row: 0, is_shared };
         let mut ended: Vec<_> = acquires(run, open).collect();

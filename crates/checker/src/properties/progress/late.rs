@@ -63,7 +63,7 @@ pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
         1 => "the last grant".to_owned(),
         count => format!("the last {count} grants"),
     };
-    let since = match (last.end, released(run, last)) {
+    let since = match (last.ends.how, released(run, last)) {
         (_, Some((_, Some(ErrorCode::ClientGone)))) => "never released it, since its client had ended",
         (HoldEnd::Released, Some((Kind::Ok, _))) => "released it",
         (HoldEnd::Released, _) => "may not have released it",

@@ -202,3 +202,66 @@ fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
     let valid = format!("{HEALED}\n9002 nemesis info server-ended - {{node:\"n1\",after_fault:1,log:[]}}");
     assert_eq!(verdict(&Progress, &valid).outcome, Outcome::Valid);
 }
+
+/// Process 1 holds a lock that a session keeps, and its section was given up: nobody releases it.
+const GIVEN_UP: &str = "
+    0    nemesis info lock - {name:\"x\",lease:\"session\"}
+    0    nemesis info nodes - {slots:[\"c0\",\"c1\",\"c2\",\"c3\"]}
+    1    1 invoke acquire a {ttl_ms:2000}
+    2    1 ok     acquire a
+    GIVE_UP
+    5000 nemesis info phase - \"heal\"
+    5001 2 invoke acquire a {ttl_ms:2000}
+    8000 2 fail   acquire a null taken
+    8001 nemesis info phase - \"closing\"
+    8002 3 invoke acquire a {ttl_ms:2000}
+    13000 3 fail  acquire a null taken";
+
+const ABANDONED: &str = "2100 nemesis info section-abandoned - {process:1,key:\"a\",late_ms:120}";
+const UNANSWERED: &str = "1000 1 invoke write a 1\n4000 1 info write a null timeout: no answer";
+
+#[test]
+fn a_lock_that_fencepost_keeps_taken_is_nobodys_failure() {
+    let given_up = |how: &str| verdict(&Progress, &GIVEN_UP.replace("GIVE_UP", how));
+    for how in [ABANDONED, UNANSWERED] {
+        let unknown = given_up(how);
+        assert_eq!(unknown.outcome, Outcome::Unknown, "{how}");
+        assert!(
+            unknown.summary.starts_with(
+                "no process could acquire a, but Fencepost gave up the section of process 1, which had acquired it at 0.002 s"
+            ),
+            "{}",
+            unknown.summary
+        );
+    }
+    // Its process went on, and did not release; or had released before.
+    assert_eq!(given_up("1000 1 invoke write a 1\n4000 1 ok write a 1").outcome, Outcome::Violation);
+    let released = format!("1000 1 invoke release a\n1010 1 ok release a {{believed:true}}\n{ABANDONED}");
+    assert_eq!(given_up(&released).outcome, Outcome::Violation);
+    // The client is gone, or a fault had parted it from the storage: then the lock has to come free.
+    let gone = UNANSWERED.replace("timeout: no answer", "client-gone");
+    assert_eq!(given_up(&gone).outcome, Outcome::Violation);
+    let parted =
+        "900 nemesis invoke x - {id:1,stage:\"inject\",targets:[\"c1\"],description:{effects:[\"parts\"]}}
+         901 nemesis ok x - {id:1,stage:\"inject\",effective:true}";
+    let healed = "4500 nemesis invoke x - {id:1,stage:\"heal\"}\n4501 nemesis ok x - {id:1,stage:\"heal\"}";
+    assert_eq!(given_up(&format!("{parted}\n{UNANSWERED}\n{healed}")).outcome, Outcome::Violation);
+}
+
+#[test]
+fn a_lease_that_ends_by_itself_ends_under_a_section_that_was_given_up() {
+    let with_ttl = GIVEN_UP.replace("session", "ttl").replace("GIVE_UP", ABANDONED);
+    assert_eq!(verdict(&Progress, &with_ttl).outcome, Outcome::Violation);
+    // Unless it is renewed for a process that is over.
+    let renewed = with_ttl.replace("8002 3", "8001 1 info renewed a\n8002 3").replace("13000 3", "9000 3");
+    assert_eq!(verdict(&Progress, &renewed).outcome, Outcome::Unknown);
+}
+
+#[test]
+fn another_lock_that_is_stuck_stays_a_violation() {
+    let other = GIVEN_UP.replace("GIVE_UP", ABANDONED)
+        + "\n13001 4 invoke acquire b {ttl_ms:2000}\n16000 4 fail acquire b null taken";
+    let found = verdict(&Progress, &other);
+    assert_eq!((found.outcome, &*found.findings[0].key), (Outcome::Violation, "b"));
+    assert_eq!(found.findings.len(), 1);
+}

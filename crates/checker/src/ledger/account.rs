@@ -1,0 +1,54 @@
+//! When a hold ends: what its account holds. How it is filled stands in [`ends`](super::ends).
+
+use super::interval::{Bound, Interval, Reason};
+use crate::tracker::HoldEnd;
+
+/// When a hold ends: the one account of it. Each bound carries its reason, and readers compare bounds.
+#[derive(Debug)]
+pub struct Ends {
+    /// How its process ended it.
+    pub how: HoldEnd,
+    /// When its process did, or the history stopped.
+    pub let_go_ns: u64,
+    /// Of a lock that was reported lost: when its process released or acquired the key again, or was over.
+    pub(crate) given_back_ns: u64,
+    /// From when on its lease can count at the earliest, where more is known of it than when it was asked
+    /// for.
+    pub(crate) counted: Option<Bound>,
+    /// When its lease can have run out; none where its end is no matter of time, and of a session whose
+    /// client reports neither validity nor renewals: how long ago it was last prolonged is then unknown.
+    pub lease: Option<Interval>,
+    /// When its TTL is over, whichever of its renewals counted: from the answer, or from the last of them.
+    pub(crate) over: Option<Bound>,
+    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
+    /// where no fault did.
+    pub cut: Option<Bound>,
+    /// When Fencepost gave up the section under it, so that its process releases nothing.
+    pub abandoned_ns: Option<u64>,
+    /// When the lock was taken from its process, as far as is known. It claims the lock until the earliest
+    /// moment; before the latest it is not known that the lock had no holder.
+    pub interval: Interval,
+}
+
+impl Ends {
+    /// Of a grant that was answered now, of which nothing more is known.
+    pub(crate) fn unknown(from_ns: u64) -> Ends {
+        let open = Bound::new(u64::MAX, Reason::Open);
+        Ends {
+            how: HoldEnd::Open,
+            let_go_ns: from_ns,
+            given_back_ns: from_ns,
+            counted: None,
+            lease: None,
+            over: None,
+            cut: None,
+            abandoned_ns: None,
+            interval: Interval::new(open, open),
+        }
+    }
+
+    /// The lease counts from this moment at the earliest.
+    pub(crate) fn count_from(&mut self, bound: Bound) {
+        self.counted = Some(self.counted.map_or(bound, |counted| counted.or_later(bound)));
+    }
+}
