@@ -307,6 +307,26 @@ fn a_lock_that_was_given_twice_dates_no_grant() {
 }
 
 #[test]
+fn who_is_told_to_hold_a_lock_for_longer_than_its_lease_overstays_for_no_fence() {
+    let held_for = |hold_ms: u64, can: &str| {
+        let text = format!(
+            "0    nemesis info lock - {{lease:\"ttl\",can:[{can}]}}
+             0    1 invoke acquire a {{ttl_ms:2000,hold_ms:{hold_ms}}}
+             10   1 ok     acquire a
+             2500 2 invoke acquire a {{ttl_ms:2000}}
+             2510 2 ok     acquire a
+             2600 1 invoke write   a 1
+             2610 1 ok     write   a 1"
+        );
+        last_overlap(&text)
+    };
+    let overstayed = |whose| ("overstayed".to_owned(), whose);
+    assert_eq!(held_for(3000, ""), overstayed(Whose::NoFence));
+    assert_eq!(held_for(3000, "\"extend\""), overstayed(Whose::Library));
+    assert_eq!(held_for(1000, ""), overstayed(Whose::Machine));
+}
+
+#[test]
 fn what_sends_packets_twice_makes_nobody_late() {
     let late = |effect: &str| {
         let text = "
