@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 /// How often it looks at its clock.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long it stays once the time has passed: whoever moved its clock looks at it afterwards, to see that it
-/// moved, and a process that has ended shows no clock.
+/// How long it stays once the time has passed: the agent that moved its clock looks at it afterwards, to see
+/// that it moved, and a process that has ended shows no clock.
 const STAYS: Duration = Duration::from_millis(500);
 
 /// Starts one in the target's node.

@@ -8,7 +8,7 @@
 //! | the later grant came from no server | granted twice | the library |
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
-//! | the same, and its lock does not renew, and the run told its process to hold it for longer | overstayed | no fence |
+//! | the same, and its lock does not renew, and the run asked its process to hold it for longer | overstayed | no fence |
 //! | the same, and nothing had hindered its process but the machine | overstayed | the machine |
 
 use super::effects::ServiceEffect;
@@ -62,8 +62,8 @@ pub(crate) enum Because<'r, 'a> {
     Hindered,
     /// Its library had promised to report the loss.
     PromisedToKnow { over_ns: u64 },
-    /// The run told the holder to hold the lock for longer than its TTL.
-    ToldToOutlast { asked_ns: u64 },
+    /// The run asked the holder to hold the lock for longer than its TTL.
+    AskedToOutlast { asked_ns: u64 },
     /// The machine was late.
     Machine,
 }
@@ -107,11 +107,11 @@ pub(crate) fn whose<'r, 'a>(
                 return (Whose::Library, Because::PromisedToKnow { over_ns });
             }
             let hindered = setting.made_late(a.process, a.invoke_ns, a.until_ns);
-            let told_ns = told_to_outlast(run, a).unwrap_or_default();
+            let asked_ns = asked_to_outlast(run, a).unwrap_or_default();
             match class {
                 Class::CutOff => (Whose::NoFence, Because::Hindered),
                 _ if hindered => (Whose::NoFence, Because::Hindered),
-                _ if told_ns > 0 => (Whose::NoFence, Because::ToldToOutlast { asked_ns: told_ns }),
+                _ if asked_ns > 0 => (Whose::NoFence, Because::AskedToOutlast { asked_ns }),
                 _ if would_have_been_over(run, a, b) => (Whose::Machine, Because::Machine),
                 _ => (Whose::Library, Because::NothingElse),
             }
@@ -143,8 +143,9 @@ fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
         && a.until_ns > a.from_ns.saturating_add(asked_ns)
 }
 
-/// For how long the run told a process to hold a lock that nothing renews, where that is longer than its TTL.
-fn told_to_outlast(run: &RunIndex, hold: &Hold) -> Option<u64> {
+/// For how long the run asked a process to hold a lock that nothing renews, where that is longer than its
+/// TTL.
+fn asked_to_outlast(run: &RunIndex, hold: &Hold) -> Option<u64> {
     let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Ttl && !run.lock.can("extend"))?;
     run.operations[hold.acquire].asked_to_hold_ns().filter(|asked_ns| *asked_ns > ttl_ns)
 }
@@ -203,8 +204,8 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
              although the lease was over at {} at the latest",
             seconds(*over_ns)
         )),
-        Because::ToldToOutlast { asked_ns } => Some(format!(
-            "the run told it to hold the lock for {}, and nothing renews it",
+        Because::AskedToOutlast { asked_ns } => Some(format!(
+            "the run asked it to hold the lock for {}, and nothing renews it",
             seconds(*asked_ns)
         )),
         Because::NothingElse | Because::Hindered | Because::Machine => None,

@@ -307,10 +307,10 @@ fn a_lock_that_was_given_twice_dates_no_grant() {
 }
 
 #[test]
-fn who_is_told_to_hold_a_lock_for_longer_than_its_lease_overstays_for_no_fence() {
+fn who_is_asked_to_hold_a_lock_for_longer_than_its_lease_overstays_for_no_fence() {
     let held_for = |hold_ms: u64, can: &str| {
         let text = format!(
-            "0    nemesis info lock - {{lease:\"ttl\",can:[{can}]}}
+            "0    nemesis info lock - {{name:\"x\",lease:\"ttl\",can:[{can}]}}
              0    1 invoke acquire a {{ttl_ms:2000,hold_ms:{hold_ms}}}
              10   1 ok     acquire a
              2500 2 invoke acquire a {{ttl_ms:2000}}
@@ -327,7 +327,7 @@ fn who_is_told_to_hold_a_lock_for_longer_than_its_lease_overstays_for_no_fence()
 }
 
 #[test]
-fn what_sends_packets_twice_makes_nobody_late() {
+fn what_sends_packets_twice_makes_no_process_late() {
     let late = |effect: &str| {
         let text = "
             0    1 invoke acquire a {ttl_ms:2000,hold_ms:100}

@@ -203,7 +203,7 @@ fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
     assert_eq!(verdict(&Progress, &valid).outcome, Outcome::Valid);
 }
 
-/// Process 1 holds a lock that a session keeps, and its section was given up: nobody releases it.
+/// Process 1 holds a lock that a session keeps, and its section was given up: no process releases it.
 const GIVEN_UP: &str = "
     0    nemesis info lock - {name:\"x\",lease:\"session\"}
     0    nemesis info nodes - {slots:[\"c0\",\"c1\",\"c2\",\"c3\"]}
