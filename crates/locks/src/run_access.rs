@@ -175,6 +175,8 @@ impl Certificates {
 
 fn named(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
+    // From Python 3.13 on, clients refuse a certificate that does not say which key signed it.
+    params.use_authority_key_identifier_extension = true;
     params.distinguished_name.push(DnType::CommonName, name);
     params
 }
