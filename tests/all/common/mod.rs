@@ -33,6 +33,15 @@ macro_rules! under {
             $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $night() { super::$night("docker") })*
         }
     };
+    // Under both drivers by night, and by day under none.
+    (by_night: [$($night:ident),* $(,)?] $(,)?) => {
+        mod local_by_night {
+            $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $night() { super::$night("local") })*
+        }
+        mod docker_by_night {
+            $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $night() { super::$night("docker") })*
+        }
+    };
 }
 pub(crate) use under;
 

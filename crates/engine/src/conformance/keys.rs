@@ -1,7 +1,7 @@
 //! Two keys are two locks: names that differ at their end or at their beginning only.
 
 use super::check_result::{CheckResult, Checked, Ended};
-use super::session::{Answered, FREE, RuleContext};
+use super::session::{Answered, RuleContext};
 
 /// How often a refusal is seen before it counts: a machine may be busy once.
 const TRIES: usize = 2;
@@ -48,7 +48,7 @@ async fn refused_beside(
         return Ok(None);
     }
     let alone = context.process(1).await?;
-    let after = context.acquire(&alone, wanted, FREE).await?;
+    let after = context.acquire(&alone, wanted, alone.free_timeout()).await?;
     if !after.is_ok() {
         let seen = format!("a free lock was not granted: the answer was {after}");
         return Err(CheckResult::unchecked(seen).into());

@@ -18,11 +18,11 @@ use tokio::time::Instant;
 /// Process numbers of one rule: the numbers of rule 3 are 3000 to 3999.
 const PROCESSES_OF_POINT: u64 = 1000;
 
-/// How long an operation on a lock that is free may take.
-pub(super) const FREE: Duration = Duration::from_secs(2);
+/// How long an operation on a lock that is free may take, at least ([`ClientProcess::free_timeout`]).
+const FREE: Duration = Duration::from_secs(2);
 
-/// How long a client that did not answer in time is waited for.
-pub(super) const LATE: Duration = Duration::from_secs(3);
+/// How long a client that did not answer in time is waited for, at least.
+const LATE: Duration = Duration::from_secs(3);
 
 /// The servers with the clients that run on them.
 pub(super) struct CheckSession {
@@ -253,12 +253,12 @@ impl<'a> RuleContext<'a> {
         key: &str,
         timeout: Duration,
     ) -> Result<Answered, Ended> {
-        self.perform(process, f::ACQUIRE, key, timeout, LATE).await
+        self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
     }
 
     /// Acquires a lock that is free. Without a grant the rule cannot be checked.
     pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
-        let answered = self.acquire(process, key, FREE).await?;
+        let answered = self.acquire(process, key, process.free_timeout()).await?;
         match answered.completion {
             Completion::Ok(_) => Ok(answered),
             _ => {
@@ -269,11 +269,24 @@ impl<'a> RuleContext<'a> {
     }
 
     pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
-        self.perform(process, f::RELEASE, key, FREE, LATE).await
+        self.perform(process, f::RELEASE, key, process.free_timeout(), process.lateness()).await
     }
 
     pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
-        self.perform(process, f::HOLDS, key, FREE, LATE).await
+        self.perform(process, f::HOLDS, key, process.free_timeout(), process.lateness()).await
+    }
+}
+
+impl ClientProcess {
+    /// How long an operation on a lock that is free may take. A program that was slow to start is as slow to
+    /// load what its first operation needs: a JVM's first TLS connection on a busy machine takes seconds.
+    pub(super) fn free_timeout(&self) -> Duration {
+        FREE.max(self.client.took)
+    }
+
+    /// How long an answer that did not come in time is waited for.
+    fn lateness(&self) -> Duration {
+        LATE.max(2 * self.client.took)
     }
 }
 
