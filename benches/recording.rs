@@ -3,7 +3,9 @@
 //! One operation goes through everything that a real one does (script, command, client program, answer,
 //! history file), except that client and controller share this process and the lock always says yes.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+#[path = "common/measure.rs"]
+mod measure;
+
 use fencepost_engine::Stop;
 use fencepost_engine::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use fencepost_engine::processes::{ProcessContext, TimeLimits, run_process};
@@ -11,6 +13,7 @@ use fencepost_engine::recorder::{Placement, Recorder};
 use fencepost_history::{Completion, Seed, Writer};
 use fencepost_locks::protocol::{Hello, Notice, VERSION};
 use fencepost_workloads::{Length, Now, Script, Step, registry};
+use measure::measure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -85,14 +88,9 @@ async fn run() {
     while processes.join_next().await.is_some() {}
 }
 
-fn recording(criterion: &mut Criterion) {
+fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let mut group = criterion.benchmark_group("recording");
+    let median = measure("recording: events, in-process lock", || runtime.block_on(run()));
     // An operation is two events: its invocation and its completion.
-    group.throughput(Throughput::Elements(2 * OPERATIONS)).sample_size(10);
-    group.bench_function("events, in-process lock", |bencher| bencher.iter(|| runtime.block_on(run())));
-    group.finish();
+    println!("{:.0} events a second", (2 * OPERATIONS) as f64 / median.as_secs_f64());
 }
-
-criterion_group!(benches, recording);
-criterion_main!(benches);

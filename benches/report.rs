@@ -4,7 +4,7 @@
 //! A history of a million events is judged and drawn by the program, as after a run, and the page is then
 //! opened in headless Chromium: how long until something is seen, and how long a step of zooming takes.
 //!
-//! No criterion: one measurement takes seconds, and what counts is the worst of a few.
+//! One measurement takes seconds, and what counts is the worst of a few.
 
 #[path = "../tests/all/common/browser.rs"]
 mod browser;

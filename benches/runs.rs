@@ -5,7 +5,7 @@
 //! - Critical sections a second against one local Redis, beside a bare loop with the same crate, recipe and
 //!   storage in one process. Needs `redis-server` on the PATH for the bare loop.
 //!
-//! No criterion: one measurement is a run of seconds, and what counts is its median.
+//! One measurement is a run of seconds, and what counts is its median.
 
 use fencepost_history::{Completion, Event, f, read_history};
 use fencepost_locks::protocol::{Hello, Server, VERSION};

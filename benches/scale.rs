@@ -1,7 +1,7 @@
 //! What a large campaign costs after its runs were made: `cargo bench --bench scale`, as root (it makes one
 //! real run, and copies it). `FENCEPOST_RUNS` sets how many copies, 100,000 unless given.
 //!
-//! No criterion: the program is started as a user starts it, and what counts is how long one waits, and how
+//! The program is started as a user starts it, and what counts is how long one waits, and how
 //! much memory it takes.
 
 #[path = "../tests/all/common/server.rs"]

@@ -1,7 +1,7 @@
 //! What looking around costs with 10,000 runs: `cargo bench --bench serve`, as root (it makes one real run,
 //! and copies it).
 //!
-//! No criterion: the program is started as a user starts it, and what counts is how long one waits.
+//! The program is started as a user starts it, and what counts is how long one waits.
 
 #[path = "../tests/all/common/server.rs"]
 mod server;

@@ -6,6 +6,9 @@ import subprocess
 import threading
 import time
 
+# What takes longer hangs. No test passes or fails by how fast the machine is.
+HANGS = 60
+
 HELLO = {"hello": 1, "client": "c1", "lock": "fake", "seed": 2**64 - 5, "options": {}, "guard": "none", "careful": False,
          "lease": "ttl", "ttl_ms": 2000, "servers": [{"name": "n1", "address": "198.18.0.2:2379"}]}
 
@@ -25,7 +28,7 @@ class Talk:
         self.last = 0
         if isinstance(hello, dict):
             self.say({**HELLO, **hello})
-            self.back = self.next(timeout=10)
+            self.back = self.next()
         elif hello is not None:
             self.client.stdin.write(hello + "\n")
 
@@ -37,9 +40,9 @@ class Talk:
     def say(self, line):
         self.client.stdin.write(json.dumps(line) + "\n")
 
-    def next(self, timeout=5):
+    def next(self):
         """The client's next line."""
-        return json.loads(self.lines.get(timeout=timeout))
+        return json.loads(self.lines.get(timeout=HANGS))
 
     def quiet(self, seconds=0.2):
         """Whether the client writes nothing for a while."""
@@ -50,7 +53,7 @@ class Talk:
         """Sends an operation and gives its id."""
         self.last += 1
         more = {"ttl_ms": 2000, **more} if f == "acquire" else more
-        self.say({"id": self.last, "process": process, "f": f, "key": key, "timeout_ms": 1000, **more})
+        self.say({"id": self.last, "process": process, "f": f, "key": key, "timeout_ms": 10000, **more})
         return self.last
 
     def do(self, f, key="a", process=3, **more):
@@ -60,7 +63,7 @@ class Talk:
         assert answer.pop("id", None) == number, answer
         return answer
 
-    def logged(self, text, seconds=5):
+    def logged(self, text, seconds=HANGS):
         """Whether this appears on standard error."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -73,6 +76,6 @@ class Talk:
         """Closes the client's input and waits for its end, and until all is read that it wrote to standard error."""
         if close:
             self.client.stdin.close()
-        code = self.client.wait(timeout=5)
-        self.logger.join(timeout=5)
+        code = self.client.wait(timeout=HANGS)
+        self.logger.join(timeout=HANGS)
         return code

@@ -1,6 +1,8 @@
 //! How fast histories are judged. The table in the README is made from this.
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+#[path = "../../../benches/common/measure.rs"]
+mod measure;
+
 use fencepost_checker::generate::{Behaviour, Shape, generate, jepsen_like};
 use fencepost_checker::models::{Codec, FencedMutex, Mutex, OwnerMutex, Register};
 use fencepost_checker::read::KeyHistory;
@@ -8,75 +10,59 @@ use fencepost_checker::{
     Algorithm, Answer, Budget, CheckOptions, FastPath, SearchOutcome, Watch, decide, explain, judge, search,
 };
 use fencepost_history::{Event, Kind, Process};
+use measure::measure;
 use std::hint::black_box;
-use std::time::Duration;
 
 fn shape(operations: usize, processes: u32, indeterminate: f64) -> Shape {
     Shape { seed: 7, operations, processes, indeterminate }
 }
 
 /// The fast paths, at growing sizes.
-fn fast_path(criterion: &mut Criterion) {
-    fn one<M: FastPath + Behaviour>(criterion: &mut Criterion, name: &str, model: &M) {
-        let mut group = criterion.benchmark_group(format!("fast-path/{name}"));
-        group
-            .sample_size(10)
-            .warm_up_time(Duration::from_millis(300))
-            .measurement_time(Duration::from_secs(1));
+fn fast_path() {
+    fn one<M: FastPath + Behaviour>(name: &str, model: &M) {
         let sizes = [(100_000, 20, 0.01), (1_000_000, 5, 0.0), (1_000_000, 20, 0.01), (1_000_000, 50, 0.05)];
         let large = [(10_000_000, 20, 0.01)];
         let with_large = std::env::var_os("FENCEPOST_BENCH_LARGE").is_some();
         let large: &[_] = if with_large { &large } else { &[] };
         for &(operations, processes, indeterminate) in sizes.iter().chain(large) {
             let history = generate(model, &shape(operations, processes, indeterminate));
-            let id = format!("{operations} operations, {processes} processes, {indeterminate}");
-            group.bench_function(BenchmarkId::from_parameter(id), |bencher| {
-                bencher.iter(|| black_box(model.decide(black_box(&history), None)));
-            });
+            let id =
+                format!("fast path, {name}: {operations} operations, {processes} processes, {indeterminate}");
+            measure(&id, || model.decide(black_box(&history), None));
         }
     }
-    one(criterion, "mutex", &Mutex);
-    one(criterion, "owner-mutex", &OwnerMutex);
-    one(criterion, "fenced-mutex", &FencedMutex);
-    one(criterion, "register", &Register::default());
+    one("mutex", &Mutex);
+    one("owner-mutex", &OwnerMutex);
+    one("fenced-mutex", &FencedMutex);
+    one("register", &Register::default());
 }
 
 /// The general search.
-fn general(criterion: &mut Criterion) {
-    fn one<M: Behaviour>(criterion: &mut Criterion, name: &str, model: &M, shape: &Shape) {
+fn general() {
+    fn one<M: Behaviour>(name: &str, model: &M, shape: &Shape) {
         let history = generate(model, shape);
-        let mut group = criterion.benchmark_group("search");
-        group
-            .sample_size(10)
-            .warm_up_time(Duration::from_millis(300))
-            .measurement_time(Duration::from_secs(1));
-        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-            bencher.iter(|| {
-                let found = search(model, black_box(&history), &Budget::unlimited());
-                assert!(matches!(found, SearchOutcome::Order(_)));
-            });
+        measure(&format!("search, {name}"), || {
+            let found = search(model, black_box(&history), &Budget::unlimited());
+            assert!(matches!(found, SearchOutcome::Order(_)));
         });
     }
     let large = shape(10_000, 20, 0.01);
-    one(criterion, "mutex, 10000 operations", &Mutex, &large);
-    one(criterion, "register, 10000 operations", &Register::default(), &large);
+    one("mutex, 10000 operations", &Mutex, &large);
+    one("register, 10000 operations", &Register::default(), &large);
     let histories: Vec<_> = (0..102).map(jepsen_like).collect();
     let valid = |history: &&_| {
         matches!(search(&Register::with_cas(), history, &Budget::unlimited()), SearchOutcome::Order(_))
     };
     let valid = histories.iter().filter(valid).count();
-    let id = format!("cas-register, 102 histories of 85 operations, {valid} valid");
-    criterion.benchmark_group("search").bench_function(BenchmarkId::from_parameter(id), |bencher| {
-        bencher.iter(|| {
-            for history in &histories {
-                black_box(search(&Register::with_cas(), black_box(history), &Budget::unlimited()));
-            }
-        });
+    measure(&format!("search, cas-register, 102 histories of 85 operations, {valid} valid"), || {
+        for history in &histories {
+            black_box(search(&Register::with_cas(), black_box(history), &Budget::unlimited()));
+        }
     });
 }
 
 /// What watching a run costs, with an acquire and a release in turn on each of 20 processes.
-fn watch(criterion: &mut Criterion) {
+fn watch() {
     let history = generate(&FencedMutex, &shape(100_000, 20, 0.0));
     let events: Vec<Event> = (0..)
         .zip(&history.order)
@@ -99,17 +85,15 @@ fn watch(criterion: &mut Criterion) {
             }
         })
         .collect();
-    criterion.benchmark_group("watch").bench_function("200000 events", |bencher| {
-        bencher.iter(|| {
-            let mut watch = Watch::new();
-            events.iter().for_each(|event| watch.push(event));
-            assert_eq!(watch.violations(), 0);
-        });
+    measure("watch, 200000 events", || {
+        let mut watch = Watch::new();
+        events.iter().for_each(|event| watch.push(event));
+        assert_eq!(watch.violations(), 0);
     });
 }
 
 /// Keys are judged on all cores.
-fn by_key(criterion: &mut Criterion) {
+fn by_key() {
     let part = |key: u64| {
         let shape = Shape { seed: key, ..shape(40_000, 10, 0.01) };
         KeyHistory { key: Some(key.to_string()), model: Mutex, history: generate(&Mutex, &shape) }
@@ -121,20 +105,18 @@ fn by_key(criterion: &mut Criterion) {
         evidence: false,
         witness: false,
     };
-    let mut group = criterion.benchmark_group("50 keys of 40000 operations");
-    group.sample_size(10).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
     for threads in [1, 2] {
         let pool =
             rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
-        group.bench_function(BenchmarkId::from_parameter(format!("{threads} threads")), |bencher| {
-            bencher.iter(|| pool.install(|| black_box(judge(&parts, &options))));
+        measure(&format!("50 keys of 40000 operations, {threads} threads"), || {
+            pool.install(|| judge(&parts, &options))
         });
     }
 }
 
 /// From a violation in the middle of a million operations to its core.
-fn core(criterion: &mut Criterion) {
-    fn one<M: Codec + Behaviour>(criterion: &mut Criterion, name: &str, model: &M) {
+fn core() {
+    fn one<M: Codec + Behaviour>(name: &str, model: &M) {
         let mut history = generate(model, &shape(1_000_000, 20, 0.0));
         // One process's completion comes half a window too early, until that breaks the history.
         let mut answer = Answer::Linearizable;
@@ -151,23 +133,21 @@ fn core(criterion: &mut Criterion) {
             }
         }
         let Answer::Impossible(conflict) = answer else { panic!("{name} is not broken") };
-        let mut group = criterion.benchmark_group("explain a violation in 1000000 operations");
-        group
-            .sample_size(10)
-            .warm_up_time(Duration::from_millis(100))
-            .measurement_time(Duration::from_secs(1));
-        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-            bencher.iter(|| {
-                let answer = decide(model, &history, Algorithm::Auto, &Budget::unlimited(), None);
-                assert!(matches!(answer, Answer::Impossible(_)));
-                black_box(explain(model, &history, &conflict, &Budget::unlimited()))
-            });
+        measure(&format!("explain a violation in 1000000 operations, {name}"), || {
+            let answer = decide(model, &history, Algorithm::Auto, &Budget::unlimited(), None);
+            assert!(matches!(answer, Answer::Impossible(_)));
+            explain(model, &history, &conflict, &Budget::unlimited())
         });
     }
-    one(criterion, "mutex", &Mutex);
-    one(criterion, "owner-mutex", &OwnerMutex);
-    one(criterion, "register", &Register::default());
+    one("mutex", &Mutex);
+    one("owner-mutex", &OwnerMutex);
+    one("register", &Register::default());
 }
 
-criterion_group!(benches, fast_path, general, by_key, core, watch);
-criterion_main!(benches);
+fn main() {
+    fast_path();
+    general();
+    by_key();
+    core();
+    watch();
+}

@@ -3,10 +3,11 @@
 //! So turns are locks on files, which the kernel releases however a test ends.
 //!
 //! Scarce are nodes, each a tree of processes that wants its share of the cores, and runs of an engine. How
-//! many of both go on at once depends on the cores; so a pass on a small machine is slow, and not different.
+//! many of both go on at once depends on the cores, and a run begins only where the cores have time for it,
+//! whoever else uses them; so a pass on a small or busy machine is slow, and not different.
 
 use super::waiting::await_turn;
-use std::fs::{File, TryLockError, create_dir_all};
+use std::fs::{File, TryLockError, create_dir_all, read_to_string};
 use std::path::Path;
 use std::sync::{LazyLock, Once};
 use std::thread::available_parallelism;
@@ -19,6 +20,13 @@ const ENGINE: usize = 3;
 
 /// A server in Java needs as much as so many others.
 const JAVA: usize = 4;
+
+/// Threads for each core that want to run: where there are more, no run begins beside another one.
+const RUNNABLE_PER_CORE: usize = 4;
+
+/// Looks in a row that must find it so. A run needs the cores most when it begins, and one look may find all
+/// of its threads waiting.
+const LOOKS: usize = 10;
 
 /// What there is on this machine.
 static BUDGET: LazyLock<Weight> = LazyLock::new(|| {
@@ -118,12 +126,28 @@ fn take_of(folder: &Path, kind: &str, all: usize, count: usize) -> Vec<File> {
     gate.lock().expect("a file system that knows locks");
     let mut files: Vec<File> = (0..all).map(|number| open(format!("{kind}-{number}"))).collect();
     let mut taken = Vec::new();
+    let mut looks = 0;
     await_turn(|| {
         let wanted = count - taken.len();
         taken.extend(files.extract_if(.., |file| is_free(file)).take(wanted));
-        taken.len() == count
+        looks = if has_time() || are_free(&files) { looks + 1 } else { 0 };
+        taken.len() == count && looks >= LOOKS
     });
     taken
+}
+
+/// Whether the cores have time for another run.
+fn has_time() -> bool {
+    let cores = available_parallelism().map_or(1, usize::from);
+    // As `0.20 0.18 0.12 1/80 11206`: of 80 threads, one wants to run.
+    let loads = read_to_string("/proc/loadavg").unwrap_or_default();
+    let runnable = loads.split([' ', '/']).nth(3).and_then(|count| count.parse::<usize>().ok());
+    runnable.is_none_or(|count| count <= cores * RUNNABLE_PER_CORE)
+}
+
+/// Whether no run holds any of these.
+fn are_free(files: &[File]) -> bool {
+    files.iter().all(|file| is_free(file) && file.unlock().is_ok())
 }
 
 /// Whether it could be locked, which it then is.
