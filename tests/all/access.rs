@@ -137,7 +137,17 @@ fn assert_one_sentence(driver: &str, lock: &str, spoiled: &str, sentence: &str) 
     let results = tempfile::tempdir().expect("a temporary folder");
     let results_path = results.path().to_str().expect("a path in UTF-8");
     let args = ["test", "--tls", "--auth", "--driver", driver, "--lock", lock, "--client", &client];
-    let more = ["--client-files", &folder, "--client-packages", "python3", "--results", results_path];
+    // The run ends with the client.
+    let more = [
+        "--client-files",
+        &folder,
+        "--client-packages",
+        "python3",
+        "--results",
+        results_path,
+        "--time-limit",
+        "300s",
+    ];
     let words: Vec<&str> = args.iter().chain(&more).copied().collect();
     let ran = Ran::new(crate::common::output(&words), results);
     assert_eq!(ran.code, 255, "{lock} {spoiled}: {}", ran.stderr);

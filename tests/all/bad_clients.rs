@@ -13,7 +13,7 @@ const SHORT: &str =
 
 /// Enough time for a client to use much.
 const LONGER: &str =
-    "--clients 1 --concurrency 2 --ttl 100ms --time-limit 60s --acquire-timeout 200ms --client-memory 200";
+    "--clients 1 --concurrency 2 --ttl 100ms --time-limit 300s --acquire-timeout 200ms --client-memory 200";
 
 /// Runs a client with this habit, which fails the run, and gives the sentence.
 fn sentence_of(habit: &str) -> String {

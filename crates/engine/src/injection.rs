@@ -34,7 +34,7 @@ const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest
 /// between two tries.
-const HEALING: Duration = Duration::from_secs(15);
+const HEALING: Duration = Duration::from_secs(60);
 const LAST_HEALING: Duration = Duration::from_secs(5);
 const HEAL_AGAIN: Duration = Duration::from_millis(200);
 /// How long a server that may serve is waited for before it is recorded as one that does not.

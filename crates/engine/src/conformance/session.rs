@@ -281,12 +281,12 @@ impl ClientProcess {
     /// How long an operation on a lock that is free may take. A program that was slow to start is as slow to
     /// load what its first operation needs: a JVM's first TLS connection on a busy machine takes seconds.
     pub(super) fn free_timeout(&self) -> Duration {
-        FREE.max(self.client.took)
+        FREE.max(3 * self.client.took)
     }
 
     /// How long an answer that did not come in time is waited for.
     fn lateness(&self) -> Duration {
-        LATE.max(2 * self.client.took)
+        LATE.max(3 * self.client.took)
     }
 }
 
