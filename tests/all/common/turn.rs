@@ -26,7 +26,7 @@ const RUNNABLE_PER_CORE: usize = 4;
 
 /// Looks in a row that must find it so. A run needs the cores most when it begins, and one look may find all
 /// of its threads waiting.
-const LOOKS: usize = 10;
+const LOOKS: usize = 4;
 
 /// What there is on this machine.
 static BUDGET: LazyLock<Weight> = LazyLock::new(|| {

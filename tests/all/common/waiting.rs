@@ -44,7 +44,7 @@ pub fn await_nothing(mut look: impl FnMut() -> Vec<String>) -> Vec<String> {
 /// Looks for as long as it takes: others may go first, however many they are.
 pub fn await_turn(mut is_there: impl FnMut() -> bool) {
     while !is_there() {
-        sleep(PAUSE);
+        sleep(3 * PAUSE);
     }
 }
 
