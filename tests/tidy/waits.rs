@@ -56,6 +56,11 @@ pub fn problems() -> Vec<String> {
         found
             .extend(places(&tested).into_iter().map(|(line, kind)| (file.display().to_string(), line, kind)));
     }
+    for file in files(&["py"]).iter().filter(|file| file.starts_with("kits")) {
+        let lines = (1..).zip(text(file).lines().map(str::to_owned).collect::<Vec<_>>());
+        let late = lines.filter(|(_, line)| is_upper_bound(line));
+        found.extend(late.map(|(line, _)| (file.display().to_string(), line, Kind::Elapsed)));
+    }
     let is_allowed =
         |file: &str, kind: Kind| ALLOWED.iter().any(|(path, of, _)| *path == file && *of == kind);
     let mut problems: Vec<String> = found
@@ -75,6 +80,12 @@ pub fn problems() -> Vec<String> {
 
 fn instead(kind: Kind) -> &'static str {
     BANNED.iter().find(|(banned, _)| *banned == kind).map_or("", |(_, instead)| instead)
+}
+
+/// Whether a line of Python holds a clock against a limit from above. From below a slow machine is as good.
+fn is_upper_bound(line: &str) -> bool {
+    let is_measured = line.contains("monotonic() - ") || line.contains("time() - ");
+    is_measured && (line.contains("assertLess") || line.contains(" < "))
 }
 
 /// Whether all of a file is for tests. Client programs of tests are tested, and do not test.
@@ -159,6 +170,13 @@ fn waits_are_found() {
     for (line, is_paused, expected) in rows {
         assert_eq!(kinds(line, is_paused), expected, "{line}");
     }
+}
+
+#[test]
+fn upper_bounds_in_python_are_found() {
+    assert!(is_upper_bound("self.assertLess(time.monotonic() - begun, 0.9)"));
+    assert!(is_upper_bound("self.assertTrue(0.27 < time.monotonic() - begun < 0.5)"));
+    assert!(!is_upper_bound("self.assertGreater(time.monotonic() - begun, 0.27)"));
 }
 
 #[test]
