@@ -1,5 +1,5 @@
-//! One way to measure what takes milliseconds: again and again, with the least, the median and the most. Means
-//! hide what a machine's other programs took.
+//! One way to measure what takes milliseconds: again and again, with the least, the median and the most.
+//! Means hide what a machine's other programs took.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -46,8 +46,8 @@ const ENOUGH: usize = 40;
 
 /// Ends after so many acquires; the time limit is for a machine that is busy with other things.
 fn holds_without_faults(args: &str) {
-    // A machine that is busy with other tests may stop a client for longer than the usual TTL, and where servers
-    // take seconds to answer, attempts that are given up keep each other from a lock that no process holds.
+    // A machine that is busy with other tests may stop a client for longer than the usual TTL, and where
+    // servers take seconds to answer, attempts that are given up keep each other from a lock that is free.
     let ran = test(&format!(
         "--nemesis none --hold 20ms --ttl 5s --acquire-timeout 20s --acquisitions {ENOUGH} --time-limit 300s {args}"
     ));
@@ -194,7 +194,7 @@ fn variants_of_redlock_hold_without_faults(driver: &str) {
         "--no-elapsed-check --client-clock wall",
         // Two cannot split the votes of five for long; more can, which is what the variant is there to show.
         "--no-retry-jitter --clients 2 --concurrency 2",
-        // A key whose answer came too late stays until its TTL; with few processes that costs a turn, and no more.
+        // A key whose answer came too late stays until its TTL; with two processes that costs a turn.
         "--release-where seen --workload lock --clients 2 --concurrency 2",
         "--token incr-one --guard token",
     ] {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// in its commit what goes for it, and raises the number here.
 const CEILINGS: &[(&str, usize)] = &[
     ("adapters", 80),
-    ("benches", 597),
+    ("benches", 618),
     ("crates/campaign", 2_590),
     ("crates/checker", 11_058),
     ("crates/cluster", 9_740),

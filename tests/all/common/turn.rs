@@ -4,7 +4,7 @@
 //!
 //! Scarce are nodes, each a tree of processes that wants its share of the cores, and runs of an engine. How
 //! many of both go on at once depends on the cores, and a run begins only where the cores have time for it,
-//! whoever else uses them; so a pass on a small or busy machine is slow, and not different.
+//! also beside other programs; so a pass on a small or busy machine is slow, and not different.
 
 use super::waiting::await_turn;
 use std::fs::{File, TryLockError, create_dir_all, read_to_string};
