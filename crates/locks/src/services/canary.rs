@@ -7,17 +7,14 @@
 
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
-use crate::error::{ClientError, OptionError, bad_option};
-use crate::options::Options;
+use crate::described::DESCRIBED;
+use crate::error::{ClientError, bad_option};
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use crate::service::LockService;
 use async_trait::async_trait;
-use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::{Completion, Grant, Lease};
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
 
 const TOKEN: i64 = 1;
@@ -26,7 +23,7 @@ static CANARY: LockDefinition = LockDefinition {
     name: "canary-nolock",
     about: "no lock: every acquire succeeds at once with token 1; it must be caught",
     claims: "nothing: it must be caught",
-    service: &NoServers,
+    service: &NO_SERVERS,
     recipe: &AlwaysGranted,
     options: &[],
     capabilities: |_| Capabilities { token: true, lease: Lease::None, ..Capabilities::NONE },
@@ -36,41 +33,14 @@ static CANARY: LockDefinition = LockDefinition {
 pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
 
 /// A service that is nothing: no image, no servers.
-pub(crate) struct NoServers;
-
-#[async_trait]
-impl LockService for NoServers {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn default_nodes(&self) -> usize {
-        0
-    }
-
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.nodes {
-            None | Some(0) => Ok(()),
-            Some(_) => bad_option("nodes", "this lock has no servers; leave --nodes out".to_owned()),
-        }
-    }
-
-    fn port(&self) -> u16 {
-        0
-    }
-
-    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
-        unreachable!("there are no servers to start")
-    }
-
-    async fn await_ready(&self, _nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        Ok(())
-    }
-
-    async fn version(&self, _node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
-        Ok("none".to_owned())
-    }
-}
+pub(crate) static NO_SERVERS: LockService = LockService {
+    name: "none",
+    check_nodes: |_, nodes| match nodes {
+        0 => Ok(()),
+        _ => bad_option("nodes", "this lock has no servers; leave --nodes out".to_owned()),
+    },
+    ..DESCRIBED
+};
 
 struct AlwaysGranted;
 

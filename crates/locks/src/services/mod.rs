@@ -1,9 +1,22 @@
-//! Every lock, by name.
+//! The built-in services, a folder each, and every lock on them, by name.
+
+mod canary;
+mod etcd;
+mod mariadb;
+mod nats;
+mod postgres;
+pub(crate) mod redis;
+mod redis_cluster;
+mod redis_sentinel;
+mod redlock;
+mod zookeeper;
+
+#[cfg(test)]
+pub(crate) use canary::NO_SERVERS;
+pub use zookeeper::{FENCING_PORT, run_fencing};
 
 use crate::definition::LockDefinition;
-use crate::{
-    canary, etcd, mariadb, nats, postgres, redis, redis_cluster, redis_sentinel, redlock, zookeeper,
-};
+use crate::service::LockService;
 
 /// Every lock: one line for each service, whose folder lists its own. The first one of a service is what
 /// others on its servers are compared with.
@@ -26,6 +39,14 @@ pub fn registry() -> &'static [&'static LockDefinition] {
     &LOCKS
 }
 
+/// The services of all locks, each once.
+pub fn services() -> impl Iterator<Item = &'static LockService> {
+    let is_first = |(at, lock): &(usize, &&LockDefinition)| {
+        registry()[..*at].iter().all(|earlier| earlier.service.name != lock.service.name)
+    };
+    registry().iter().enumerate().filter(is_first).map(|(_, lock)| lock.service)
+}
+
 /// The lock of that name. A server behind it (`redlock@redis-7.0`) changes nothing of the lock itself.
 pub fn find(name: &str) -> Option<&'static LockDefinition> {
     let name = name.split('@').next().unwrap_or(name);
@@ -35,8 +56,8 @@ pub fn find(name: &str) -> Option<&'static LockDefinition> {
 /// The built-in lock that a client of one's own is compared with: the first one on the same servers, which is
 /// the plainest right use of them. None where the servers are the user's own, too.
 pub fn reference(lock: &LockDefinition) -> Option<&'static LockDefinition> {
-    let has_servers = !lock.service.servers().is_empty();
-    let same = |other: &&LockDefinition| has_servers && other.service.name() == lock.service.name();
+    let has_servers = !lock.service.servers.is_empty();
+    let same = |other: &&LockDefinition| has_servers && other.service.name == lock.service.name;
     registry().iter().copied().find(same)
 }
 
@@ -71,7 +92,7 @@ mod tests {
 
     #[test]
     fn documentation_describes_every_lock_and_option() {
-        let page = include_str!("../../../docs/locks.md");
+        let page = include_str!("../../../../docs/locks.md");
         for lock in registry() {
             let name = lock.name;
             assert!(page.contains(&format!("\n| [`{name}`](#")), "docs/locks.md has no row for {name}");
@@ -86,7 +107,7 @@ mod tests {
 
     #[test]
     fn documentation_describes_every_point() {
-        let page = include_str!("../../../docs/client-protocol.md");
+        let page = include_str!("../../../../docs/client-protocol.md");
         for (point, _) in points() {
             assert!(
                 page.contains(&format!("\n| `{point}` |")),

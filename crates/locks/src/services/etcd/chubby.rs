@@ -15,7 +15,7 @@ use super::members::Members;
 use super::queue::await_deletion;
 use super::recipe::{EtcdRecipe, LEASED};
 use super::sequencers::{name, sequencer};
-use super::service::EtcdCluster;
+use super::service::ETCD;
 use super::session::LeaseSession;
 use super::user::{Attempt, LeaseTimes, User};
 use crate::capabilities::Capabilities;
@@ -38,7 +38,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "chubby",
     about: "Chubby's locks as a recipe on etcd (Chubby is not public): sequencers, lock-delay, shared and exclusive mode",
     claims: "exclusion of sessions, ownership, progress after the lock-delay, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
-    service: &EtcdCluster,
+    service: &ETCD,
     recipe: &EtcdRecipe {
         check,
         holders: Some(|key, mode| Some(format!("{}hold/", prefix(key, mode)))),

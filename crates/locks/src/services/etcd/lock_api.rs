@@ -9,7 +9,7 @@
 use super::decisions::{Attempted, after_lock_call, after_unlock};
 use super::members::Members;
 use super::recipe::{EtcdRecipe, LEASED};
-use super::service::EtcdCluster;
+use super::service::ETCD;
 use super::session::LeaseSession;
 use super::user::{Attempt, LeaseTimes, User};
 use crate::client_clock::millis_until;
@@ -25,7 +25,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "etcd-lock-api",
     about: "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease",
     claims: "ownership, progress, availability with any minority down; exclusion and fencing only among sessions that live while they wait, since a waiter whose lease expired is granted the lock, too",
-    service: &EtcdCluster,
+    service: &ETCD,
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
         holders: None,

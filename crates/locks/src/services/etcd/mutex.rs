@@ -10,7 +10,7 @@ use super::members::Members;
 use super::queue::{QueueGrant, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
 use super::sequencers::sequencer;
-use super::service::EtcdCluster;
+use super::service::ETCD;
 use super::session::LeaseSession;
 use super::user::{Attempt, LeaseTimes, User};
 use crate::capabilities::Capabilities;
@@ -27,7 +27,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "etcd",
     about: "etcd's own mutex recipe: lease with keepalive, queue by create revision, which is the fencing token",
     claims: "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
-    service: &EtcdCluster,
+    service: &ETCD,
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
         holders: Some(|name, mode| (mode == Mode::Exclusive).then(|| prefix(name))),

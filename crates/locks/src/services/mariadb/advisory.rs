@@ -6,7 +6,7 @@
 use super::connection::Connection;
 use super::decisions::{AfterLock, after_lock, after_unlock};
 use super::server::MariaDbServer;
-use super::service::OneMariaDb;
+use super::service::MARIADB;
 use super::statements::{KEEPALIVE, LOCK as GET_LOCK, UNLOCK, lock_name, set_keepalive};
 use crate::attempts::wait_until;
 use crate::capabilities::Capabilities;
@@ -30,7 +30,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "mariadb-advisory",
     about: "GET_LOCK: a lock that lives as long as the connection",
     claims: "exclusion while the holder's connection lives, ownership, progress; no fencing; one server, no availability",
-    service: &OneMariaDb,
+    service: &MARIADB,
     recipe: &SqlRecipe::<MariaDbServer> {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),

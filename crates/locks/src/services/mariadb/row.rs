@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::decisions::{AfterTake, after_give_back, after_take};
 use super::server::MariaDbServer;
-use super::service::OneMariaDb;
+use super::service::MARIADB;
 use super::statements::{RELEASE_ROW, lock_name, take_row};
 use crate::attempts::{Attempts, wait_until};
 use crate::capabilities::Capabilities;
@@ -26,7 +26,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "mariadb-row",
     about: "a row with a lease by the server's clock, taken in one statement, with a fencing token",
     claims: "exclusion while the server keeps its clock and holders stop within the TTL; ownership; progress; fencing; one server, no availability",
-    service: &OneMariaDb,
+    service: &MARIADB,
     recipe: &SqlRecipe::<MariaDbServer> {
         ttl_min: Duration::ZERO,
         lock: |client, process, notices| {

@@ -1,21 +1,19 @@
 //! A MariaDB server: how it is started, and how it says that it serves.
 
 use super::statements::SCHEMA;
-use crate::error::{OptionError, bad_option};
+use crate::described::{DESCRIBED, ONE};
+use crate::error::bad_option;
 use crate::options::Options;
-use crate::readiness::{Awaited, START_TIME};
-use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
-use crate::service::{LockService, TLS_AND_AUTH};
-use async_trait::async_trait;
+use crate::readiness::command_fails;
+use crate::run_access::{AccessFile, FOLDER, USER};
+use crate::service::{LockService, ServerKind, TLS_AND_AUTH};
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
-use std::sync::Arc;
+use fencepost_history::Lease;
 use std::time::Duration;
 
 const PORT: u16 = 3306;
 const SERVICE: &str = "mariadb";
 const SOCKET: &str = "/run/mariadb.sock";
-const ASK: Duration = Duration::from_secs(5);
 
 /// Sizes of files and buffers, small enough for many servers on one machine, and the same from the beginning:
 /// InnoDB puts a log of another size in the place of the old one by a rename, without an fsync of the folder,
@@ -45,59 +43,32 @@ shift 4
 exec mariadbd --no-defaults $as $sizes --datadir="$folder" "$@"
 "#;
 
-pub(super) struct OneMariaDb;
+pub(super) static MARIADB: LockService = LockService {
+    name: "mariadb",
+    about: "one MariaDB server (user: fencepost, no password)",
+    lease: Lease::Connection,
+    servers: &["mariadb"],
+    kinds: &[ServerKind {
+        server: "MariaDB",
+        processes: &[SERVICE],
+        port: PORT,
+        version: &client("SELECT VERSION()"),
+        ..ONE
+    }],
+    setup_time: Duration::from_secs(5),
+    options: TLS_AND_AUTH,
+    check_nodes: |_, nodes| match nodes {
+        1 => Ok(()),
+        _ => bad_option("nodes", format!("MariaDB has one server, not {nodes}; use --nodes 1")),
+    },
+    start: |_, _, _, options| start(options),
+    access_files: |access| vec![AccessFile::new("users.sql", user(access.password(), access.is_tls()))],
+    trouble: |_, node, _| Box::pin(command_fails(node, const { &client("SELECT 1") })),
+    version,
+    ..DESCRIBED
+};
 
-#[async_trait]
-impl LockService for OneMariaDb {
-    fn name(&self) -> &'static str {
-        "mariadb"
-    }
-
-    fn servers(&self) -> &'static [&'static str] {
-        &["mariadb"]
-    }
-
-    fn setup_time(&self) -> Duration {
-        Duration::from_secs(5)
-    }
-
-    fn default_nodes(&self) -> usize {
-        1
-    }
-
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.nodes {
-            None | Some(1) => Ok(()),
-            Some(nodes) => bad_option("nodes", format!("MariaDB has one server, not {nodes}; use --nodes 1")),
-        }
-    }
-
-    fn port(&self) -> u16 {
-        PORT
-    }
-
-    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], options: &Options) -> Service {
-        start_command(options)
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        TLS_AND_AUTH
-    }
-
-    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
-        vec![AccessFile::new("users.sql", user(access.password(), access.is_tls()))]
-    }
-
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        await_ready(nodes, START_TIME).await
-    }
-
-    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
-        version(node).await
-    }
-}
-
-fn start_command(options: &Options) -> Service {
+fn start(options: &Options) -> Service {
     let users = user(None, false);
     let mut argv =
         ["sh", "-c", SCRIPT, "sh", "{data}/mariadb", SIZES, &users, SCHEMA].map(str::to_owned).to_vec();
@@ -136,28 +107,14 @@ fn user(password: Option<&str>, with_certificate: bool) -> String {
     format!("CREATE USER '{USER}'@'%'{by}{certificate};\nGRANT ALL PRIVILEGES ON *.* TO '{USER}'@'%';\n")
 }
 
-/// Returns when the server answers.
-async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
-    for node in nodes {
-        Awaited { node, server: "MariaDB", services: &[SERVICE], within }
-            .answers(&client("SELECT 1"), ASK)
-            .await?;
-    }
-    Ok(())
-}
-
 /// Asks from inside the node, by a socket that only its programs reach: there, root needs no password.
-fn client(statement: &str) -> [&str; 9] {
+const fn client(statement: &str) -> [&str; 9] {
     ["mariadb", "--no-defaults", "--socket", SOCKET, "--user", "root", "--batch", "-Ne", statement]
 }
 
-async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-    let output = node.exec(&client("SELECT VERSION()"), ASK).await?;
-    // `11.8.9-MariaDB-0+deb13u1`
-    let number = output.stdout.split('-').next().filter(|number| !number.is_empty());
-    number.map(|number| format!("MariaDB {number}")).ok_or_else(|| {
-        ClusterError::new(format!("MariaDB on {} did not report its version: {}", node.name(), output.stderr))
-    })
+/// From `11.8.9-MariaDB-0+deb13u1`.
+fn version(line: &str) -> Option<String> {
+    line.split('-').next().map(|number| format!("MariaDB {number}"))
 }
 
 #[cfg(test)]
@@ -169,7 +126,7 @@ mod tests {
     async fn a_server_that_does_not_serve_is_named_with_the_reason() {
         let says = |runs| async move {
             let nodes = AnsweringNode { stdout: "", stderr: "ERROR 2002 (HY000): no\n", runs }.nodes();
-            await_ready(&nodes, START_TIME).await.unwrap_err().0
+            MARIADB.await_ready(&nodes).await.unwrap_err().0
         };
         assert_eq!(
             says(false).await,
@@ -181,10 +138,9 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn the_version_is_the_number_alone() {
-        let [node] = AnsweringNode { stdout: "11.8.9-MariaDB-0+deb13u1\n", stderr: "", runs: true }.nodes();
-        assert_eq!(version(&node).await.unwrap(), "MariaDB 11.8.9");
+    #[test]
+    fn the_version_is_the_number_alone() {
+        assert_eq!(version("11.8.9-MariaDB-0+deb13u1").as_deref(), Some("MariaDB 11.8.9"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::client::NatsClient;
 use super::lock::NatsLock;
-use super::service::NatsCluster;
+use super::service::NATS;
 use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
@@ -18,7 +18,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "nats",
     about: "an entry of a key-value bucket of NATS JetStream, created where there is none; it expires with the bucket's TTL",
     claims: "exclusion while the servers keep what they acknowledged (--nats-sync always) and judge time alike, and holders stop within the TTL; ownership; progress; availability with any minority down; fencing by the revision",
-    service: &NatsCluster,
+    service: &NATS,
     recipe: &KeyValue,
     options: &["watchdog", "nats-release"],
     capabilities: |options| Capabilities {

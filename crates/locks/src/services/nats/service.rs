@@ -1,14 +1,15 @@
 //! The servers of NATS: how they are started, and how they say that they serve.
 
 use super::monitor;
+use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
 use crate::options::{NatsSync, Options};
-use crate::readiness::{Awaited, START_TIME};
+use crate::readiness::START_TIME;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
-use crate::service::{LockService, ServiceLeadership};
-use async_trait::async_trait;
+use crate::service::{LockService, ServerKind, ServiceLeadership};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
+use futures_util::FutureExt;
 use nix::sys::signal::Signal;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -34,119 +35,104 @@ const TTL_MIN: Duration = Duration::from_millis(100);
 const START: &str = r#"[ -e "$1" ] || sleep "$3"; { printf '%s' "$2"; [ ! -e /run/access/nats.conf ] || cat /run/access/nats.conf; } > "$1" \
     && exec nats-server --config "$1""#;
 
-pub(super) struct NatsCluster;
+pub(super) static NATS: LockService = LockService {
+    name: "nats",
+    about: "a NATS of three servers, with JetStream",
+    servers: &["nats"],
+    kinds: &[ServerKind {
+        count: 3,
+        server: "NATS",
+        processes: &[SERVICE],
+        port: PORT,
+        version: &["nats-server", "--version"],
+        ..ONE
+    }],
+    setup_time: Duration::from_secs(4),
+    options: &["nats-sync", "tls", "auth"],
+    check_nodes,
+    check_ttl,
+    start,
+    access_files,
+    // Not by `/healthz`: asked for that again and again, a server of 2.10 that finds a bucket behind sets it
+    // back each time, and so never mends it; and one that has nothing new to hear from the leader may call
+    // itself behind until there is something.
+    trouble: |_, node, all| Box::pin(monitor::why_not_serving(node, all.len() == 1).map(Ok)),
+    gather: |_, nodes| Box::pin(find_each_other(nodes)),
+    version,
+    leadership: Some(ServiceLeadership {
+        leader: |_, nodes| Box::pin(monitor::leader(nodes).map(Ok)),
+        transfer: |_, _, _| {
+            Box::pin(async {
+                Err(ClusterError::new(
+                    "a server of NATS takes the order to let another lead from its clients only, and not from Fencepost",
+                ))
+            })
+        },
+    }),
+    ..DESCRIBED
+};
 
-#[async_trait]
-impl LockService for NatsCluster {
-    fn name(&self) -> &'static str {
-        "nats"
+fn check_nodes(_: &LockService, nodes: usize) -> Result<(), OptionError> {
+    match nodes {
+        1 | 3 | 5 => Ok(()),
+        _ => bad_option(
+            "nodes",
+            format!("a bucket of NATS has 1, 3 or 5 replicas, not {nodes}; use --nodes 3 or --nodes 5"),
+        ),
     }
+}
 
-    fn servers(&self) -> &'static [&'static str] {
-        &["nats"]
+fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
+    if ttl >= TTL_MIN {
+        return Ok(());
     }
+    bad_option("ttl", "the entries of a bucket of NATS live at least 100 ms; use --ttl 100ms".to_owned())
+}
 
-    fn default_nodes(&self) -> usize {
-        3
+fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+    let addresses: Vec<String> = nodes.iter().map(|node| node.address().to_string()).collect();
+    let settings = settings(nodes[index].name(), &addresses, options);
+    let turn_s = format!("{:.1}", index as f64 * TURN.as_secs_f64());
+    let argv = ["sh", "-c", START, "sh", SETTINGS, &settings, &turn_s].map(str::to_owned).to_vec();
+    Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
+}
+
+fn access_files(access: &RunAccess) -> Vec<AccessFile> {
+    let mut settings = String::new();
+    if access.is_tls() {
+        let _ = writeln!(
+            settings,
+            "tls {{ cert_file: \"{FOLDER}/server.pem\", key_file: \"{FOLDER}/server.key\", \
+             ca_file: \"{FOLDER}/ca.pem\", verify: true }}"
+        );
     }
-
-    fn setup_time(&self) -> Duration {
-        Duration::from_secs(4)
+    if let Some(password) = access.password() {
+        let _ = writeln!(settings, "authorization {{ user: \"{USER}\", password: \"{password}\" }}");
     }
+    vec![AccessFile::new("nats.conf", settings)]
+}
 
-    fn options(&self) -> &'static [&'static str] {
-        &["nats-sync", "tls", "auth"]
-    }
-
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.nodes {
-            Some(nodes) if nodes % 2 == 0 || nodes > 5 => bad_option(
-                "nodes",
-                format!("a bucket of NATS has 1, 3 or 5 replicas, not {nodes}; use --nodes 3 or --nodes 5"),
-            ),
-            _ => Ok(()),
+/// Returns when the leader of all servers has heard from each.
+async fn find_each_other(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+    let (begun, mut started) = (Instant::now(), Instant::now());
+    while let Some(missing) = monitor::missing(nodes).await {
+        if begun.elapsed() > START_TIME {
+            return Err(format!(
+                "the servers of NATS did not find each other within {} s: {}",
+                START_TIME.as_secs(),
+                missing.why
+            )
+            .into());
         }
-    }
-
-    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
-        if ttl >= TTL_MIN {
-            return Ok(());
-        }
-        bad_option("ttl", "the entries of a bucket of NATS live at least 100 ms; use --ttl 100ms".to_owned())
-    }
-
-    fn port(&self) -> u16 {
-        PORT
-    }
-
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
-        let addresses: Vec<String> = nodes.iter().map(|node| node.address().to_string()).collect();
-        let settings = settings(nodes[index].name(), &addresses, options);
-        let turn_s = format!("{:.1}", index as f64 * TURN.as_secs_f64());
-        let argv = ["sh", "-c", START, "sh", SETTINGS, &settings, &turn_s].map(str::to_owned).to_vec();
-        Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
-    }
-
-    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
-        let mut settings = String::new();
-        if access.is_tls() {
-            let _ = writeln!(
-                settings,
-                "tls {{ cert_file: \"{FOLDER}/server.pem\", key_file: \"{FOLDER}/server.key\", \
-                 ca_file: \"{FOLDER}/ca.pem\", verify: true }}"
-            );
-        }
-        if let Some(password) = access.password() {
-            let _ = writeln!(settings, "authorization {{ user: \"{USER}\", password: \"{password}\" }}");
-        }
-        vec![AccessFile::new("nats.conf", settings)]
-    }
-
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        for node in nodes {
-            self.await_serving(node, nodes).await?;
-        }
-        let (begun, mut started) = (Instant::now(), Instant::now());
-        while let Some(missing) = monitor::missing(nodes).await {
-            if begun.elapsed() > START_TIME {
-                return Err(format!(
-                    "the servers of NATS did not find each other within {} s: {}",
-                    START_TIME.as_secs(),
-                    missing.why
-                )
-                .into());
+        if started.elapsed() > TAKEN_FOR_GONE {
+            for node in nodes.iter().filter(|node| missing.away.iter().any(|name| name == node.name())) {
+                start_again(node).await?;
             }
-            if started.elapsed() > TAKEN_FOR_GONE {
-                for node in nodes.iter().filter(|node| missing.away.iter().any(|name| name == node.name())) {
-                    start_again(node).await?;
-                }
-                started = Instant::now();
-            }
-            sleep(Duration::from_millis(50)).await;
+            started = Instant::now();
         }
-        Ok(())
+        sleep(Duration::from_millis(50)).await;
     }
-
-    /// Asks the server whether it knows who leads all servers. Not by `/healthz`: asked for that again and
-    /// again, a server of 2.10 that finds a bucket behind sets it back each time, and so never mends it;
-    /// and one that has nothing new to hear from the leader may call itself behind until there is
-    /// something.
-    async fn await_serving(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        // Not listening yet, without a leader, or gone for good: the deadline tells.
-        let trouble = async || Ok(monitor::why_not_serving(node, all.len() == 1).await);
-        awaited(node).serves(trouble).await
-    }
-
-    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
-        let output = node.exec(&["nats-server", "--version"], Duration::from_secs(5)).await?;
-        parse_version(&output.stdout).ok_or_else(|| {
-            ClusterError::new(format!("NATS on {} did not print its version: {}", node.name(), output.stderr))
-        })
-    }
-
-    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
-        Some(self)
-    }
+    Ok(())
 }
 
 /// Starts a server anew that the others take for gone, before the run begins.
@@ -159,10 +145,6 @@ async fn start_again(node: &Arc<dyn Node>) -> Result<(), ClusterError> {
     let argv = ["nats-server", "--config", SETTINGS].map(str::to_owned).to_vec();
     let again = Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false };
     node.start(&again).await.map(drop)
-}
-
-fn awaited(node: &Arc<dyn Node>) -> Awaited<'_> {
-    Awaited { node, server: "NATS", services: &[SERVICE], within: START_TIME }
 }
 
 /// The settings of the server of this name.
@@ -189,23 +171,9 @@ fn settings(name: &str, addresses: &[String], options: &Options) -> String {
     settings
 }
 
-#[async_trait]
-impl ServiceLeadership for NatsCluster {
-    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
-        Ok(monitor::leader(nodes).await)
-    }
-
-    async fn transfer_leadership(&self, _nodes: &[Arc<dyn Node>], _from: usize) -> Result<(), ClusterError> {
-        Err(ClusterError::new(
-            "a server of NATS takes the order to let another lead from its clients only, and not from Fencepost",
-        ))
-    }
-}
-
 /// From `nats-server: v2.10.27`.
-fn parse_version(stdout: &str) -> Option<String> {
-    let version = stdout.lines().find_map(|line| line.strip_prefix("nats-server: v"))?;
-    Some(format!("nats-server {}", version.trim()))
+fn version(line: &str) -> Option<String> {
+    line.strip_prefix("nats-server: v").map(|version| format!("nats-server {version}"))
 }
 
 #[cfg(test)]
@@ -214,8 +182,8 @@ mod tests {
 
     #[test]
     fn version_is_read_from_the_servers_own_words() {
-        assert_eq!(parse_version("nats-server: v2.10.27\n").as_deref(), Some("nats-server 2.10.27"));
-        assert_eq!(parse_version("nats-server: unknown"), None);
+        assert_eq!(version("nats-server: v2.10.27").as_deref(), Some("nats-server 2.10.27"));
+        assert_eq!(version("nats-server: unknown"), None);
     }
 
     #[test]
@@ -233,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_bucket_has_an_odd_number_of_replicas_and_a_ttl() {
-        let check = |nodes| NatsCluster.check(&Options { nodes: Some(nodes), ..Options::default() });
+        let check = |nodes| check_nodes(&NATS, nodes);
         assert!(check(3).is_ok() && check(1).is_ok() && check(4).is_err() && check(7).is_err());
-        assert!(NatsCluster.check_ttl(Duration::from_millis(99)).is_err());
-        assert_eq!(NatsCluster.check_ttl(TTL_MIN), Ok(()));
+        assert!(check_ttl(Duration::from_millis(99)).is_err());
+        assert_eq!(check_ttl(TTL_MIN), Ok(()));
     }
 }

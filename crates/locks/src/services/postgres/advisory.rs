@@ -3,7 +3,7 @@
 use super::connection::{Connection, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::server::PostgresServer;
-use super::service::OnePostgres;
+use super::service::POSTGRES;
 use crate::attempts::wait_until;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
@@ -21,7 +21,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "postgres-advisory",
     about: "pg_advisory_lock: a lock that lives as long as the connection, for data that is elsewhere",
     claims: "exclusion while the holder's connection lives, ownership, progress; no fencing; one server, no availability",
-    service: &OnePostgres,
+    service: &POSTGRES,
     recipe: &SqlRecipe::<PostgresServer> {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),

@@ -6,7 +6,7 @@ use super::decisions::{
     ended_with_grant, read,
 };
 use super::server::PostgresServer;
-use super::service::OnePostgres;
+use super::service::POSTGRES;
 use crate::attempts::wait_until;
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
@@ -28,7 +28,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "postgres-row",
     about: "SELECT … FOR UPDATE: the row lock and the data in one transaction, which commits the write and ends the lock",
     claims: "exclusion, ownership, progress, no lost update: a holder that is too late cannot commit; one server, no availability",
-    service: &OnePostgres,
+    service: &POSTGRES,
     recipe: &SqlRecipe::<PostgresServer> {
         // The server counts milliseconds; but a statement must find the time to be answered.
         ttl_min: Duration::from_millis(100),

@@ -1,23 +1,20 @@
 //! A PostgreSQL server: how it is started, and how it says that it serves.
 
-use crate::error::{OptionError, bad_option};
+use crate::described::{DESCRIBED, ONE};
+use crate::error::bad_option;
 use crate::options::Options;
-use crate::readiness::{Awaited, START_TIME};
+use crate::readiness::command_fails;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER as ROLE};
-use crate::service::{LockService, TLS_AND_AUTH};
-use async_trait::async_trait;
+use crate::service::{LockService, ServerKind, TLS_AND_AUTH};
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
-use std::sync::Arc;
+use fencepost_history::Lease;
 use std::time::Duration;
 
 const PORT: u16 = 5432;
 pub(super) const USER: &str = "postgres";
 
 const SERVICE: &str = "postgres";
-const POSTGRES: &str = "postgres";
 const PSQL: &str = "postgres-psql";
-const ASK: Duration = Duration::from_secs(5);
 
 /// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes
 /// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss
@@ -52,63 +49,35 @@ exec $as "$@"
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS protected (\
     key text PRIMARY KEY, value text NOT NULL DEFAULT '0', version bigint NOT NULL DEFAULT 0)";
 
-pub(super) struct OnePostgres;
+pub(super) static POSTGRES: LockService = LockService {
+    name: "postgres",
+    about: "one PostgreSQL server (user and database: postgres, no password)",
+    lease: Lease::Connection,
+    servers: &["postgres"],
+    kinds: &[ServerKind {
+        server: "PostgreSQL",
+        processes: &[SERVICE],
+        port: PORT,
+        version: &psql("SHOW server_version"),
+        ..ONE
+    }],
+    setup_time: Duration::from_secs(3),
+    options: TLS_AND_AUTH,
+    check_nodes: |_, nodes| match nodes {
+        1 => Ok(()),
+        _ => bad_option("nodes", format!("PostgreSQL has one server, not {nodes}; use --nodes 1")),
+    },
+    start: |_, _, _, options| start(options),
+    access_files,
+    // It serves once the table is there.
+    trouble: |_, node, _| Box::pin(command_fails(node, const { &psql(SCHEMA) })),
+    version,
+    ..DESCRIBED
+};
 
-#[async_trait]
-impl LockService for OnePostgres {
-    fn name(&self) -> &'static str {
-        "postgres"
-    }
-
-    fn servers(&self) -> &'static [&'static str] {
-        &["postgres"]
-    }
-
-    fn setup_time(&self) -> Duration {
-        Duration::from_secs(3)
-    }
-
-    fn default_nodes(&self) -> usize {
-        1
-    }
-
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.nodes {
-            None | Some(1) => Ok(()),
-            Some(nodes) => {
-                bad_option("nodes", format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))
-            }
-        }
-    }
-
-    fn port(&self) -> u16 {
-        PORT
-    }
-
-    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], options: &Options) -> Service {
-        start_command(options)
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        TLS_AND_AUTH
-    }
-
-    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
-        access_files(access)
-    }
-
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        await_ready(nodes, START_TIME).await
-    }
-
-    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
-        version(node).await
-    }
-}
-
-fn start_command(options: &Options) -> Service {
+fn start(options: &Options) -> Service {
     let folder = "{data}/postgres";
-    let mut argv = ["sh", "-c", SCRIPT, "sh", folder, USER, POSTGRES, "-D", folder, "-h", "*", "-k", ""]
+    let mut argv = ["sh", "-c", SCRIPT, "sh", folder, USER, "postgres", "-D", folder, "-h", "*", "-k", ""]
         .map(str::to_owned)
         .to_vec();
     let mut settings = vec![
@@ -152,32 +121,14 @@ fn access_files(access: &RunAccess) -> Vec<AccessFile> {
     files
 }
 
-/// Returns when the server answers and the table is there.
-async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
-    for node in nodes {
-        Awaited { node, server: "PostgreSQL", services: &[SERVICE], within }
-            .answers(&psql(SCHEMA), ASK)
-            .await?;
-    }
-    Ok(())
-}
-
 /// Asks from inside the node: there, the server trusts its superuser.
-fn psql(statement: &str) -> [&str; 8] {
+const fn psql(statement: &str) -> [&str; 8] {
     [PSQL, "-h", "127.0.0.1", "-U", USER, "-qAtc", statement, "postgres"]
 }
 
-async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-    let output = node.exec(&psql("SHOW server_version"), ASK).await?;
-    // `15.20 (Debian 15.20-0+deb12u1)`
-    let number = output.stdout.split_whitespace().next();
-    number.map(|number| format!("PostgreSQL {number}")).ok_or_else(|| {
-        ClusterError::new(format!(
-            "PostgreSQL on {} did not report its version: {}",
-            node.name(),
-            output.stderr
-        ))
-    })
+/// From `15.20 (Debian 15.20-0+deb12u1)`.
+fn version(line: &str) -> Option<String> {
+    line.split_whitespace().next().map(|number| format!("PostgreSQL {number}"))
 }
 
 #[cfg(test)]
@@ -189,7 +140,7 @@ mod tests {
     async fn a_server_that_does_not_serve_is_named_with_the_reason() {
         let says = |runs| async move {
             let nodes = AnsweringNode { stdout: "", stderr: "psql: error: refused\n", runs }.nodes();
-            await_ready(&nodes, START_TIME).await.unwrap_err().0
+            POSTGRES.await_ready(&nodes).await.unwrap_err().0
         };
         assert_eq!(
             says(false).await,

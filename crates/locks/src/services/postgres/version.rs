@@ -5,7 +5,7 @@ use super::connection::{Connection, answer};
 use super::decisions::{after_update_of_version, read};
 use super::row::INSERT;
 use super::server::PostgresServer;
-use super::service::OnePostgres;
+use super::service::POSTGRES;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
@@ -22,7 +22,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "postgres-version",
     about: "no lock: read a version, and write only if it is still the same; the second writer is refused",
     claims: "no lost update; no exclusion: all may work at once, and one of them wins; one server, no availability",
-    service: &OnePostgres,
+    service: &POSTGRES,
     recipe: &SqlRecipe::<PostgresServer> {
         ttl_min: Duration::ZERO,
         lock: |client, _, notices| Box::new(VersionLock::new(client.server.clone(), notices)),

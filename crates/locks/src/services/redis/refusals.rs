@@ -2,7 +2,6 @@
 
 use super::ask::ask;
 use crate::service::ServiceRefusals;
-use async_trait::async_trait;
 use fencepost_cluster::{ClusterError, Node};
 use std::sync::Arc;
 
@@ -32,27 +31,22 @@ const OOM: Refused = Refused {
 const READONLY: Refused =
     Refused { reply: "readonly", begin: &["REPLICAOF", "127.0.0.1", "1"], end: &["REPLICAOF", "NO", "ONE"] };
 
-/// The refusals of servers. Those that Sentinel watches have none: a Sentinel takes no such order.
-pub(crate) struct RedisRefusals {
-    known: &'static [Refused],
-    replies: &'static [&'static str],
-}
-
 /// Of servers that know nothing of each other.
-pub(crate) static INDEPENDENT: RedisRefusals = RedisRefusals {
-    known: &[READONLY, OOM, NOREPLICAS],
+pub(crate) const INDEPENDENT: ServiceRefusals = ServiceRefusals {
     replies: &[READONLY.reply, OOM.reply, NOREPLICAS.reply],
+    begin: |node, reply| Box::pin(async move { order(node, find(reply)?.begin).await }),
+    end: |node, reply| Box::pin(async move { order(node, find(reply)?.end).await }),
+    refusal: |node| Box::pin(refusal(node)),
 };
 
-/// Of servers of a cluster, which alone says whose replica each is.
-pub(crate) static OF_A_CLUSTER: RedisRefusals =
-    RedisRefusals { known: &[OOM, NOREPLICAS], replies: &[OOM.reply, NOREPLICAS.reply] };
+/// Of servers of a cluster, which alone says whose replica each is. Those that Sentinel watches have none: a
+/// Sentinel takes no such order.
+pub(crate) const OF_A_CLUSTER: ServiceRefusals =
+    ServiceRefusals { replies: &[OOM.reply, NOREPLICAS.reply], ..INDEPENDENT };
 
-impl RedisRefusals {
-    fn find(&self, reply: &str) -> Result<&'static Refused, ClusterError> {
-        let found = self.known.iter().find(|refused| refused.reply == reply);
-        found.ok_or_else(|| ClusterError::new(format!("there is no reply {reply}")))
-    }
+fn find(reply: &str) -> Result<&'static Refused, ClusterError> {
+    let found = [&READONLY, &OOM, &NOREPLICAS].into_iter().find(|refused| refused.reply == reply);
+    found.ok_or_else(|| ClusterError::new(format!("there is no reply {reply}")))
 }
 
 async fn order(node: &Arc<dyn Node>, command: &[&str]) -> Result<(), ClusterError> {
@@ -65,25 +59,10 @@ async fn order(node: &Arc<dyn Node>, command: &[&str]) -> Result<(), ClusterErro
     }
 }
 
-#[async_trait]
-impl ServiceRefusals for RedisRefusals {
-    fn replies(&self) -> &'static [&'static str] {
-        self.replies
-    }
-
-    async fn begin(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError> {
-        order(node, self.find(reply)?.begin).await
-    }
-
-    async fn end(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError> {
-        order(node, self.find(reply)?.end).await
-    }
-
-    async fn refusal(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
-        // A key of its own, which is gone a millisecond later; in a cluster, one of the locks' shard.
-        let answer = ask(node, &["SET", "{lock}:fencepost-probe", "1", "PX", "1"]).await?.join(" ");
-        Ok((!answer.starts_with("OK")).then_some(answer))
-    }
+async fn refusal(node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
+    // A key of its own, which is gone a millisecond later; in a cluster, one of the locks' shard.
+    let answer = ask(node, &["SET", "{lock}:fencepost-probe", "1", "PX", "1"]).await?.join(" ");
+    Ok((!answer.starts_with("OK")).then_some(answer))
 }
 
 #[cfg(test)]
@@ -92,10 +71,8 @@ mod tests {
 
     #[test]
     fn each_reply_can_be_ordered_and_no_other() {
-        for refusals in [&INDEPENDENT, &OF_A_CLUSTER] {
-            assert!(refusals.replies().iter().all(|reply| refusals.find(reply).is_ok()));
-            assert!(refusals.find("loading").is_err());
-        }
-        assert!(OF_A_CLUSTER.find("readonly").is_err());
+        assert!(INDEPENDENT.replies.iter().all(|reply| find(reply).is_ok()));
+        assert!(find("loading").is_err());
+        assert!(!OF_A_CLUSTER.replies.contains(&"readonly"));
     }
 }

@@ -2,12 +2,13 @@
 
 use super::lock::{capabilities, check_recipe, session};
 use super::node::{RedisDialer, RedisNode};
-use super::service::{RedisServers, SERVERS};
+use super::service::{INDEPENDENT, SERVER};
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
+use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::images::ServerChoice;
 
@@ -15,23 +16,24 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-single",
     about: "one Redis server: SET NX PX with a unique value, released by a compare-and-delete script",
     claims: "exclusion while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
-    service: &ONE_SERVER,
+    service: &REDIS_SERVER,
     recipe: &SingleServer,
     options: &["acquire", "release", "value", "watchdog"],
     capabilities,
 };
 
-static ONE_SERVER: RedisServers = RedisServers {
+static REDIS_SERVER: LockService = LockService {
     name: "redis",
-    servers: SERVERS,
-    default_nodes: 1,
-    check: |nodes| match nodes {
+    about: "one Redis server",
+    kinds: &[SERVER],
+    check_nodes: |_, nodes| match nodes {
         1 => Ok(()),
         nodes => bad_option(
             "nodes",
             format!("redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"),
         ),
     },
+    ..INDEPENDENT
 };
 
 /// Source: the Valkey documentation of `SET` (`IFEQ`) and `DELIFEQ`, which names the release of a lock as its
@@ -40,17 +42,18 @@ pub(super) static VALKEY: LockDefinition = LockDefinition {
     name: "valkey",
     about: "one Valkey server: SET NX PX with a unique value, renewed by SET IFEQ and released by DELIFEQ",
     claims: LOCK.claims,
-    service: &ONE_VALKEY,
+    service: &VALKEY_SERVER,
     recipe: &SingleValkey,
     options: LOCK.options,
     capabilities,
 };
 
-static ONE_VALKEY: RedisServers = RedisServers {
+static VALKEY_SERVER: LockService = LockService {
     name: "valkey",
+    about: "one Valkey server",
     servers: &["valkey"],
-    default_nodes: 1,
-    check: |nodes| match nodes {
+    kinds: &[SERVER],
+    check_nodes: |_, nodes| match nodes {
         1 => Ok(()),
         nodes => bad_option(
             "nodes",
@@ -59,6 +62,7 @@ static ONE_VALKEY: RedisServers = RedisServers {
             ),
         ),
     },
+    ..INDEPENDENT
 };
 
 struct SingleServer;

@@ -1,7 +1,7 @@
 //! How the servers of a cluster are set up.
 
 use crate::options::Options;
-use crate::redis::service::{self as redis, PORT};
+use crate::services::redis::service::{self as redis, PORT};
 use fencepost_cluster::protocol::Service;
 use std::fmt::Write;
 use std::net::Ipv4Addr;

@@ -2,22 +2,22 @@
 //! shard.
 
 use super::configuration::{SERVERS, SHARDS};
-use super::service::RedisCluster;
+use super::service::CLUSTER;
 use super::shard;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
-use crate::redis::lock::{capabilities, check_recipe, session};
-use crate::redis::node::RedisDialer;
+use crate::services::redis::lock::{capabilities, check_recipe, session};
+use crate::services::redis::node::RedisDialer;
 use async_trait::async_trait;
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-cluster",
     about: "a Redis Cluster of three primaries (n1 to n3) with a replica each (n4 to n6); locks as redis-single, all on one shard",
     claims: "exclusion until a failover of the shard, which forgets locks that were not replicated (fewer with --wait 1); ownership; progress; availability with one server down; no fencing",
-    service: &RedisCluster,
+    service: &CLUSTER,
     recipe: &OnShard,
     options: &["acquire", "release", "value", "watchdog", "wait"],
     capabilities,

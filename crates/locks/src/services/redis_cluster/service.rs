@@ -2,116 +2,67 @@
 
 use super::configuration::{self, SERVERS, SHARDS, SLOT, TAG};
 use super::view;
-use crate::error::{OptionError, bad_option};
-use crate::options::Options;
+use crate::error::bad_option;
 use crate::readiness::{Awaited, START_TIME};
-use crate::redis::access;
-use crate::redis::refusals;
-use crate::redis::service as redis;
-use crate::run_access::{AccessFile, RunAccess};
-use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
-use async_trait::async_trait;
-use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use crate::service::{LockService, ServerKind, ServiceLeadership};
+use crate::services::redis::refusals;
+use crate::services::redis::service::{INDEPENDENT, SERVER, ask};
+use fencepost_cluster::{ClusterError, Node};
+use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) struct RedisCluster;
-
-#[async_trait]
-impl LockService for RedisCluster {
-    fn name(&self) -> &'static str {
-        "redis-cluster"
-    }
-
-    fn servers(&self) -> &'static [&'static str] {
-        redis::SERVERS
-    }
-
-    fn default_nodes(&self) -> usize {
-        SERVERS
-    }
-
-    /// Two may be the locks' primary and its only replica.
-    fn may_be_down(&self) -> Option<usize> {
-        Some(SERVERS / SHARDS - 1)
-    }
-
-    /// A primary that starts takes writes 2 s later (`CLUSTER_WRITABLE_DELAY`).
-    fn setup_time(&self) -> Duration {
-        Duration::from_secs(3)
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        redis::OPTIONS
-    }
-
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.nodes {
-            Some(nodes) if nodes != SERVERS => bad_option(
-                "nodes",
-                format!(
-                    "redis-cluster has three primaries and a replica of each, not {nodes} servers; leave --nodes out"
-                ),
+pub(super) static CLUSTER: LockService = LockService {
+    name: "redis-cluster",
+    about: "a Redis Cluster of three primaries and a replica of each, in this order: all of them are in the list of servers",
+    kinds: &[ServerKind { count: SERVERS, ..SERVER }],
+    // Two may be the locks' primary and its only replica.
+    may_be_down: Some(SERVERS / SHARDS - 1),
+    // A primary that starts takes writes 2 s later (`CLUSTER_WRITABLE_DELAY`).
+    setup_time: Duration::from_secs(3),
+    check_nodes: |_, nodes| match nodes {
+        SERVERS => Ok(()),
+        _ => bad_option(
+            "nodes",
+            format!(
+                "redis-cluster has three primaries and a replica of each, not {nodes} servers; leave --nodes out"
             ),
-            _ => Ok(()),
-        }
-    }
-
-    fn port(&self) -> u16 {
-        redis::PORT
-    }
-
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        ),
+    },
+    start: |_, index, nodes, options| {
         let addresses: Vec<_> = nodes.iter().map(|node| node.address()).collect();
         configuration::server(index, &addresses, options)
-    }
+    },
+    // Only before a run: whose replica a server is may change, and a cluster without a majority is no fault
+    // of one server.
+    gather: |_, nodes| Box::pin(await_whole(nodes)),
+    leadership: Some(ServiceLeadership {
+        leader: |_, nodes| Box::pin(view::leader(nodes).map(Ok)),
+        transfer: |_, nodes, _| Box::pin(view::transfer(nodes)),
+    }),
+    existing: None,
+    refusals: Some(refusals::OF_A_CLUSTER),
+    ..INDEPENDENT
+};
 
-    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
-        access::files(access, None)
+/// Returns when each server has its place in the cluster, and the locks' slot is the one that it should be.
+async fn await_whole(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+    for node in nodes {
+        let trouble = async || {
+            let state = ask(node, &["CLUSTER", "INFO"]).await?;
+            let replication = ask(node, &["INFO", "replication"]).await?;
+            Ok(missing(&state, &replication).map(str::to_owned))
+        };
+        let awaited = Awaited { node, server: "Redis", services: &["redis"], within: START_TIME };
+        awaited.serves(trouble).await?;
     }
-
-    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
-        redis::CLOCK_MECHANISMS
-    }
-
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        redis::await_ready(nodes).await?;
-        for node in nodes {
-            let trouble = async || {
-                let state = redis::ask(node, &["CLUSTER", "INFO"]).await?;
-                let replication = redis::ask(node, &["INFO", "replication"]).await?;
-                Ok(missing(&state, &replication).map(str::to_owned))
-            };
-            let awaited = Awaited { node, server: "Redis", services: &["redis"], within: START_TIME };
-            awaited.serves(trouble).await?;
+    if let Some(node) = nodes.first() {
+        let slot = ask(node, &["CLUSTER", "KEYSLOT", TAG]).await?.concat();
+        if slot != SLOT.to_string() {
+            return Err(format!("{} says that {TAG} has the slot {slot}, not {SLOT}", node.name()).into());
         }
-        if let Some(node) = nodes.first() {
-            let slot = redis::ask(node, &["CLUSTER", "KEYSLOT", TAG]).await?.concat();
-            if slot != SLOT.to_string() {
-                return Err(format!("{} says that {TAG} has the slot {slot}, not {SLOT}", node.name()).into());
-            }
-        }
-        Ok(())
     }
-
-    /// Whose replica it is may have changed, and a cluster without a majority is no fault of this server:
-    /// that it answers has to do.
-    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        redis::await_ready(std::slice::from_ref(node)).await
-    }
-
-    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
-        redis::version(node).await
-    }
-
-    fn refusals(&self) -> Option<&dyn ServiceRefusals> {
-        Some(&refusals::OF_A_CLUSTER)
-    }
-
-    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
-        Some(self)
-    }
+    Ok(())
 }
 
 /// What a server lacks to be part of a whole cluster, by its own answers.
@@ -123,17 +74,6 @@ fn missing(state: &[String], replication: &[String]) -> Option<&'static str> {
     let is_replica = says(replication, "role:slave");
     (is_replica && !says(replication, "master_link_status:up"))
         .then_some("it has not the data of its primary")
-}
-
-#[async_trait]
-impl ServiceLeadership for RedisCluster {
-    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
-        Ok(view::leader(nodes).await)
-    }
-
-    async fn transfer_leadership(&self, nodes: &[Arc<dyn Node>], _from: usize) -> Result<(), ClusterError> {
-        view::transfer(nodes).await
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What servers say of their cluster: which one is the primary of the locks' shard.
 
 use super::configuration::SLOT;
-use crate::redis::service::ask;
+use crate::services::redis::service::ask;
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::ops::RangeInclusive;

@@ -2,8 +2,8 @@
 
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
-use crate::redis::access;
-use crate::redis::service::{self as redis, PORT};
+use crate::services::redis::access;
+use crate::services::redis::service::{self as redis, PORT};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Which server is the primary, and how to order the Sentinels to choose another.
 
 use super::configuration::{DATA_NODES, GROUP};
-use crate::redis::service::ask;
+use crate::services::redis::service::ask;
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 
 use super::configuration::GROUP;
 use crate::protocol::Server;
-use crate::redis::in_turn::{InTurn, hung_up, server_at};
-use crate::redis::node::{RedisDialer, RedisNode, ServerConnection};
+use crate::services::redis::in_turn::{InTurn, hung_up, server_at};
+use crate::services::redis::node::{RedisDialer, RedisNode, ServerConnection};
 use redis::aio::MultiplexedConnection;
 use std::io::Error;
 use std::sync::Arc;

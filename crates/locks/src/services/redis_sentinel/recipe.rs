@@ -2,21 +2,21 @@
 
 use super::configuration::{DATA_NODES, SENTINELS};
 use super::primary;
-use super::service::RedisSentinel;
+use super::service::SENTINEL;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
-use crate::redis::lock::{capabilities, check_recipe, session};
-use crate::redis::node::RedisDialer;
+use crate::services::redis::lock::{capabilities, check_recipe, session};
+use crate::services::redis::node::RedisDialer;
 use async_trait::async_trait;
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-sentinel",
     about: "a Redis primary with two replicas (n1 to n3) and three Sentinels (n4 to n6); locks as redis-single",
     claims: "exclusion until a failover, which forgets locks that were not replicated (fewer with --wait); ownership; progress; availability with one of each kind down; no fencing",
-    service: &RedisSentinel,
+    service: &SENTINEL,
     recipe: &OnPrimary,
     options: &["acquire", "release", "value", "watchdog", "wait"],
     capabilities,

@@ -9,8 +9,9 @@ use crate::options::TokenFrom;
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
-use crate::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
-use crate::redis::service::{RedisServers, SERVERS};
+use crate::service::{LockService, ServerKind};
+use crate::services::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
+use crate::services::redis::service::{INDEPENDENT, SERVER};
 use async_trait::async_trait;
 use fencepost_history::Seed;
 use std::sync::Arc;
@@ -40,11 +41,11 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     },
 };
 
-static INDEPENDENT_SERVERS: RedisServers = RedisServers {
+static INDEPENDENT_SERVERS: LockService = LockService {
     name: "redis-independent",
-    servers: SERVERS,
-    default_nodes: 5,
-    check: |nodes| match nodes {
+    about: "five Redis servers that know nothing of each other",
+    kinds: &[ServerKind { count: 5, ..SERVER }],
+    check_nodes: |_, nodes| match nodes {
         ..3 => bad_option(
             "nodes",
             format!(
@@ -53,6 +54,7 @@ static INDEPENDENT_SERVERS: RedisServers = RedisServers {
         ),
         _ => Ok(()),
     },
+    ..INDEPENDENT
 };
 
 struct Redlock;

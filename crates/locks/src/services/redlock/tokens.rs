@@ -4,8 +4,8 @@
 //! counter goes with its node, and counters on several nodes get out of step.
 
 use crate::options::TokenFrom;
-use crate::redis::node::RedisNode;
 use crate::reply::Reply;
+use crate::services::redis::node::RedisNode;
 use fencepost_history::{ErrorCode, OperationError};
 use std::sync::Arc;
 use tokio::time::Instant;

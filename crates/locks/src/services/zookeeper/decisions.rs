@@ -159,7 +159,7 @@ fn sentence(error: &Error) -> OperationError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zookeeper::testing::{SESSION, silent_server};
+    use crate::services::zookeeper::testing::{SESSION, silent_server};
     use zookeeper_client::Client;
 
     /// Errors that end whatever was to be done.

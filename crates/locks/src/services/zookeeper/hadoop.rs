@@ -13,7 +13,7 @@ use super::fencing::{self, FencingError};
 use super::lock::ZkLock;
 use super::recipe::{CLAIMS, SESSION_BOUND};
 use super::servers::ZkServers;
-use super::service::ZooKeeperEnsemble;
+use super::service::ZOOKEEPER;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
@@ -35,7 +35,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "hadoop",
     about: "Hadoop's election of an active node, on ZooKeeper: a breadcrumb names the last active client, and its successor fences it",
     claims: CLAIMS,
-    service: &ZooKeeperEnsemble,
+    service: &ZOOKEEPER,
     recipe: &HadoopElection,
     options: &["fence"],
     capabilities: |_| Capabilities { fences_clients: true, ..SESSION_BOUND },

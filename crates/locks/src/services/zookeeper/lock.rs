@@ -144,8 +144,8 @@ impl Lock for ZkLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::zookeeper::testing::{SESSION, silent_server};
     use crate::testing::ended;
-    use crate::zookeeper::testing::{SESSION, silent_server};
     use tokio::sync::mpsc;
 
     /// The znode of the hold and that of the attempt are one: who takes back the attempt takes back the hold.

@@ -3,7 +3,7 @@
 use super::attempt::ZnodeKind;
 use super::lock::ZkLock;
 use super::servers::ZkServers;
-use super::service::ZooKeeperEnsemble;
+use super::service::ZOOKEEPER;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
@@ -29,7 +29,7 @@ pub(super) static EPHEMERAL: LockDefinition = LockDefinition {
     name: "zookeeper-ephemeral",
     about: "one ephemeral znode: the client that creates it holds the lock, the others watch it; its czxid is the token",
     claims: CLAIMS,
-    service: &ZooKeeperEnsemble,
+    service: &ZOOKEEPER,
     recipe: &ZnodeRecipe(ZnodeKind::Ephemeral),
     options: &[],
     capabilities: |_| SESSION_BOUND,
@@ -39,7 +39,7 @@ pub(super) static SEQUENTIAL: LockDefinition = LockDefinition {
     name: "zookeeper-sequential",
     about: "Curator's recipe: a queue of ephemeral sequential znodes, each watches its predecessor; czxid is the token",
     claims: CLAIMS,
-    service: &ZooKeeperEnsemble,
+    service: &ZOOKEEPER,
     recipe: &ZnodeRecipe(ZnodeKind::Sequential),
     options: &[],
     capabilities: |_| SESSION_BOUND,

@@ -1,15 +1,15 @@
 //! An ensemble of ZooKeeper servers: how it is started, and how it says that it serves and which server
 //! leads.
 
+use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
-use crate::readiness::{Awaited, START_TIME};
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
-use crate::service::{LockService, ServiceLeadership, TLS_AND_AUTH};
-use async_trait::async_trait;
+use crate::service::{LockService, ServerKind, ServiceLeadership, TLS_AND_AUTH};
 use fencepost_cluster::images::ServerChoice;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use fencepost_history::Lease;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,11 @@ const TTL_MAX: Duration = Duration::from_secs(120);
 const SERVICE: &str = "zookeeper";
 const ASK: Duration = Duration::from_secs(2);
 
+/// Asks a server from inside its own node, at [`LOOPBACK_PORT`] if its client port speaks TLS.
+const SRVR: &str =
+    "if [ -e /run/access/ca.pem ]; then server=127.0.0.1/2182; else server={address}/{port}; fi
+exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3";
+
 /// The jars of a folder of a user's own: an unpacked distribution has them in `lib`.
 const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
 
@@ -43,97 +48,53 @@ const SCRIPT: &str =
     "mkdir -p \"$1\" && printf %s \"$2\" > \"$1/myid\" && printf %s \"$3\" > \"$1/zoo.cfg\" || exit 1
 shift 3; exec \"$@\"";
 
-pub(super) struct ZooKeeperEnsemble;
+pub(super) static ZOOKEEPER: LockService = LockService {
+    name: "zookeeper",
+    about: "a ZooKeeper of three servers",
+    lease: Lease::Session,
+    servers: &["zookeeper"],
+    kinds: &[ServerKind {
+        count: 3,
+        server: "ZooKeeper",
+        processes: &[SERVICE],
+        port: CLIENT_PORT,
+        version: &["bash", "-c", SRVR],
+        ..ONE
+    }],
+    setup_time: Duration::from_secs(3),
+    options: TLS_AND_AUTH,
+    // A JVM waits by absolute times: moved by a patch, its waits last as long as the jump.
+    clock_mechanisms: &[ClockMechanism::Faketime],
+    unreadable_data: &[
+        "No snapshot found, but there are log entries",
+        "CRC check failed",
+        "Unreasonable length",
+    ],
+    check_nodes,
+    check_ttl,
+    start,
+    access_files,
+    trouble: |service, node, all| Box::pin(trouble(service, node, all)),
+    version,
+    leadership: Some(ServiceLeadership {
+        leader: |service, nodes| Box::pin(leader(service, nodes)),
+        transfer: |_, _, _| {
+            Box::pin(async { Err(ClusterError::new("ZooKeeper has no order by which its leader changes")) })
+        },
+    }),
+    ..DESCRIBED
+};
 
-#[async_trait]
-impl LockService for ZooKeeperEnsemble {
-    fn name(&self) -> &'static str {
-        "zookeeper"
+fn check_nodes(_: &LockService, nodes: usize) -> Result<(), OptionError> {
+    if nodes >= 3 && nodes % 2 == 1 && nodes <= 9 {
+        return Ok(());
     }
-
-    fn servers(&self) -> &'static [&'static str] {
-        &["zookeeper"]
-    }
-
-    fn setup_time(&self) -> Duration {
-        Duration::from_secs(3)
-    }
-
-    fn default_nodes(&self) -> usize {
-        3
-    }
-
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        check(options)
-    }
-
-    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
-        check_ttl(ttl)
-    }
-
-    fn port(&self) -> u16 {
-        CLIENT_PORT
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        TLS_AND_AUTH
-    }
-
-    fn access_files(&self, access: &RunAccess) -> Vec<AccessFile> {
-        let Some(password) = access.password() else { return Vec::new() };
-        let users = format!(
-            "Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_{USER}=\"{password}\";\n}};\n"
-        );
-        vec![AccessFile::new("jaas.conf", users)]
-    }
-
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
-        start_command(index, nodes, options)
-    }
-
-    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
-        // A JVM waits by absolute times: moved by a patch, its waits last as long as the jump.
-        &[ClockMechanism::Faketime]
-    }
-
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        await_ready(nodes, START_TIME).await
-    }
-
-    async fn version(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
-        version(node).await
-    }
-
-    fn unreadable_data(&self) -> &'static [&'static str] {
-        &["No snapshot found, but there are log entries", "CRC check failed", "Unreasonable length"]
-    }
-
-    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
-        Some(self)
-    }
-}
-
-#[async_trait]
-impl ServiceLeadership for ZooKeeperEnsemble {
-    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
-        leader(nodes).await
-    }
-
-    async fn transfer_leadership(&self, _nodes: &[Arc<dyn Node>], _from: usize) -> Result<(), ClusterError> {
-        Err(ClusterError::new("ZooKeeper has no order by which its leader changes"))
-    }
-}
-
-fn check(options: &Options) -> Result<(), OptionError> {
-    match options.nodes {
-        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => bad_option(
-            "nodes",
-            format!(
-                "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-            ),
+    bad_option(
+        "nodes",
+        format!(
+            "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
         ),
-        _ => Ok(()),
-    }
+    )
 }
 
 fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
@@ -167,11 +128,20 @@ fn ports(node: &dyn Node, options: &Options) -> String {
     )
 }
 
+/// The file with the users, where a server asks for a password.
+fn access_files(access: &RunAccess) -> Vec<AccessFile> {
+    let Some(password) = access.password() else { return Vec::new() };
+    let users = format!(
+        "Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_{USER}=\"{password}\";\n}};\n"
+    );
+    vec![AccessFile::new("jaas.conf", users)]
+}
+
 /// The lines by which a server asks for a password.
 const AUTH: &str = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
     enforce.auth.enabled=true\nenforce.auth.schemes=sasl\n";
 
-fn start_command(index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
     let is_own = matches!(options.server, Some(ServerChoice::Own(_)));
     let class_path = if is_own { OWN_CLASS_PATH } else { CLASS_PATH };
     let folder = "{data}/zookeeper";
@@ -219,39 +189,35 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Se
     Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// Returns when every server leads or follows.
-async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
-    for node in nodes {
-        let trouble = async || {
-            Ok(match ask(node).await?.as_deref() {
-                Some(answer) if mode(answer).is_some() => None,
-                // It listens as soon as it runs, and serves once it found a quorum.
-                Some(_) => Some("it has found no quorum".to_owned()),
-                None => Some("it does not answer".to_owned()),
-            })
-        };
-        Awaited { node, server: "ZooKeeper", services: &[SERVICE], within }.serves(trouble).await?;
-    }
-    Ok(())
+/// Whether the server leads or follows.
+async fn trouble(
+    service: &LockService,
+    node: &Arc<dyn Node>,
+    all: &[Arc<dyn Node>],
+) -> Result<Option<String>, ClusterError> {
+    Ok(match ask(service, node, all).await?.as_str() {
+        "" => Some("it does not answer".to_owned()),
+        answer if mode(answer).is_some() => None,
+        // It listens as soon as it runs, and serves once it found a quorum.
+        _ => Some("it has found no quorum".to_owned()),
+    })
 }
 
-/// What the server says to `srvr`, asked from inside its own node; none where it does not answer.
-async fn ask(node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
-    let address = node.address();
-    let command = format!(
-        "if [ -e {FOLDER}/ca.pem ]; then server=127.0.0.1/{LOOPBACK_PORT}; else server={address}/{CLIENT_PORT}; fi
-        exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3"
-    );
-    let output = node.exec(&["bash", "-c", &command], ASK).await?;
-    Ok(Some(output.stdout).filter(|answer| !answer.is_empty()))
+/// What the server says to `srvr`, asked from inside its own node; nothing where it does not answer.
+async fn ask(
+    service: &LockService,
+    node: &Arc<dyn Node>,
+    all: &[Arc<dyn Node>],
+) -> Result<String, ClusterError> {
+    service.ask(&["bash", "-c", SRVR], ASK, node, all).await.map(|output| output.stdout)
 }
 
 /// The place of the server that leads. A leader that was cut off says so of itself until it notices: where
 /// two do, it is the one with the newer epoch, the upper half of its last transaction's number.
-async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+async fn leader(service: &LockService, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
     let mut newest: Option<(u64, usize)> = None;
     for (place, node) in nodes.iter().enumerate() {
-        let Some(answer) = ask(node).await? else { continue };
+        let answer = ask(service, node, nodes).await?;
         if mode(&answer) == Some("leader") {
             newest = newest.max(Some((epoch(&answer), place)));
         }
@@ -270,17 +236,9 @@ fn mode(answer: &str) -> Option<&str> {
     answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::trim)
 }
 
-async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-    let answer = ask(node).await?;
-    answer
-        .as_deref()
-        .and_then(parse_version)
-        .ok_or_else(|| ClusterError::new(format!("ZooKeeper on {} did not report its version", node.name())))
-}
-
 /// From `Zookeeper version: 3.8.0-…, built on …`. What stands after the number is the build's.
-fn parse_version(answer: &str) -> Option<String> {
-    let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+fn version(line: &str) -> Option<String> {
+    let version = line.strip_prefix("Zookeeper version: ")?;
     let number = version.split(|sign: char| sign != '.' && !sign.is_ascii_digit()).next()?;
     Some(format!("ZooKeeper {number}"))
 }
@@ -292,10 +250,9 @@ mod tests {
 
     #[test]
     fn what_a_server_tells_is_understood() {
-        let answer =
-            "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: follower\n";
-        assert_eq!(parse_version(answer).as_deref(), Some("ZooKeeper 3.8.0"));
-        assert_eq!(mode(answer), Some("follower"));
+        let line = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC";
+        assert_eq!(version(line).as_deref(), Some("ZooKeeper 3.8.0"));
+        assert_eq!(mode("Mode: follower\n"), Some("follower"));
         assert_eq!(epoch("Zxid: 0x500000003\nMode: leader\n"), 5);
         assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), None);
     }
@@ -304,7 +261,7 @@ mod tests {
     async fn servers_that_do_not_serve_are_named_with_the_reason() {
         let says = |stdout, stderr, runs| async move {
             let nodes = AnsweringNode { stdout, stderr, runs }.nodes();
-            await_ready(&nodes, START_TIME).await.unwrap_err().0
+            ZOOKEEPER.await_ready(&nodes).await.unwrap_err().0
         };
         let alone = "This ZooKeeper instance is not currently serving requests\n";
         assert_eq!(
@@ -316,7 +273,7 @@ mod tests {
             "ZooKeeper on n1 ended as soon as it was started; the log of n1 says why"
         );
         let nodes = AnsweringNode { stdout: "Mode: follower\n", stderr: "", runs: true }.nodes();
-        assert!(await_ready(&nodes, START_TIME).await.is_ok());
+        assert!(ZOOKEEPER.await_ready(&nodes).await.is_ok());
     }
 
     #[test]
