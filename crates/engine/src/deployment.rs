@@ -220,11 +220,8 @@ async fn hand_out(
     servers: &[Arc<dyn Node>],
     clients: &[Arc<dyn Node>],
 ) -> Result<()> {
-    let service = spec.lock.service;
-    try_join_all(
-        servers.iter().map(|node| access.give_to_server(node.as_ref(), (service.access_files)(access))),
-    )
-    .await?;
+    let files = spec.lock.service.access_files;
+    try_join_all(servers.iter().map(|node| access.give_to_server(node.as_ref(), files(access)))).await?;
     try_join_all(clients.iter().map(|node| access.give_to_client(node.as_ref()))).await?;
     Ok(())
 }

@@ -49,5 +49,7 @@ mod tests {
         let refused = on_server("etcd@redis-7.0").err().unwrap().sentence;
         assert!(refused.contains("it runs on etcd-3.4, etcd-3.5"), "{refused}");
         assert!(on_server("canary-nolock@redis-7.0").is_err());
+        let logs = on_server("zookeeper-sequential@3.8").unwrap().unwrap().service.unreadable_data;
+        assert!(!logs.is_empty(), "all else is as without a server");
     }
 }

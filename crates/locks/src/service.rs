@@ -120,8 +120,8 @@ pub struct ServerKind {
     pub version: &'static [&'static str],
 }
 
-/// How the servers of a service are set up where a run does not say otherwise: by a `lock.toml`, or the end of
-/// a lock's name.
+/// How the servers of a service are set up where a run does not say otherwise: by a `lock.toml`, or the end
+/// of a lock's name.
 #[derive(Clone, Copy, Default)]
 pub struct ServiceDefaults {
     pub nodes: Option<usize>,

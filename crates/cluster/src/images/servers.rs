@@ -1,5 +1,5 @@
-//! The kinds of servers: the packages of each, its versions, and how a user's own is recognised. A new kind is
-//! an entry here and a folder in `docker/`; a new version is a pair of `releases`.
+//! The kinds of servers: the packages of each, its versions, and how a user's own is recognised. A new kind
+//! is an entry here and a folder in `docker/`; a new version is a pair of `releases`.
 
 /// A kind of server.
 pub(super) struct Server {
