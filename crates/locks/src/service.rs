@@ -22,9 +22,22 @@ const VERSION_TIME: Duration = Duration::from_secs(20);
 
 /// What servers answer, in time.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
+/// All servers, in their order.
+type Nodes = [Arc<dyn Node>];
+/// The process that one of them runs.
+type Start = fn(&LockService, usize, &Nodes, &Options) -> Service;
+type Secure = for<'a> fn(&'a Nodes, &'a RunAccess) -> Answer<'a, ()>;
+/// A question to one server of all.
+type OfServer<T> = for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a Nodes) -> Answer<'a, T>;
+/// A question to all servers.
+type OfServers<T> = for<'a> fn(&'a LockService, &'a Nodes) -> Answer<'a, T>;
+/// An order to one server of all.
+type ToServer = for<'a> fn(&'a LockService, &'a Nodes, usize) -> Answer<'a, ()>;
+/// An order to a server, about an error that it answers with.
+type AboutReply = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> Answer<'a, ()>;
 
 /// The servers beneath a lock. Its data are fields, and so are the few functions that a service has code of
-/// its own for; what it leaves out is [`crate::described::DESCRIBED`], which goes by the data alone.
+/// its own for; what it leaves out is `DESCRIBED` (described.rs), which goes by the data alone.
 #[derive(Clone, Copy)]
 pub struct LockService {
     /// As in documentation and messages (`redis-sentinel`).
@@ -71,17 +84,16 @@ pub struct LockService {
     /// Refuses a TTL that its servers cannot keep.
     pub check_ttl: fn(Duration) -> Result<(), OptionError>,
     /// The process that server `index` of these nodes runs.
-    pub start: fn(&LockService, usize, &[Arc<dyn Node>], &Options) -> Service,
+    pub start: Start,
     /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS.
     /// Only services that have the options `tls` and `auth` are asked.
     pub access_files: fn(&RunAccess) -> Vec<AccessFile>,
     /// Gives orders to servers that serve, where they ask for a password only after such orders.
-    pub secure: for<'a> fn(&'a [Arc<dyn Node>], &'a RunAccess) -> Answer<'a, ()>,
+    pub secure: Secure,
     /// Why a server, of all of these, does not serve yet; none if it does.
-    pub trouble:
-        for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a [Arc<dyn Node>]) -> Answer<'a, Option<String>>,
+    pub trouble: OfServer<Option<String>>,
     /// Waits for what servers that serve still have to do together (elect, replicate) before a run.
-    pub gather: for<'a> fn(&'a LockService, &'a [Arc<dyn Node>]) -> Answer<'a, ()>,
+    pub gather: OfServers<()>,
     /// Name and version (`redis-server 7.0.15`), from the first line that the command for it prints.
     pub version: fn(&str) -> Option<String>,
     /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
@@ -134,10 +146,10 @@ pub struct ServiceDefaults {
 pub struct ServiceLeadership {
     /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they
     /// disagree, the one with the newest term. None while there is no leader.
-    pub leader: for<'a> fn(&'a LockService, &'a [Arc<dyn Node>]) -> Answer<'a, Option<usize>>,
+    pub leader: OfServers<Option<usize>>,
     /// Asks the service to let another server lead than this one, without harming it. Returns when the
     /// service has accepted the order; whether it was carried out shows in the leader.
-    pub transfer: for<'a> fn(&'a LockService, &'a [Arc<dyn Node>], usize) -> Answer<'a, ()>,
+    pub transfer: ToServer,
 }
 
 /// How servers are made to answer writes with an error, as they do by themselves on a bad day: by an order to
@@ -147,9 +159,9 @@ pub struct ServiceRefusals {
     /// The errors, by the word that they begin with, in small letters (`readonly`).
     pub replies: &'static [&'static str],
     /// Makes a server answer writes with one of these.
-    pub begin: for<'a> fn(&'a Arc<dyn Node>, &'a str) -> Answer<'a, ()>,
+    pub begin: AboutReply,
     /// Makes it take writes again.
-    pub end: for<'a> fn(&'a Arc<dyn Node>, &'a str) -> Answer<'a, ()>,
+    pub end: AboutReply,
     /// What it answers to a write now, in its own words; none: it takes it.
     pub refusal: for<'a> fn(&'a Arc<dyn Node>) -> Answer<'a, Option<String>>,
 }
