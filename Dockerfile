@@ -40,13 +40,14 @@ LABEL org.opencontainers.image.title="Fencepost" \
       org.opencontainers.image.licenses="Apache-2.0"
 # The packages of each kind of node, from the lists that Fencepost's own images are made of. With fewer of them
 # (--build-arg NODES="client redis") the image is smaller, and a run that needs another kind downloads Debian's packages.
+# Valkey's programs answer to the names of Redis's, so it has only one of the two.
 # PostgreSQL's package would make a database of its own, which nobody uses.
-ARG NODES="client etcd mariadb nats postgres redis zookeeper"
+ARG NODES=""
 COPY docker /tmp/docker
 RUN mkdir -p /etc/postgresql-common \
     && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \
     && apt-get update \
-    && for node in $NODES; do cat "/tmp/docker/$node/packages"; done | grep -v '^#' | sed 's/{version}/17/' | sort -u \
+    && for node in ${NODES:-$(ls -d /tmp/docker/*/ | xargs -n 1 basename | grep -v valkey)}; do cat "/tmp/docker/$node/packages"; done | grep -v '^#' | sed 's/{version}/17/' | sort -u \
         | xargs apt-get install --yes --no-install-recommends ca-certificates procps \
     && rm -rf /var/lib/apt/lists/* /tmp/docker \
     && for program in postgres initdb; do ln -s /usr/lib/postgresql/17/bin/$program /usr/bin/$program; done \

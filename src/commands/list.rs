@@ -54,7 +54,7 @@ fn own(program: &ClientProgram) -> Vec<String> {
 /// A release of a server: where it comes from, and what is there of it.
 fn server(release: &'static Release) -> Row {
     let locks =
-        fencepost_locks::registry().iter().filter(|lock| lock.service.servers().contains(&release.server));
+        fencepost_locks::registry().iter().filter(|lock| lock.service.servers.contains(&release.server));
     let locks: Vec<&str> = locks.map(|lock| lock.name).collect();
     let used = match locks.is_empty() {
         true => "servers that a lock.toml describes".to_owned(),

@@ -24,15 +24,10 @@ fn another_version_runs_and_its_clock_is_moved(driver: &str) {
 
 /// Every release in the table.
 fn every_release_runs(driver: &str) {
-    for release in RELEASES {
-        let lock = match release.server {
-            "redis" | "valkey" => "redis-single",
-            "etcd" => "etcd",
-            "zookeeper" => "zookeeper-sequential",
-            "postgres" => "postgres-row",
-            "mariadb" => "mariadb-row",
-            other => panic!("no lock is known here that runs on {other}"),
-        };
+    for release in RELEASES.iter() {
+        let mut locks = fencepost_locks::registry().iter();
+        let lock = locks.find(|lock| lock.service.servers.contains(&release.server));
+        let lock = lock.expect("a lock that runs on it").name;
         let arguments = format!("{lock} --server {release}");
         let ran = test(&format!("--driver {driver} --lock {arguments} --acquisitions 10 --time-limit 120s"));
         assert_eq!(ran.code, 0, "{arguments}: {}", ran.stdout);

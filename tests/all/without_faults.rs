@@ -82,7 +82,7 @@ fn every_lock_alone_holds_without_faults(driver: &str) {
 
 fn for_every_lock(run: impl Fn(&LockDefinition) + Sync) {
     std::thread::scope(|threads| {
-        for lock in fencepost_locks::registry().iter().filter(|lock| !lock.service.servers().is_empty()) {
+        for lock in fencepost_locks::registry().iter().filter(|lock| !lock.service.servers.is_empty()) {
             threads.spawn(|| run(lock));
         }
     });
@@ -126,7 +126,7 @@ fn guards_let_honest_holders_write(driver: &str) {
         let gives = |lock: &&&LockDefinition| {
             let can = lock.capabilities(&Options::default());
             !can.own_storage
-                && !lock.service.servers().is_empty()
+                && !lock.service.servers.is_empty()
                 && match guard.needs() {
                     Need::Nothing => true,
                     Need::Token => can.token,

@@ -30,7 +30,7 @@ enum Kind {
 const ALLOWED: &[(&str, Kind, &str)] = &[
     ("crates/engine/src/conformance/tests/fake.rs", Kind::Sleep, "all its tests pause the time"),
     ("crates/engine/src/conformance/tests/fake.rs", Kind::Elapsed, "all its tests pause the time"),
-    ("crates/locks/src/redlock/lock.rs", Kind::ShortLimit, "a table of lengths; nothing waits"),
+    ("crates/locks/src/services/redlock/lock.rs", Kind::ShortLimit, "a table of lengths; nothing waits"),
     ("crates/report/src/tests.rs", Kind::Elapsed, "prints how long pages took, for who looks at them"),
     ("nemesis/tests/clock.rs", Kind::Sleep, "lets time pass for a clock to show it; longer is as good"),
     ("nemesis/tests/clock.rs", Kind::Elapsed, "a lower bound, and what the test itself took as an upper one"),

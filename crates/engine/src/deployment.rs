@@ -117,12 +117,13 @@ pub async fn start(
         None => Arc::new(ReadinessOfServers { service: spec.lock.service, servers: servers.clone() }),
     };
     let own = existing.is_none().then_some(spec.lock.service);
-    let leadership = own.and_then(|service| service.leadership()).map(|service| {
-        Arc::new(LeaderOfServers { service, servers: servers.clone() }) as Arc<dyn Leadership>
+    let leadership = own.and_then(|service| Some((service, service.leadership?)));
+    let leadership = leadership.map(|(service, leadership)| {
+        Arc::new(LeaderOfServers { service, leadership, servers: servers.clone() }) as Arc<dyn Leadership>
     });
     let error_replies = own
-        .and_then(|service| service.refusals())
-        .map(|service| Arc::new(RefusalsOfServers { service, servers }) as Arc<dyn ErrorReplies>);
+        .and_then(|service| service.refusals)
+        .map(|refusals| Arc::new(RefusalsOfServers { refusals, servers }) as Arc<dyn ErrorReplies>);
     let context =
         FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership, Some(readiness))
             .with_error_replies(error_replies)
@@ -196,7 +197,7 @@ pub(crate) async fn start_services(
     if !started.is_empty() {
         spec.lock.service.await_ready(&servers).await.map_err(|error| with_log(&error.0, &servers, logs))?;
         if let Some(access) = &access {
-            spec.lock.service.secure(&servers, access).await?;
+            (spec.lock.service.secure)(&servers, access).await?;
         }
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
@@ -219,11 +220,8 @@ async fn hand_out(
     servers: &[Arc<dyn Node>],
     clients: &[Arc<dyn Node>],
 ) -> Result<()> {
-    let service = spec.lock.service;
-    try_join_all(
-        servers.iter().map(|node| access.give_to_server(node.as_ref(), service.access_files(access))),
-    )
-    .await?;
+    let files = spec.lock.service.access_files;
+    try_join_all(servers.iter().map(|node| access.give_to_server(node.as_ref(), files(access)))).await?;
     try_join_all(clients.iter().map(|node| access.give_to_client(node.as_ref()))).await?;
     Ok(())
 }
@@ -333,7 +331,7 @@ impl Clients for ClientPids {
 
 /// The servers of a service, and how it is found out whether one serves.
 struct ReadinessOfServers {
-    service: &'static dyn LockService,
+    service: &'static LockService,
     servers: Vec<Arc<dyn Node>>,
 }
 
@@ -349,27 +347,28 @@ impl Readiness for ReadinessOfServers {
 
 /// The servers of a service in which one leads.
 struct LeaderOfServers {
-    service: &'static dyn ServiceLeadership,
+    service: &'static LockService,
+    leadership: ServiceLeadership,
     servers: Vec<Arc<dyn Node>>,
 }
 
 #[async_trait]
 impl Leadership for LeaderOfServers {
     async fn leader(&self) -> Result<Option<String>, ClusterError> {
-        let place = self.service.leader(&self.servers).await?;
+        let place = (self.leadership.leader)(self.service, &self.servers).await?;
         Ok(place.and_then(|place| self.servers.get(place)).map(|node| node.name().to_owned()))
     }
 
     async fn transfer_leadership(&self, from: &str) -> Result<(), ClusterError> {
         let place = self.servers.iter().position(|node| node.name() == from);
         let place = place.ok_or_else(|| ClusterError::new(format!("there is no server {from}")))?;
-        self.service.transfer_leadership(&self.servers, place).await
+        (self.leadership.transfer)(self.service, &self.servers, place).await
     }
 }
 
 /// The servers of a service that can be made to refuse writes.
 struct RefusalsOfServers {
-    service: &'static dyn ServiceRefusals,
+    refusals: ServiceRefusals,
     servers: Vec<Arc<dyn Node>>,
 }
 
@@ -383,14 +382,14 @@ impl RefusalsOfServers {
 #[async_trait]
 impl ErrorReplies for RefusalsOfServers {
     async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError> {
-        self.service.begin(self.node(server)?, reply).await
+        (self.refusals.begin)(self.node(server)?, reply).await
     }
 
     async fn end(&self, server: &str, reply: &str) -> Result<(), ClusterError> {
-        self.service.end(self.node(server)?, reply).await
+        (self.refusals.end)(self.node(server)?, reply).await
     }
 
     async fn refusal(&self, server: &str) -> Result<Option<String>, ClusterError> {
-        self.service.refusal(self.node(server)?).await
+        (self.refusals.refusal)(self.node(server)?).await
     }
 }

@@ -122,8 +122,8 @@ impl ExistingOptions {
         if !self.are_used() {
             return Ok(());
         }
-        let Some(existing) = lock.service.existing() else {
-            let possible = registry().iter().filter(|lock| lock.service.existing().is_some());
+        let Some(existing) = lock.service.existing else {
+            let possible = registry().iter().filter(|lock| lock.service.existing.is_some());
             let possible: Vec<&str> = possible.map(|lock| lock.name).collect();
             let sentence = format!(
                 "{} cannot be tested on servers that exist already; these locks can: {}",
@@ -135,7 +135,7 @@ impl ExistingOptions {
         let nodes = options.nodes.map(|_| "nodes".to_owned());
         let shaping = nodes.into_iter().chain(options.changed()).find(|name| {
             matches!(&**name, "nodes" | "server" | "tls" | "auth")
-                || lock.service.options().contains(&name.as_str())
+                || lock.service.options.contains(&name.as_str())
         });
         if let Some(name) = shaping {
             let sentence = format!(

@@ -77,7 +77,7 @@ pub(crate) async fn all(
     phase(recorder, RunPhase::Main);
     let moved = fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology());
     let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
-    let unreadable = spec.lock.service.unreadable_data();
+    let unreadable = spec.lock.service.unreadable_data;
     let log = ServerLog { logs: run.folder.logs(), unreadable, recorder: recorder.clone() };
     let mut watch = {
         let storages = storage_names(&spec.options, spec.lock, spec.workload);

@@ -20,7 +20,7 @@ pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadU
     let under_test = find_lock(lock)?;
     let other = find_lock(against)
         .map_err(|refused| BadUsage::at("against", format!("--against: {}", refused.sentence)))?;
-    let (service, others) = (under_test.service.name(), other.service.name());
+    let (service, others) = (under_test.service.name, other.service.name);
     if others != service {
         let fits = reference(under_test).map_or(String::new(), |fits| format!("; use {}", fits.name));
         return Err(BadUsage::at(

@@ -38,7 +38,7 @@ impl RunSpec {
         /// To judge a run and to draw its report.
         const JUDGING: Duration = Duration::from_secs(1);
         let options = &self.options;
-        self.lock.service.setup_time() + options.time_limit.0 + 2 * options.ttl.0 + JUDGING
+        self.lock.service.setup_time + options.time_limit.0 + 2 * options.ttl.0 + JUDGING
     }
 
     /// Validates the options completely, and draws the plan.
@@ -109,7 +109,7 @@ impl RunSpec {
     /// wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
         let wanted = self.options.nemesis_options.clock_mechanism;
-        let offered = self.lock.service.clock_mechanisms();
+        let offered = self.lock.service.clock_mechanisms;
         let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
         self.faked = faked.map_err(|sentence| BadUsage::at("clock-mechanism", sentence))?;
         Ok(self)
@@ -226,7 +226,7 @@ impl RunOptions {
                 format!("--server {chosen}, and {} says another server; leave one out", self.lock),
             ),
             // The suite of a [service] of one's own follows from the server.
-            None if lock.service.servers().is_empty() && lock.recipe.program().is_some() => {
+            None if lock.service.servers.is_empty() && lock.recipe.program().is_some() => {
                 find_lock(&format!("{}@{chosen}", self.lock))
             }
             _ => Ok(lock),

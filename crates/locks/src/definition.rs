@@ -14,7 +14,7 @@ use fencepost_history::LockFacts;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
 
-/// A lock that Fencepost can judge. A recipe's file defines one, as a constant; [`crate::registry`] lists
+/// A lock that Fencepost can judge. A recipe's file defines one, as a constant; [`crate::services`] lists
 /// them all.
 pub struct LockDefinition {
     /// As on the command line.
@@ -25,7 +25,7 @@ pub struct LockDefinition {
     /// properties as the checkers do (exclusion, ownership, progress, availability, fencing).
     pub claims: &'static str,
     /// The servers. Several locks may use the same service.
-    pub service: &'static dyn LockService,
+    pub service: &'static LockService,
     /// The client's side.
     pub recipe: &'static dyn Recipe,
     /// Options of the recipe, named as on the command line but without dashes (`lock-delay`).
@@ -60,7 +60,7 @@ impl LockDefinition {
                 ..LockFacts::default()
             },
         };
-        LockFacts { may_be_down: self.service.may_be_down(), ..facts }
+        LockFacts { may_be_down: self.service.may_be_down, ..facts }
     }
 
     /// The hash of its files as they are now, where it is a folder.
@@ -76,7 +76,7 @@ impl LockDefinition {
     pub fn option_names(&self) -> impl Iterator<Item = &'static str> {
         // A service without servers has no image.
         let server = self.service.image(&Options::default()).map(|_| "server");
-        server.into_iter().chain(self.service.options().iter().chain(self.options).copied())
+        server.into_iter().chain(self.service.options.iter().chain(self.options).copied())
     }
 
     /// Checks that the lock understands these options, can be set up with them, and can keep this TTL.
@@ -88,7 +88,7 @@ impl LockDefinition {
         self.check_server(options)?;
         self.service.check(options)?;
         self.recipe.check(options)?;
-        self.service.check_ttl(ttl)?;
+        (self.service.check_ttl)(ttl)?;
         self.recipe.check_ttl(ttl)
     }
 
@@ -115,7 +115,7 @@ impl LockDefinition {
 
     /// The chosen server must be one that its service can run on.
     fn check_server(&self, options: &Options) -> Result<(), OptionError> {
-        let servers = self.service.servers();
+        let servers = self.service.servers;
         match self.service.set_up(options).server {
             Some(ServerChoice::Release(release))
                 if !servers.is_empty() && !servers.contains(&release.server) =>
@@ -163,7 +163,7 @@ impl LockDefinition {
 mod tests {
     use super::*;
     use crate::options::Persistence;
-    use crate::registry::{find, registry};
+    use crate::services::{find, registry};
 
     const TTL: Duration = Duration::from_secs(2);
 

@@ -1,9 +1,9 @@
 //! A built-in lock on a server in one of its versions, as its name says: `redlock@redis-7.0`, `etcd@3.4`.
 
-use crate::configured::ConfiguredService;
 use crate::definition::LockDefinition;
 use crate::folder::kept;
-use crate::registry::find;
+use crate::service::{LockService, ServiceDefaults};
+use crate::services::find;
 use fencepost_cluster::images::ServerChoice;
 use fencepost_history::Refusal;
 
@@ -14,7 +14,7 @@ use fencepost_history::Refusal;
 pub fn on_server(name: &str) -> Result<Option<&'static LockDefinition>, Refusal> {
     let Some((base, suffix)) = name.split_once('@') else { return Ok(None) };
     let Some(lock) = find(base) else { return Ok(None) };
-    let servers = lock.service.servers();
+    let servers = lock.service.servers;
     if servers.is_empty() {
         return Err(Refusal::new(format!("{base} has no servers; leave out @{suffix}")));
     }
@@ -25,12 +25,8 @@ pub fn on_server(name: &str) -> Result<Option<&'static LockDefinition>, Refusal>
         )));
     };
     let name = format!("{base}@{server}");
-    let service = ConfiguredService {
-        service: lock.service,
-        nodes: None,
-        server: Some(server),
-        redis_persistence: None,
-    };
+    let defaults = ServiceDefaults { server: Some(server), ..ServiceDefaults::default() };
+    let service = LockService { defaults, ..*lock.service };
     kept(name.clone(), || {
         Ok(LockDefinition { name: name.leak(), service: Box::leak(Box::new(service)), ..*lock })
     })
@@ -53,5 +49,7 @@ mod tests {
         let refused = on_server("etcd@redis-7.0").err().unwrap().sentence;
         assert!(refused.contains("it runs on etcd-3.4, etcd-3.5"), "{refused}");
         assert!(on_server("canary-nolock@redis-7.0").is_err());
+        let logs = on_server("zookeeper-sequential@3.8").unwrap().unwrap().service.unreadable_data;
+        assert!(!logs.is_empty(), "all else is as without a server");
     }
 }

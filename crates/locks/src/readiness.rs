@@ -10,6 +10,9 @@ use tokio::time::{Instant, sleep};
 /// takes many times that, and a run had better wait than fail.
 pub(crate) const START_TIME: Duration = Duration::from_secs(60);
 
+/// How long a command in a server's node may take.
+pub(crate) const ASK: Duration = Duration::from_secs(5);
+
 /// The rest between two questions: short at first, since most servers serve at once.
 const POLL_MIN: Duration = Duration::from_millis(5);
 const POLL_MAX: Duration = Duration::from_millis(50);
@@ -57,23 +60,23 @@ impl Awaited<'_> {
         }
     }
 
-    /// The same for a server that serves once this command succeeds in its node.
-    ///
-    /// # Errors
-    /// As [`Awaited::serves`]; the command cannot be run.
-    pub(crate) async fn answers(&self, command: &[&str], patience: Duration) -> Result<(), ClusterError> {
-        let trouble = async || {
-            let output = self.node.exec(command, patience).await?;
-            let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
-            Ok((output.code != Some(0)).then(|| first.to_owned()))
-        };
-        self.serves(trouble).await
-    }
-
     fn error(&self, what: &str) -> ClusterError {
         let (server, node) = (self.server, self.node.name());
         ClusterError::new(format!("{server} on {node} {what}{}", log_says_why(node)))
     }
+}
+
+/// Why a server does not serve that serves once this command succeeds in its node; none if it does.
+///
+/// # Errors
+/// The command cannot be run.
+pub(crate) async fn command_fails(
+    node: &Arc<dyn Node>,
+    command: &[&str],
+) -> Result<Option<String>, ClusterError> {
+    let output = node.exec(command, ASK).await?;
+    let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
+    Ok((output.code != Some(0)).then(|| first.to_owned()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::error::ClientError;
 use crate::protocol::Server;
-use crate::registry::find;
+use crate::services::find;
 use fencepost_storage::{Sequencers, StorageSetup};
 use std::path::Path;
 

@@ -1,186 +1,342 @@
 //! What a lock service is: its servers, how they are started, and how they say that they serve and which of
-//! them leads.
+//! them leads. It is a value: a built-in service is a static of it, and a table `[service]` becomes one.
 
 use crate::error::OptionError;
 use crate::existing::ExistingService;
-use crate::options::Options;
+use crate::options::{Options, Persistence};
+use crate::readiness::Awaited;
 use crate::run_access::{AccessFile, RunAccess};
-use async_trait::async_trait;
 use fencepost_cluster::images::{self, ServerChoice};
-use fencepost_cluster::protocol::Service;
+use fencepost_cluster::protocol::{Output, Service};
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
-use fencepost_history::Refusal;
+use fencepost_history::{Lease, Refusal};
+use futures_util::future::{BoxFuture, try_join_all};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The options of a service whose servers can speak TLS and ask for a password.
 pub(crate) const TLS_AND_AUTH: &[&str] = &["tls", "auth"];
 
-/// The servers beneath a lock.
-#[async_trait]
-pub trait LockService: Send + Sync {
+/// A server may take longer to tell its version, on a machine that is slow.
+const VERSION_TIME: Duration = Duration::from_secs(20);
+
+/// What servers answer, in time.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
+/// All servers, in their order.
+type Nodes = [Arc<dyn Node>];
+/// The process that one of them runs.
+type Start = fn(&LockService, usize, &Nodes, &Options) -> Service;
+type Secure = for<'a> fn(&'a Nodes, &'a RunAccess) -> Answer<'a, ()>;
+/// A question to one server of all.
+type OfServer<T> = for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a Nodes) -> Answer<'a, T>;
+/// A question to all servers.
+type OfServers<T> = for<'a> fn(&'a LockService, &'a Nodes) -> Answer<'a, T>;
+/// An order to one server of all.
+type ToServer = for<'a> fn(&'a LockService, &'a Nodes, usize) -> Answer<'a, ()>;
+/// An order to a server, about an error that it answers with.
+type AboutReply = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> Answer<'a, ()>;
+
+/// The servers beneath a lock. Its data are fields, and so are the few functions that a service has code of
+/// its own for; what it leaves out is `DESCRIBED` (described.rs), which goes by the data alone.
+#[derive(Clone, Copy)]
+pub struct LockService {
     /// As in documentation and messages (`redis-sentinel`).
-    fn name(&self) -> &'static str;
+    pub name: &'static str,
+    /// The same in words, for a new lock on it (`one Redis server`).
+    pub about: &'static str,
+    /// What ends a hold of a client that is gone, with most locks on it.
+    pub lease: Lease,
     /// The kinds of servers that it can run on, by the names of their releases: the usual one first. Empty
     /// for a service without servers, and for one of a user's own.
-    fn servers(&self) -> &'static [&'static str] {
-        &[]
-    }
+    pub servers: &'static [&'static str],
+    /// Its servers, in the order of their nodes. Where there is one kind, the user may say how many.
+    pub kinds: &'static [ServerKind],
+    /// How many servers may be down at once while it still grants locks, where not any minority may.
+    pub may_be_down: Option<usize>,
+    /// About how long it takes to start its servers until they serve, and to end them.
+    pub setup_time: Duration,
+    /// How long a server may take until it serves.
+    pub start_time: Duration,
+    /// Options of its own that it understands, as on the command line without the dashes
+    /// (`redis-persistence`).
+    pub options: &'static [&'static str],
+    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best
+    /// first: for a JVM faketime, then vdso.
+    pub clock_mechanisms: &'static [ClockMechanism],
+    /// What a server writes into its log when it cannot read its own data any more: parts of lines. For
+    /// servers that make durable what they answer, so that this is a failure of theirs, whatever the power
+    /// did.
+    pub unreadable_data: &'static [&'static str],
+    /// Debian packages that the programs of a user's own servers need.
+    pub packages: &'static [&'static str],
+    /// What the nodes of a user's own servers are made of.
+    pub environment: Option<&'static Arc<Environment>>,
+    /// A command that prints the name of the server that leads.
+    pub leader: &'static [&'static str],
+    /// A command that asks the leader, on which it runs, to let another server lead.
+    pub transfer: &'static [&'static str],
+    /// Lines for the shell that run on the first server, once, when all of them serve.
+    pub after_start: &'static [&'static str],
+    /// How its servers are set up where a run does not say otherwise.
+    pub defaults: ServiceDefaults,
+    /// Refuses a number of servers.
+    pub check_nodes: fn(&LockService, usize) -> Result<(), OptionError>,
+    /// Refuses a TTL that its servers cannot keep.
+    pub check_ttl: fn(Duration) -> Result<(), OptionError>,
+    /// The process that server `index` of these nodes runs.
+    pub start: Start,
+    /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS.
+    /// Only services that have the options `tls` and `auth` are asked.
+    pub access_files: fn(&RunAccess) -> Vec<AccessFile>,
+    /// Gives orders to servers that serve, where they ask for a password only after such orders.
+    pub secure: Secure,
+    /// Why a server, of all of these, does not serve yet; none if it does.
+    pub trouble: OfServer<Option<String>>,
+    /// Waits for what servers that serve still have to do together (elect, replicate) before a run.
+    pub gather: OfServers<()>,
+    /// Name and version (`redis-server 7.0.15`), from the first line that the command for it prints.
+    pub version: fn(&str) -> Option<String>,
+    /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
+    /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
+    pub leadership: Option<ServiceLeadership>,
+    /// What there is to do on servers of this service that exist without the run. None where a run has to
+    /// start its servers itself.
+    pub existing: Option<&'static dyn ExistingService>,
+    /// How to make a server refuse writes. None where that is not known.
+    pub refusals: Option<ServiceRefusals>,
+}
+
+/// Servers of a service that are made alike. In commands and lines, `{address}`, `{name}`, `{index}`,
+/// `{port}`, `{peers}`, `{data}` and the names of kinds stand for what they say.
+#[derive(Clone, Copy)]
+pub struct ServerKind {
+    /// What commands call the addresses of its servers: `{NAME}`. Empty for the only kind.
+    pub name: &'static str,
+    /// How many there are when the user does not say.
+    pub count: usize,
+    /// As messages call it: `PostgreSQL`.
+    pub server: &'static str,
+    /// The names that its process can have.
+    pub processes: &'static [&'static str],
+    /// Where clients reach it.
+    pub port: u16,
+    /// Whether clients are given its address.
+    pub for_clients: bool,
+    /// What it runs, where no function says that.
+    pub program: &'static [&'static str],
+    /// Lines for the shell that run before its first start.
+    pub prepare: &'static [&'static str],
+    /// A command that succeeds when it serves. Empty: it serves as soon as its port accepts a connection.
+    pub ready: &'static [&'static str],
+    /// A command that prints its name and version. Empty: it has only a name.
+    pub version: &'static [&'static str],
+}
+
+/// How the servers of a service are set up where a run does not say otherwise: by a `lock.toml`, or the end
+/// of a lock's name.
+#[derive(Clone, Copy, Default)]
+pub struct ServiceDefaults {
+    pub nodes: Option<usize>,
+    pub server: Option<ServerChoice>,
+    pub redis_persistence: Option<Persistence>,
+}
+
+/// How one server leads the others.
+#[derive(Clone, Copy)]
+pub struct ServiceLeadership {
+    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they
+    /// disagree, the one with the newest term. None while there is no leader.
+    pub leader: OfServers<Option<usize>>,
+    /// Asks the service to let another server lead than this one, without harming it. Returns when the
+    /// service has accepted the order; whether it was carried out shows in the leader.
+    pub transfer: ToServer,
+}
+
+/// How servers are made to answer writes with an error, as they do by themselves on a bad day: by an order to
+/// the server itself.
+#[derive(Clone, Copy)]
+pub struct ServiceRefusals {
+    /// The errors, by the word that they begin with, in small letters (`readonly`).
+    pub replies: &'static [&'static str],
+    /// Makes a server answer writes with one of these.
+    pub begin: AboutReply,
+    /// Makes it take writes again.
+    pub end: AboutReply,
+    /// What it answers to a write now, in its own words; none: it takes it.
+    pub refusal: for<'a> fn(&'a Arc<dyn Node>) -> Answer<'a, Option<String>>,
+}
+
+impl LockService {
     /// Image of its servers, as these options choose it; none for a service without servers.
-    fn image(&self, options: &Options) -> Option<&'static str> {
-        let usual = self.servers().first().copied()?;
-        match options.server {
+    pub fn image(&self, options: &Options) -> Option<&'static str> {
+        if self.environment.is_some() {
+            return Some("client");
+        }
+        let usual = self.servers.first().copied()?;
+        match self.set_up(options).server {
             Some(ServerChoice::Release(release)) => Some(images::name_of(release).unwrap_or(usual)),
             Some(ServerChoice::Own(_)) => Some("client"),
             None => Some(usual),
         }
     }
+
     /// The user's programs that its servers are, as these options choose them; none for Debian's.
     ///
     /// # Errors
     /// One sentence: what was chosen is no such server.
-    fn environment(&self, options: &Options) -> Result<Option<Arc<Environment>>, Refusal> {
-        match (self.servers().first(), options.server) {
+    pub fn environment(&self, options: &Options) -> Result<Option<Arc<Environment>>, Refusal> {
+        match (self.servers.first(), self.set_up(options).server) {
             (Some(kind), Some(ServerChoice::Own(own))) => own.environment(kind).map(Some),
-            _ => Ok(None),
+            _ => Ok(self.environment.cloned()),
         }
     }
+
     /// How many servers it has when the user does not say.
-    fn default_nodes(&self) -> usize;
-    /// How many servers may be down at once while it still grants locks, where not any minority may.
-    fn may_be_down(&self) -> Option<usize> {
-        None
+    pub fn default_nodes(&self) -> usize {
+        self.defaults.nodes.unwrap_or_else(|| self.kinds.iter().map(|kind| kind.count).sum())
     }
-    /// About how long it takes to start its servers until they serve, and to end them.
-    fn setup_time(&self) -> Duration {
-        Duration::from_secs(1)
+
+    /// The options by which its servers are really set up, where a run has these.
+    pub fn set_up(&self, options: &Options) -> Options {
+        let persistence = match options.redis_persistence == Persistence::default() {
+            true => self.defaults.redis_persistence.unwrap_or_default(),
+            false => options.redis_persistence,
+        };
+        Options {
+            nodes: options.nodes.or(self.defaults.nodes),
+            server: options.server.or(self.defaults.server),
+            redis_persistence: persistence,
+            ..options.clone()
+        }
     }
-    /// Options of its own that it understands, as on the command line without the dashes
-    /// (`redis-persistence`).
-    fn options(&self) -> &'static [&'static str] {
-        &[]
-    }
-    /// The options by which its servers are really set up, where a run has these: a `lock.toml` has defaults
-    /// of its own.
-    fn set_up(&self, options: &Options) -> Options {
-        options.clone()
-    }
-    /// Refuses values that make no sense for it, such as a number of servers.
+
+    /// Refuses a number of servers that makes no sense for it.
     ///
     /// # Errors
-    /// Says which value is wrong, and what is possible.
-    fn check(&self, options: &Options) -> Result<(), OptionError>;
-    /// Refuses a TTL that its servers cannot keep.
-    ///
-    /// # Errors
-    /// Says which TTL is possible.
-    fn check_ttl(&self, _ttl: Duration) -> Result<(), OptionError> {
-        Ok(())
+    /// Says what is possible.
+    pub fn check(&self, options: &Options) -> Result<(), OptionError> {
+        self.set_up(options).nodes.map_or(Ok(()), |nodes| (self.check_nodes)(self, nodes))
     }
+
+    /// The kind of the server in this place.
+    pub(crate) fn kind(&self, index: usize) -> &'static ServerKind {
+        let mut end = 0;
+        let found = self.kinds.iter().find(|kind| {
+            end += kind.count;
+            index < end
+        });
+        found.unwrap_or(&self.kinds[0])
+    }
+
     /// Port at which clients reach its servers.
-    fn port(&self) -> u16;
-    /// Port at which server `index` is reached, where it has one of its own.
-    fn port_of(&self, _index: usize) -> u16 {
-        self.port()
+    pub fn port(&self) -> u16 {
+        let for_clients = self.kinds.iter().find(|kind| kind.for_clients);
+        for_clients.map_or(0, |kind| kind.port)
     }
+
+    /// Port at which server `index` is reached.
+    pub fn port_of(&self, index: usize) -> u16 {
+        self.kind(index).port
+    }
+
     /// Whether clients are given the address of server `index`.
-    fn is_for_clients(&self, _index: usize) -> bool {
-        true
+    pub fn is_for_clients(&self, index: usize) -> bool {
+        self.kind(index).for_clients
     }
+
     /// The process that server `index` of these nodes runs.
-    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
-    /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS.
-    /// Only services that have the options `tls` and `auth` are asked.
-    fn access_files(&self, _access: &RunAccess) -> Vec<AccessFile> {
-        Vec::new()
+    pub fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        (self.start)(self, index, nodes, &self.set_up(options))
     }
-    /// Gives orders to servers that serve, where they ask for a password only after such orders.
-    ///
-    /// # Errors
-    /// A server refused.
-    async fn secure(&self, _nodes: &[Arc<dyn Node>], _access: &RunAccess) -> Result<(), ClusterError> {
-        Ok(())
-    }
-    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best
-    /// first: for a JVM faketime, then vdso.
-    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
-        &[ClockMechanism::Vdso]
-    }
+
     /// Returns when the servers serve (elected, replicated, answering). Called after all of them were
     /// started.
     ///
     /// # Errors
     /// Says which server does not serve, and its answer.
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError>;
-    /// Returns when one server, of all of these, serves again that was started again, while all others serve.
+    pub async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        try_join_all(nodes.iter().map(|node| self.await_serving(node, nodes))).await?;
+        (self.gather)(self, nodes).await
+    }
+
+    /// Returns when one server, of all of these, serves: also one that was started again.
     ///
     /// # Errors
     /// Says why it does not serve.
-    async fn await_serving(&self, node: &Arc<dyn Node>, _all: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        self.await_ready(std::slice::from_ref(node)).await
+    pub async fn await_serving(
+        &self,
+        node: &Arc<dyn Node>,
+        all: &[Arc<dyn Node>],
+    ) -> Result<(), ClusterError> {
+        let ServerKind { server, processes: services, .. } = *self.kind(place_of(node));
+        let awaited = Awaited { node, server, services, within: self.start_time };
+        awaited.serves(|| (self.trouble)(self, node, all)).await
     }
+
     /// Name and version of a server, of all of these, as it says them itself (`redis-server 7.0.15`).
     ///
     /// # Errors
     /// The server could not be asked.
-    async fn version(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<String, ClusterError>;
-    /// What a server writes into its log when it cannot read its own data any more: parts of lines. For
-    /// servers that make durable what they answer, so that this is a failure of theirs, whatever the power
-    /// did.
-    fn unreadable_data(&self) -> &'static [&'static str] {
-        &[]
+    pub async fn version(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
+        let kind = self.kind(place_of(node));
+        if kind.version.is_empty() {
+            return Ok(kind.server.to_owned());
+        }
+        let output = self.ask(kind.version, VERSION_TIME, node, all).await?;
+        let line = first_line(&output);
+        let version = (self.version)(line).filter(|_| output.code == Some(0) && !line.is_empty());
+        version.ok_or_else(|| {
+            ClusterError::new(format!(
+                "{} on {} does not report its version: `{}` says {line:?}",
+                kind.server,
+                node.name(),
+                kind.version.join(" ")
+            ))
+        })
     }
-    /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
-    /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
-    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
-        None
+
+    /// What a command says in the node of a server of these.
+    pub(crate) async fn ask(
+        &self,
+        command: &[&str],
+        within: Duration,
+        node: &Arc<dyn Node>,
+        nodes: &[Arc<dyn Node>],
+    ) -> Result<Output, ClusterError> {
+        let words: Vec<String> = command.iter().map(|word| self.filled(word, node, nodes)).collect();
+        node.exec(&words.iter().map(String::as_str).collect::<Vec<_>>(), within).await
     }
-    /// What there is to do on servers of this service that exist without the run. None where a run has to
-    /// start its servers itself.
-    fn existing(&self) -> Option<&dyn ExistingService> {
-        None
+
+    /// A text with everything put in but the data folder, which the node knows.
+    pub(crate) fn filled(&self, text: &str, node: &Arc<dyn Node>, nodes: &[Arc<dyn Node>]) -> String {
+        let index = place_of(node);
+        let kind = self.kind(index);
+        let filled = text
+            .replace("{address}", &node.address().to_string())
+            .replace("{name}", node.name())
+            .replace("{index}", &index.to_string())
+            .replace("{port}", &kind.port.to_string())
+            .replace("{peers}", &self.addresses(kind, nodes));
+        let named = self.kinds.iter().filter(|kind| !kind.name.is_empty());
+        named.fold(filled, |text, kind| {
+            text.replace(&format!("{{{}}}", kind.name), &self.addresses(kind, nodes))
+        })
     }
-    /// How to make a server refuse writes, by an order to the server itself. None where that is not known.
-    fn refusals(&self) -> Option<&dyn ServiceRefusals> {
-        None
+
+    /// The addresses of the servers of a kind among all servers, as commands get them.
+    fn addresses(&self, kind: &ServerKind, nodes: &[Arc<dyn Node>]) -> String {
+        let of_kind = nodes.iter().enumerate().filter(|(place, _)| std::ptr::eq(self.kind(*place), kind));
+        of_kind.map(|(_, node)| node.address().to_string()).collect::<Vec<_>>().join(",")
     }
 }
 
-/// A service whose servers can be made to answer writes with an error, as they do by themselves on a bad day.
-#[async_trait]
-pub trait ServiceRefusals: Send + Sync {
-    /// The errors, by the word that they begin with, in small letters (`readonly`).
-    fn replies(&self) -> &'static [&'static str];
-    /// Makes a server answer writes with one of these.
-    ///
-    /// # Errors
-    /// The server could not be asked, or refused.
-    async fn begin(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError>;
-    /// Makes it take writes again.
-    ///
-    /// # Errors
-    /// The server could not be asked, or refused.
-    async fn end(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError>;
-    /// What it answers to a write now, in its own words; none: it takes it.
-    ///
-    /// # Errors
-    /// The server could not be asked.
-    async fn refusal(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError>;
+/// The place of a server among all: they are n1, n2, …
+pub(crate) fn place_of(node: &Arc<dyn Node>) -> usize {
+    node.name().trim_start_matches('n').parse().unwrap_or(1_usize).saturating_sub(1)
 }
 
-/// A service in which one server leads.
-#[async_trait]
-pub trait ServiceLeadership: Send + Sync {
-    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they
-    /// disagree, the one with the newest term. None while there is no leader.
-    ///
-    /// # Errors
-    /// The servers could not be asked.
-    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError>;
-    /// Asks the service to let another server lead than `from`, without harming `from`. Returns when the
-    /// service has accepted the order; whether it was carried out shows in [`ServiceLeadership::leader`].
-    ///
-    /// # Errors
-    /// The service cannot do that, or refused.
-    async fn transfer_leadership(&self, nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError>;
+/// What a command says first, wherever it says it.
+pub(crate) fn first_line(output: &Output) -> &str {
+    let lines = output.stdout.lines().chain(output.stderr.lines());
+    lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! `fencepost lock new`: a folder with a lock, which runs at once.
 
-use super::templates::{LANGUAGES, Language, SERVERS};
+use super::templates::{LANGUAGES, Language, services};
 use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -18,7 +18,7 @@ pub(super) struct NewArgs {
     #[arg(long, default_value = LANGUAGES[0].name, value_parser = languages())]
     language: String,
     /// The servers beneath the lock; on redis the client works as it is.
-    #[arg(long, default_value = SERVERS[0].name, value_parser = servers())]
+    #[arg(long, default_value = "redis", value_parser = servers())]
     servers: String,
 }
 
@@ -27,24 +27,24 @@ fn languages() -> PossibleValuesParser {
 }
 
 fn servers() -> PossibleValuesParser {
-    PossibleValuesParser::new(SERVERS.iter().map(|servers| servers.name))
+    PossibleValuesParser::new(services().map(|service| service.name))
 }
 
 /// Makes the folder, and says what to do next.
 pub(super) fn new(args: &NewArgs) -> Result<i32> {
     let name = name_of(&args.folder)?;
     let language = LANGUAGES.iter().find(|language| language.name == args.language);
-    let servers = SERVERS.iter().find(|servers| servers.name == args.servers);
-    let (Some(language), Some(servers)) = (language, servers) else {
+    let service = services().find(|service| service.name == args.servers);
+    let (Some(language), Some(service)) = (language, service) else {
         return Err(BadUsage::new("no such language or servers").into());
     };
     if args.folder.symlink_metadata().is_ok() {
         let folder = args.folder.display();
         return Err(BadUsage::new(format!("{folder} is there already; choose another name")).into());
     }
-    make(&args.folder, &language.files(name, *servers))
+    make(&args.folder, &language.files(name, service))
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
-    say!("{}", made(args, language, servers.about).trim_end());
+    say!("{}", made(args, language, service.about).trim_end());
     Ok(0)
 }
 

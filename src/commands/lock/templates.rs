@@ -1,5 +1,7 @@
 //! What `fencepost lock new` can begin with: a row for each language.
 
+use fencepost_locks::LockService;
+
 /// A language with a kit.
 pub(super) struct Language {
     /// As on the command line.
@@ -76,38 +78,9 @@ pub(super) const LANGUAGES: &[Language] = &[
 ];
 
 /// Servers that a new lock can be on.
-#[derive(Clone, Copy)]
-pub(super) struct Servers {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    /// What ends the hold of a client that is gone, with most locks on them.
-    lease: &'static str,
+pub(super) fn services() -> impl Iterator<Item = &'static LockService> {
+    fencepost_locks::services().filter(|service| !service.kinds.is_empty())
 }
-
-const fn servers(name: &'static str, about: &'static str, lease: &'static str) -> Servers {
-    Servers { name, about, lease }
-}
-
-pub(super) const SERVERS: &[Servers] = &[
-    servers("redis", "one Redis server", "ttl"),
-    servers("redis-independent", "five Redis servers that know nothing of each other", "ttl"),
-    servers(
-        "redis-sentinel",
-        "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers (group: fencepost)",
-        "ttl",
-    ),
-    servers(
-        "redis-cluster",
-        "a Redis Cluster of three primaries and a replica of each, in this order: all of them are in the list of servers",
-        "ttl",
-    ),
-    servers("valkey", "one Valkey server", "ttl"),
-    servers("etcd", "an etcd of three servers", "ttl"),
-    servers("zookeeper", "a ZooKeeper of three servers", "session"),
-    servers("nats", "a NATS of three servers, with JetStream", "ttl"),
-    servers("postgres", "one PostgreSQL server (user and database: postgres, no password)", "connection"),
-    servers("mariadb", "one MariaDB server (user: fencepost, no password)", "connection"),
-];
 
 impl Language {
     /// Whether the client locks something as it is.
@@ -116,8 +89,8 @@ impl Language {
     }
 
     /// All files of a new lock of this name, with their paths in its folder.
-    pub(super) fn files(&self, name: &str, servers: Servers) -> Vec<(String, String)> {
-        let client = if self.works_on(servers.name) { self.on_redis } else { self.empty };
+    pub(super) fn files(&self, name: &str, service: &LockService) -> Vec<(String, String)> {
+        let client = if self.works_on(service.name) { self.on_redis } else { self.empty };
         let renamed = |text: &str| {
             text.replace("example/fencepost", &format!("{name}/fencepost"))
                 .replace("module example", &format!("module {name}"))
@@ -128,16 +101,17 @@ impl Language {
                 .replace("# lock.toml has it copied here.", "# The kit.")
         };
         let mut files = vec![
-            ("lock.toml".to_owned(), renamed(&self.lock_file(name, servers))),
+            ("lock.toml".to_owned(), renamed(&self.lock_file(name, service))),
             (self.client.to_owned(), renamed(client)),
-            ("README.md".to_owned(), self.readme(name, servers)),
+            ("README.md".to_owned(), self.readme(name, service)),
         ];
         files.extend(self.others.iter().map(|(path, text)| ((*path).to_owned(), renamed(text))));
         files.extend(self.kit.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
         files
     }
 
-    fn lock_file(&self, name: &str, Servers { name: servers, about, lease }: Servers) -> String {
+    fn lock_file(&self, name: &str, service: &LockService) -> String {
+        let LockService { name: servers, about, lease, .. } = *service;
         let unique = if self.works_on(servers) && self.on_redis.to_lowercase().contains("unique") {
             "# Each grant has a value that no other has.\nunique = true\n"
         } else {
@@ -149,17 +123,19 @@ impl Language {
              service = \"{servers}\"\n\
              {}\
              # What ends a hold of a client that is gone: ttl, session, connection or none.\n\
-             lease = \"{lease}\"\n\
+             lease = \"{}\"\n\
              {unique}\
              # What the lock claims; left out, whatever can be judged is judged.\n\
              # properties = [\"exclusion\", \"ownership\", \"progress\"]\n",
             self.title,
             capitalized(about),
-            self.start
+            self.start,
+            lease.name()
         )
     }
 
-    fn readme(&self, name: &str, Servers { name: servers, about, .. }: Servers) -> String {
+    fn readme(&self, name: &str, service: &LockService) -> String {
+        let LockService { name: servers, about, .. } = *service;
         let state = match self.works_on(servers) {
             true => "It works as it is, without a library; put yours in its place.",
             false => "Its functions are still to be written.",

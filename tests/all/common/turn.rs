@@ -15,7 +15,7 @@ use std::thread::available_parallelism;
 /// Nodes for each core. Most of them wait most of the time.
 const NODES_PER_CORE: usize = 40;
 
-/// Runs of an engine at once, at most: it miscounts when many containers come and go (see CONTRIBUTING.md).
+/// Runs of an engine at once, at most: it miscounts when many containers come and go (docs/field-notes.md).
 const ENGINE: usize = 3;
 
 /// A server in Java needs as much as so many others.

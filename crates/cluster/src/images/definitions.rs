@@ -1,6 +1,7 @@
 //! Which images there are, and what each is made of.
 
 use super::releases::{RELEASES, Release};
+use super::servers::{Server, VERSION, server};
 use crate::ClusterError;
 use crate::debian::{Contents, DEFAULT_SUITE, Suite};
 use crate::hash::short_hash;
@@ -32,38 +33,6 @@ pub struct Image {
 /// The name of all images for the programs of users, whatever packages they have.
 pub(crate) const PACKAGES: &str = "packages";
 
-/// An image of the packages in the folder of its name in `docker/`.
-macro_rules! image {
-    ($name:literal, programs: $programs:expr, files: $files:expr) => {
-        Image {
-            name: Cow::Borrowed($name),
-            programs: &$programs,
-            files: &$files,
-            suite: DEFAULT_SUITE,
-            packages: Cow::Borrowed(include_str!(concat!("../../../../docker/", $name, "/packages"))),
-            release: None,
-        }
-    };
-}
-
-/// What each kind of server is made of: the same packages in each suite, but for those whose names say their
-/// version.
-const SERVERS: [Image; 7] = [
-    image!("redis", programs: ["redis-server", "redis-cli", "iptables"], files: []),
-    // They answer to the names of Redis's programs, too: see `ALTERNATIVES` of root file systems.
-    image!("valkey", programs: ["redis-server", "redis-cli", "iptables"], files: []),
-    image!("etcd", programs: ["etcd", "etcdctl", "iptables"], files: []),
-    // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
-    image!("zookeeper", programs: ["iptables"], files: ["/usr/bin/java", "/usr/share/java/zookeeper.jar"]),
-    image!("nats", programs: ["nats-server", "iptables"], files: []),
-    image!("postgres", programs: ["postgres", "initdb", "postgres-psql", "setpriv", "iptables"], files: []),
-    // A script makes the folder of its data.
-    image!("mariadb", programs: ["mariadbd", "mariadb", "iptables"], files: ["/usr/bin/mariadb-install-db"]),
-];
-
-/// In a list of packages: the version of a release.
-const VERSION: &str = "{version}";
-
 /// All images of nodes for which no release is named: of the servers that the default suite has, and of
 /// clients.
 pub static ALL: LazyLock<Vec<Image>> = LazyLock::new(|| {
@@ -81,22 +50,33 @@ fn known() -> impl Iterator<Item = &'static Image> {
     ALL.iter().chain(OTHERS.iter())
 }
 
-/// The name of the image of a release; none of a server that only adapters describe.
+/// The name of the image of a release.
 pub fn name_of(release: &Release) -> Option<&'static str> {
     known().find(|image| image.release == Some(release)).map(|image| image.name.as_ref())
 }
 
-/// The image of a release; none of a server that only adapters describe.
+/// The image of a release.
 fn of_release(release: &'static Release) -> Option<Image> {
-    let kind = SERVERS.into_iter().find(|kind| kind.name == release.server)?;
-    let suite = Suite::find(release.suite).ok()?;
-    let packages = kind.packages.replace(VERSION, release.version).into();
-    let name = if release.is_default() { kind.name } else { release.name().into() };
-    Some(Image { name, suite, packages, release: Some(release), ..kind })
+    let Server { name, packages, programs, files, .. } = server(release.server)?;
+    Some(Image {
+        name: if release.is_default() { (*name).into() } else { release.name().into() },
+        programs,
+        files,
+        suite: Suite::find(release.suite).ok()?,
+        packages: packages.replace(VERSION, release.version).into(),
+        release: Some(release),
+    })
 }
 
 /// The image of clients, and of the storage.
-const CLIENT: Image = image!("client", programs: ["iptables"], files: []);
+const CLIENT: Image = Image {
+    name: Cow::Borrowed("client"),
+    programs: &["iptables"],
+    files: &[],
+    suite: DEFAULT_SUITE,
+    packages: Cow::Borrowed(include_str!("../../../../docker/client/packages")),
+    release: None,
+};
 
 /// The image of that name.
 ///
@@ -177,6 +157,7 @@ pub(super) fn installed(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::servers::SERVERS;
     use super::*;
 
     #[test]
@@ -211,16 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn every_folder_of_packages_is_an_image_and_described() {
+    fn every_folder_of_packages_is_of_an_image() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker");
-        let page = std::fs::read_to_string(folder.join("README.md")).unwrap();
         let entries = std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_dir());
         let folders: BTreeSet<String> = entries.map(|it| it.file_name().into_string().unwrap()).collect();
-        let servers = SERVERS.iter().chain([&CLIENT]);
-        let images: BTreeSet<String> = servers.map(|image| image.name.to_string()).collect();
-        assert_eq!(folders, images);
-        for name in images {
-            assert!(page.contains(&format!("`{name}`")), "docker/README.md does not name {name}");
-        }
+        let servers = SERVERS.iter().map(|server| server.name).chain(["client"]);
+        assert_eq!(folders, servers.map(str::to_owned).collect());
     }
 }

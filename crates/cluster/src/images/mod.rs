@@ -8,6 +8,7 @@ mod own_server;
 mod releases;
 mod root_file_system;
 mod server_choice;
+mod servers;
 mod stored_item;
 
 pub use definitions::{ALL, Image, find, name_of};

@@ -2,6 +2,7 @@
 //! container image.
 
 use super::definitions;
+use super::servers::{OwnProgram, server};
 use crate::environment::{Environment, check_file};
 use fencepost_history::Refusal;
 use std::fmt;
@@ -26,42 +27,6 @@ enum Origin {
     /// This machine's own program, whatever its version.
     Machine,
 }
-
-/// A program that a kind of server is made of.
-struct ProgramOfKind {
-    /// What a service calls it.
-    name: &'static str,
-    /// What else it may be called.
-    others: &'static [&'static str],
-    /// Whether a folder without it is none of this kind; Debian's takes the place of another.
-    is_needed: bool,
-}
-
-const fn program_of_kind(
-    name: &'static str,
-    others: &'static [&'static str],
-    is_needed: bool,
-) -> ProgramOfKind {
-    ProgramOfKind { name, others, is_needed }
-}
-
-const REDIS: &[ProgramOfKind] = &[
-    program_of_kind("redis-server", &["valkey-server"], true),
-    program_of_kind("redis-cli", &["valkey-cli"], false),
-];
-const ETCD: &[ProgramOfKind] = &[program_of_kind("etcd", &[], true), program_of_kind("etcdctl", &[], false)];
-const POSTGRES: &[ProgramOfKind] = &[
-    program_of_kind("postgres", &[], true),
-    program_of_kind("initdb", &[], true),
-    program_of_kind("postgres-psql", &["psql"], false),
-];
-
-const NATS: &[ProgramOfKind] = &[program_of_kind("nats-server", &[], true)];
-const MARIADB: &[ProgramOfKind] = &[
-    program_of_kind("mariadbd", &["mysqld"], true),
-    program_of_kind("mariadb-install-db", &["mysql_install_db"], true),
-    program_of_kind("mariadb", &["mysql"], false),
-];
 
 /// The word for this machine's own program.
 const MACHINE: &str = "machine";
@@ -98,7 +63,7 @@ impl OwnServer {
             Origin::Image(image) if image.is_empty() => {
                 return Err(failed("name the image: image:NAME:TAG".to_owned()));
             }
-            Origin::Image(_) if !["redis", "etcd"].contains(&kind) => {
+            Origin::Image(_) if !server(kind).is_some_and(|server| server.has_images) => {
                 return Err(failed(format!("an image is taken of Redis, Valkey and etcd, not of {kind}")));
             }
             Origin::Image(image) => {
@@ -130,7 +95,7 @@ impl OwnServer {
 
 /// The program of this machine that is this kind of server.
 fn installed(kind: &str) -> Result<PathBuf, String> {
-    let needed: Vec<&ProgramOfKind> = programs(kind).iter().filter(|program| program.is_needed).collect();
+    let needed: Vec<&OwnProgram> = programs(kind).iter().filter(|program| program.is_needed).collect();
     let [program] = needed[..] else {
         return Err(format!("a {kind} is more than one file; name its folder, as in folder:/opt/{kind}"));
     };
@@ -145,19 +110,12 @@ fn installed(kind: &str) -> Result<PathBuf, String> {
 }
 
 /// The programs that a kind of server is made of; none where it is no program, but classes of Java.
-fn programs(kind: &str) -> &'static [ProgramOfKind] {
-    match kind {
-        "redis" => REDIS,
-        "etcd" => ETCD,
-        "postgres" => POSTGRES,
-        "mariadb" => MARIADB,
-        "nats" => NATS,
-        _ => &[],
-    }
+fn programs(kind: &str) -> &'static [OwnProgram] {
+    server(kind).map_or(&[], |server| server.own)
 }
 
 fn of_program(kind: &str, path: PathBuf, environment: Environment) -> Result<Environment, String> {
-    let needed: Vec<&ProgramOfKind> = programs(kind).iter().filter(|program| program.is_needed).collect();
+    let needed: Vec<&OwnProgram> = programs(kind).iter().filter(|program| program.is_needed).collect();
     let [program] = needed[..] else {
         return Err(format!("a {kind} is more than one file; name the folder in which it is installed"));
     };
@@ -195,7 +153,7 @@ fn of_folder(kind: &str, folder: PathBuf, environment: Environment) -> Result<En
 }
 
 /// Where in the folder the program lies: the one nearest to the top, whatever lies beside it.
-fn place_of(program: &ProgramOfKind, folder: &Path) -> Option<PathBuf> {
+fn place_of(program: &OwnProgram, folder: &Path) -> Option<PathBuf> {
     let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
     let mut places = vec![PathBuf::new()];
     for _ in 0..DEEPEST {
@@ -307,6 +265,7 @@ mod tests {
         assert!(found.leads && found.packages.contains(&"iptables".to_owned()));
         let program = environment(&folder.path().join("src/valkey-server"), "redis").unwrap();
         assert_eq!(program.links, [("redis-server".to_owned(), PathBuf::from("valkey-server"))]);
+        assert_eq!(environment(folder.path(), "valkey").unwrap().links, found.links);
         let refused = environment(folder.path(), "etcd").unwrap_err();
         assert!(refused.contains("has no program etcd"), "{refused}");
         let refused = environment(&folder.path().join("src/valkey-server"), "postgres").unwrap_err();

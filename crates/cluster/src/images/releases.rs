@@ -1,13 +1,14 @@
-//! Releases of servers: the versions that nodes can run, and the suite of Debian that each comes from. A new
-//! version is one line of the table here.
+//! Releases of servers: the versions that nodes can run, and the suite of Debian that each comes from.
 
+use super::servers::{SERVERS, Server, VERSION, server};
 use crate::debian::DEFAULT_SUITE;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// A server in one of its versions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Release {
-    /// The kind of server: the name of a folder in `docker/`, or of a server that adapters describe.
+    /// The kind of server: the name of a folder in `docker/`.
     pub server: &'static str,
     /// Its version, as far as a suite keeps to it.
     pub version: &'static str,
@@ -15,28 +16,14 @@ pub struct Release {
     pub suite: &'static str,
 }
 
-const fn of(server: &'static str, version: &'static str, suite: &'static str) -> Release {
-    Release { server, version, suite }
-}
-
 /// All releases, for each server the oldest first.
-pub static RELEASES: &[Release] = &[
-    of("redis", "7.0", "bookworm"),
-    of("redis", "8.0", "trixie"),
-    of("valkey", "8.0", "bookworm-backports"),
-    of("valkey", "8.1", "trixie"),
-    of("valkey", "9.1", "forky"),
-    of("etcd", "3.4", "bookworm"),
-    of("etcd", "3.5", "trixie"),
-    of("zookeeper", "3.8", "bookworm"),
-    of("zookeeper", "3.9", "trixie"),
-    of("postgres", "15", "bookworm"),
-    of("postgres", "17", "trixie"),
-    of("postgres", "18", "forky"),
-    of("nats", "2.10", "trixie"),
-    of("mariadb", "10.11", "bookworm"),
-    of("mariadb", "11.8", "trixie"),
-];
+pub static RELEASES: LazyLock<Vec<Release>> = LazyLock::new(|| {
+    let of = |server: &Server, (version, suite)| Release { server: server.name, version, suite };
+    SERVERS
+        .iter()
+        .flat_map(|server| server.releases.iter().map(move |release| of(server, *release)))
+        .collect()
+});
 
 impl Release {
     /// `redis-7.0`.
@@ -49,14 +36,10 @@ impl Release {
         self.suite == DEFAULT_SUITE.name
     }
 
-    /// The package whose version is the server's. Where several are, any of them says it.
+    /// The packages whose version is the server's. Where several are, any of them says it.
     pub fn packages(&self) -> Vec<String> {
-        match self.server {
-            "zookeeper" => vec!["libzookeeper-java".to_owned()],
-            "postgres" => vec![format!("postgresql-{}", self.version)],
-            "mariadb" => vec!["mariadb-server".to_owned(), "mariadb-server-core".to_owned()],
-            server => vec![format!("{server}-server")],
-        }
+        let versioned = server(self.server).map_or(&[][..], |server| server.versioned);
+        versioned.iter().map(|package| package.replace(VERSION, self.version)).collect()
     }
 
     /// Whether a version of the package, as Debian writes it, is of this release: `5:8.0.2-3+deb13u1`.
@@ -84,7 +67,7 @@ mod tests {
     fn each_release_has_a_name_and_a_suite_that_is_known() {
         let names: BTreeSet<String> = RELEASES.iter().map(Release::name).collect();
         assert_eq!(names.len(), RELEASES.len());
-        for release in RELEASES {
+        for release in RELEASES.iter() {
             assert!(Suite::find(release.suite).is_ok(), "{release}");
         }
     }
@@ -92,7 +75,7 @@ mod tests {
     #[test]
     fn documentation_has_every_release() {
         let page = include_str!("../../../../docs/servers.md");
-        for Release { server, version, suite } in RELEASES {
+        for Release { server, version, suite } in RELEASES.iter() {
             let row = page.lines().find(|line| line.starts_with(&format!("| `{server}` | ")));
             let has_it = row.is_some_and(|row| row.contains(version) && row.contains(&format!("`{suite}`")));
             assert!(has_it, "docs/servers.md has no {server} {version} from {suite}");
@@ -101,7 +84,9 @@ mod tests {
 
     #[test]
     fn a_version_is_no_beginning_of_a_number() {
-        let is = |version: &'static str, debian: &str| of("redis", version, "sid").is_version(debian);
+        let is = |version: &'static str, debian: &str| {
+            Release { server: "redis", version, suite: "sid" }.is_version(debian)
+        };
         assert!(is("8.0", "5:8.0.2-3+deb13u1") && is("15", "15.14-0+deb12u1") && is("3.5", "3.5.16-4"));
         assert!(!is("8.0", "5:8.01-1") && !is("7.0", "5:8.0.2-3"));
     }

@@ -38,7 +38,7 @@ const PASSWORD_MAX: usize = 4096;
 
 /// The servers of a run that it did not start.
 pub(crate) struct Existing {
-    service: &'static dyn LockService,
+    service: &'static LockService,
     servers: Vec<(Place, Server)>,
     access: Access,
     hook: Option<Hook>,
@@ -85,7 +85,7 @@ impl Existing {
     }
 
     fn service(&self) -> Result<&'static dyn ExistingService> {
-        self.service.existing().ok_or_else(|| anyhow!("{} always starts its servers", self.service.name()))
+        self.service.existing.ok_or_else(|| anyhow!("{} always starts its servers", self.service.name))
     }
 
     /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their
@@ -205,7 +205,7 @@ impl ExistingServers for Existing {
     }
 
     async fn answers(&self, server: &str) -> bool {
-        let (Ok((_, server)), Some(service)) = (self.find(server), self.service.existing()) else {
+        let (Ok((_, server)), Some(service)) = (self.find(server), self.service.existing) else {
             return false;
         };
         matches!(timeout(ANSWER, service.version(server, &self.access)).await, Ok(Ok(_)))

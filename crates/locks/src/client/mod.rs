@@ -25,7 +25,7 @@ const LINE_MAX: usize = 64 << 20;
 /// Returns the exit code: 0, 254 where the controller's words make no sense, 255 where the environment
 /// failed. A current-thread runtime serves it best: everything it does is short.
 pub async fn run_client() -> i32 {
-    match serve_client(stdin(), stdout(), crate::registry::find).await {
+    match serve_client(stdin(), stdout(), crate::services::find).await {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("{error}");

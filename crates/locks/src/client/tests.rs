@@ -1,11 +1,11 @@
 //! The client's loop over in-memory pipes, with a lock that does what the key says.
 
 use super::*;
-use crate::canary::NoServers;
 use crate::capabilities::Capabilities;
 use crate::notices::Notices;
 use crate::protocol::Answer;
 use crate::recipe::{Lock, Recipe, Session};
+use crate::services::NO_SERVERS;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant};
 use serde_json::json;
@@ -18,7 +18,7 @@ static FAKE: LockDefinition = LockDefinition {
     name: "fake",
     about: "for tests",
     claims: "nothing",
-    service: &NoServers,
+    service: &NO_SERVERS,
     recipe: &FakeRecipe,
     options: &[],
     capabilities: |_| Capabilities { token: true, ..Capabilities::NONE },

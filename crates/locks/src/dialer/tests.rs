@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::Secret;
-use crate::redis::node::RedisDialer;
+use crate::services::redis::node::RedisDialer;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::client::WebPkiServerVerifier;

@@ -9,23 +9,20 @@
 mod client;
 mod entries;
 mod file;
-mod servers;
 mod service_table;
 mod texts;
 
 use crate::client_program::{ClientProgram, GrantValues};
-use crate::configured::ConfiguredService;
 use crate::definition::LockDefinition;
-use crate::registry;
-use crate::service::LockService;
-use fencepost_cluster::images::ServerChoice;
+use crate::service::{LockService, ServiceDefaults};
+use crate::services;
+use fencepost_cluster::images::{Release, ServerChoice};
 use fencepost_cluster::{Environment, Suite};
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::run::read_settings;
 use fencepost_history::{Lease, Refusal};
 use file::{CommandWords, LockFile, VariantTable};
 use parking_lot::Mutex;
-use servers::OwnService;
 use service_table::ServiceOf;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -40,7 +37,7 @@ const FILE: &str = "lock.toml";
 /// Whether this names a folder rather than a built-in lock: it has a slash, or there is such a folder.
 pub fn is_folder(name: &str) -> bool {
     let (rest, server) = split_server(name);
-    if server.is_some() && registry::find(rest).is_some() {
+    if server.is_some() && services::find(rest).is_some() {
         return false;
     }
     let (path, _) = split(rest);
@@ -174,8 +171,7 @@ fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
         ServiceOf::BuiltIn(name) => {
             service_named(name).map_err(|refusal| Mistake::of(at, refusal))?;
         }
-        ServiceOf::Own(table) => {
-            table.check().map_err(|refusal| Mistake::of(at.clone(), refusal))?;
+        ServiceOf::Own(_) => {
             let misplaced = [
                 ("nodes", file.nodes.is_some()),
                 ("redis-persistence", file.redis_persistence.is_some()),
@@ -217,12 +213,12 @@ fn of_file(
     let (mut file, args) = with_variant(file, variant)?;
     let base = folder.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
     texts::check_name(&base)?;
-    if let ServiceOf::Own(table) = file.service.get_ref() {
+    if let ServiceOf::Own(service) = file.service.get_ref() {
         // Clients and servers run in nodes that are made alike.
-        file.packages.extend(table.packages.clone());
+        file.packages.extend(service.packages.iter().map(|name| (*name).to_owned()));
         match server {
             Some(ServerChoice::Release(release)) => {
-                servers::check_release(table, release)?;
+                check_release(service, release)?;
                 file.suite = Some(release.suite.to_owned());
             }
             Some(ServerChoice::Own(own)) => {
@@ -244,14 +240,18 @@ fn of_file(
         dockerfile: Some(PathBuf::from("Dockerfile")).filter(|file| folder.join(file).is_file()),
         ..Environment::default()
     });
-    let service: &'static dyn LockService = match file.service.into_inner() {
-        ServiceOf::BuiltIn(name) => Box::leak(Box::new(ConfiguredService {
-            service: service_named(&name)?,
-            nodes: file.nodes,
-            server: server.or(file.server),
-            redis_persistence: file.redis_persistence,
-        })),
-        ServiceOf::Own(table) => Box::leak(Box::new(OwnService::new(*table, environment.clone())?)),
+    let service = match file.service.into_inner() {
+        ServiceOf::BuiltIn(name) => LockService {
+            defaults: ServiceDefaults {
+                nodes: file.nodes,
+                server: server.or(file.server),
+                redis_persistence: file.redis_persistence,
+            },
+            ..*service_named(&name)?
+        },
+        ServiceOf::Own(service) => {
+            LockService { environment: Some(Box::leak(Box::new(environment.clone()))), ..*service }
+        }
     };
     let program = ClientProgram {
         name: [Some(base), variant.map(str::to_owned), server.map(String::from)]
@@ -270,7 +270,7 @@ fn of_file(
         options: file.options,
         variants,
     };
-    Ok(definition(file.about, service, program))
+    Ok(definition(file.about, Box::leak(Box::new(service)), program))
 }
 
 /// The file as this variant has it, and the words that it adds to the client's command line.
@@ -291,14 +291,27 @@ fn with_variant<S>(
 }
 
 /// The built-in service of that name.
-fn service_named(name: &str) -> Result<&'static dyn LockService, Refusal> {
-    let services: BTreeMap<&str, &'static dyn LockService> =
-        registry::registry().iter().map(|lock| (lock.service.name(), lock.service)).collect();
-    let names: Vec<&str> = services.keys().copied().collect();
-    services.get(name).copied().ok_or_else(|| Refusal::unknown("service", name, &names))
+fn service_named(name: &str) -> Result<&'static LockService, Refusal> {
+    services::services().find(|service| service.name == name).ok_or_else(|| {
+        let mut names: Vec<&str> = services::services().map(|service| service.name).collect();
+        names.sort_unstable();
+        Refusal::unknown("service", name, &names)
+    })
 }
 
-fn definition(about: String, service: &'static dyn LockService, program: ClientProgram) -> LockDefinition {
+/// Refuses a release of a server that the service does not install.
+fn check_release(service: &LockService, release: &Release) -> Result<(), Refusal> {
+    let packages = release.packages();
+    match packages.iter().any(|package| service.packages.contains(&package.as_str())) {
+        true => Ok(()),
+        false => Err(Refusal::new(format!(
+            "{release} is no version of its server: the packages of its [service] have no {}",
+            packages[0]
+        ))),
+    }
+}
+
+fn definition(about: String, service: &'static LockService, program: ClientProgram) -> LockDefinition {
     let program: &'static ClientProgram = Box::leak(Box::new(program));
     let claims = match &program.properties {
         Some(properties) => properties.join(", "),

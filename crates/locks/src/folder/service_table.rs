@@ -1,77 +1,84 @@
 //! The table `[service]` of a `lock.toml`: servers that Fencepost does not know.
 
 use super::file::CommandWords;
+use super::texts;
+use crate::described::{BY_COMMANDS, DESCRIBED, ONE};
+use crate::readiness::START_TIME;
+use crate::service::{LockService, ServerKind};
 use fencepost_cluster::ClockMechanism;
 use fencepost_history::{Refusal, TimeSpan};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 
 /// What can stand in braces in a command.
 const PLACEHOLDERS: [&str; 6] = ["address", "data", "index", "name", "peers", "port"];
 
 /// What stands under `service`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum ServiceOf {
     /// The name of a built-in service.
     BuiltIn(String),
-    Own(Box<ServiceTable>),
+    /// What a table sets up.
+    Own(Box<LockService>),
 }
 
 /// Servers that are described, rather than known.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct ServiceTable {
+struct ServiceTable {
     /// How many servers there are, if the user does not say otherwise.
-    pub nodes: Option<usize>,
+    nodes: Option<usize>,
     /// What each server runs. It stays in the foreground.
-    pub program: Option<CommandWords>,
+    program: Option<CommandWords>,
     /// Lines for the shell that run on each server before its first start; what they write to {data} counts
     /// as durable.
-    pub prepare: Vec<String>,
+    prepare: Vec<String>,
     /// Debian packages that the programs need.
-    pub packages: Vec<String>,
+    packages: Vec<String>,
     /// Where clients reach each server.
-    pub port: Option<u16>,
+    port: Option<u16>,
     /// When a server serves: `tcp`, as soon as its port accepts a connection, or a command that succeeds
     /// then.
-    pub ready: Option<CommandWords>,
+    ready: Option<CommandWords>,
     /// How long a server may take until it serves.
-    pub start_time: Option<TimeSpan>,
+    start_time: Option<TimeSpan>,
     /// A command that prints the name and the version of a server in its first line.
-    pub version: Option<CommandWords>,
+    version: Option<CommandWords>,
     /// A command that prints the name of the server that leads.
-    pub leader: Option<CommandWords>,
+    leader: Option<CommandWords>,
     /// A command that asks the server on which it runs, the leader, to let another one lead.
-    pub transfer: Option<CommandWords>,
+    transfer: Option<CommandWords>,
     /// How the clocks of the programs can be moved, the way that suits them best first.
-    pub clocks: Option<Vec<ClockMechanism>>,
+    clocks: Option<Vec<ClockMechanism>>,
     /// Lines for the shell that run on the first server, once, when all of them serve.
-    pub after_start: Vec<String>,
+    after_start: Vec<String>,
     /// Several kinds of servers, in place of one.
-    pub node: Vec<NodeTable>,
+    node: Vec<NodeTable>,
 }
 
 /// One of several kinds of servers, a table `[[service.node]]`: what stands in `[service]` where there is
 /// one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct NodeTable {
+struct NodeTable {
     /// What commands call the addresses of its servers: `{NAME}`.
-    pub name: String,
+    name: String,
     /// How many of them there are.
     #[serde(default = "one")]
-    pub count: usize,
-    pub program: CommandWords,
+    count: usize,
+    program: CommandWords,
     #[serde(default)]
-    pub prepare: Vec<String>,
-    pub port: u16,
-    pub ready: Option<CommandWords>,
-    pub version: Option<CommandWords>,
+    prepare: Vec<String>,
+    port: u16,
+    ready: Option<CommandWords>,
+    version: Option<CommandWords>,
     /// Whether clients are given its addresses.
     #[serde(default = "yes")]
-    pub for_clients: bool,
+    for_clients: bool,
 }
 
 fn one() -> usize {
@@ -87,7 +94,7 @@ impl ServiceTable {
     ///
     /// # Errors
     /// One sentence: what is missing, or stands at the wrong place.
-    pub fn kinds(&self) -> Result<Vec<NodeTable>, Refusal> {
+    fn kinds(&self) -> Result<Vec<NodeTable>, Refusal> {
         if self.node.is_empty() {
             let missing = |key: &str, example: &str| Refusal::new(format!("`{key}` is missing; {example}"));
             return Ok(vec![NodeTable {
@@ -122,12 +129,13 @@ impl ServiceTable {
         }
     }
 
-    /// Refuses what could not be started.
+    /// The service that it describes.
     ///
     /// # Errors
-    /// One sentence: what is wrong, and what is possible.
-    pub fn check(&self) -> Result<(), Refusal> {
+    /// One sentence: what could not be started, and what is possible.
+    fn service(self) -> Result<LockService, Refusal> {
         let kinds = self.kinds()?;
+        check_kinds(&kinds)?;
         if self.clocks.as_ref().is_some_and(Vec::is_empty) {
             return Err(Refusal::new(
                 "`clocks` names no way; leave it out, or name \"vdso\" or \"faketime\"",
@@ -136,20 +144,60 @@ impl ServiceTable {
         if self.transfer.is_some() && self.leader.is_none() {
             return Err(Refusal::new("`transfer` needs `leader`, a command that prints who leads"));
         }
-        check_kinds(&kinds)?;
-        let names = kinds.iter().map(|kind| kind.name.as_str()).filter(|name| !name.is_empty());
-        let known: Vec<&str> = PLACEHOLDERS.into_iter().chain(names).collect();
-        let of_all = [self.leader.as_ref(), self.transfer.as_ref()].into_iter().flatten();
-        let of_kinds = kinds
-            .iter()
-            .flat_map(|kind| [Some(&kind.program), kind.ready.as_ref(), kind.version.as_ref()])
-            .flatten();
-        for command in of_all.chain(of_kinds) {
-            command.words()?.iter().try_for_each(|word| check_placeholders(word, &known))?;
-        }
-        let lines = self.after_start.iter().chain(kinds.iter().flat_map(|kind| &kind.prepare));
-        lines.into_iter().try_for_each(|line| check_placeholders(line, &known))
+        let kinds = kinds.into_iter().map(NodeTable::kind).collect::<Result<Vec<ServerKind>, _>>()?.leak();
+        let service = LockService {
+            name: kinds.iter().find(|kind| kind.for_clients).map_or("", |kind| kind.server),
+            kinds,
+            start_time: texts::start_time(self.start_time, START_TIME)?,
+            clock_mechanisms: self.clocks.map_or(DESCRIBED.clock_mechanisms, |clocks| clocks.leak()),
+            packages: leaked(self.packages),
+            leader: words(self.leader.as_ref())?,
+            transfer: words(self.transfer.as_ref())?,
+            after_start: leaked(self.after_start),
+            ..DESCRIBED
+        };
+        check_texts(&service)?;
+        Ok(LockService { leadership: (!service.leader.is_empty()).then_some(BY_COMMANDS), ..service })
     }
+}
+
+impl NodeTable {
+    fn kind(self) -> Result<ServerKind, Refusal> {
+        let program = words(Some(&self.program))?;
+        let server = Path::new(program[0]).file_name().and_then(OsStr::to_str).unwrap_or(program[0]);
+        let ready = words(self.ready.as_ref())?;
+        Ok(ServerKind {
+            name: self.name.leak(),
+            count: self.count,
+            server,
+            port: self.port,
+            for_clients: self.for_clients,
+            program,
+            prepare: leaked(self.prepare),
+            ready: if ready == ["tcp"] { &[] } else { ready },
+            version: words(self.version.as_ref())?,
+            ..ONE
+        })
+    }
+}
+
+/// The words of a command, for as long as the program runs; none where there is no command.
+fn words(command: Option<&CommandWords>) -> Result<&'static [&'static str], Refusal> {
+    Ok(leaked(command.map(CommandWords::words).transpose()?.unwrap_or_default()))
+}
+
+fn leaked(texts: Vec<String>) -> &'static [&'static str] {
+    texts.into_iter().map(|text| &*text.leak()).collect::<Vec<&str>>().leak()
+}
+
+/// Refuses a placeholder that stands for nothing.
+fn check_texts(service: &LockService) -> Result<(), Refusal> {
+    let names = service.kinds.iter().map(|kind| kind.name).filter(|name| !name.is_empty());
+    let known: Vec<&str> = PLACEHOLDERS.into_iter().chain(names).collect();
+    let of_all = [service.leader, service.transfer, service.after_start];
+    let of_kinds =
+        service.kinds.iter().flat_map(|kind| [kind.program, kind.ready, kind.version, kind.prepare]);
+    of_all.into_iter().chain(of_kinds).flatten().try_for_each(|text| check_placeholders(text, &known))
 }
 
 fn check_kinds(kinds: &[NodeTable]) -> Result<(), Refusal> {
@@ -217,7 +265,7 @@ impl<'de> Visitor<'de> for NameOrTable {
 
     fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<ServiceOf, A::Error> {
         let table = ServiceTable::deserialize(MapAccessDeserializer::new(table))?;
-        Ok(ServiceOf::Own(Box::new(table)))
+        Ok(ServiceOf::Own(Box::new(table.service().map_err(serde::de::Error::custom)?)))
     }
 }
 
@@ -227,7 +275,7 @@ mod tests {
 
     fn checked(more: &str) -> Result<(), Refusal> {
         let table: Result<ServiceTable, _> = toml::from_str(&format!("port = 1\n{more}"));
-        table.map_err(|error| Refusal::new(error.message()))?.check()
+        table.map_err(|error| Refusal::new(error.message()))?.service().map(drop)
     }
 
     #[test]
@@ -250,7 +298,7 @@ mod tests {
         let checked = |text: &str| {
             toml::from_str::<ServiceTable>(text)
                 .map_err(|error| error.message().to_owned())
-                .and_then(|table| table.check().map_err(|refusal| refusal.sentence))
+                .and_then(|table| table.service().map(drop).map_err(|refusal| refusal.sentence))
         };
         let database = "[[node]]\nname = 'database'\nprogram = 'db'\nport = 1\nfor-clients = false\n";
         let pooler = |more: &str| format!("[[node]]\nname = 'pooler'\nport = 2\n{more}\n");

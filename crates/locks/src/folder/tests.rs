@@ -33,7 +33,7 @@ fn program(text: &str, variant: Option<&str>) -> &'static ClientProgram {
 #[test]
 fn a_lock_is_what_its_file_says() {
     let lock = parsed(LOCK, None).unwrap();
-    assert_eq!((lock.name, lock.service.name(), lock.claims), ("redis-py", "redis", "exclusion"));
+    assert_eq!((lock.name, lock.service.name, lock.claims), ("redis-py", "redis", "exclusion"));
     let program = program(LOCK, None);
     assert_eq!(program.command, ["python3", "client.py", "--name", "my lock"]);
     assert_eq!((program.lease, program.ttl_step.unwrap().millis()), (Lease::Ttl, 1000));
@@ -102,9 +102,9 @@ fn a_hello_must_announce_what_was_promised_and_what_the_guard_needs() {
 
 #[test]
 fn a_client_on_the_command_line_is_named_by_its_file() {
-    let base = registry::find("redlock").unwrap();
+    let base = services::find("redlock").unwrap();
     let lock = ad_hoc(base, "python3 -u my_client.py --fast", None, &[]).unwrap();
-    assert_eq!((lock.name, lock.service.name()), ("my_client", "redis-independent"));
+    assert_eq!((lock.name, lock.service.name), ("my_client", "redis-independent"));
     assert!(ad_hoc(base, "python3 'x", None, &[]).err().unwrap().sentence.contains("not closed"));
     assert_eq!(name_of_command(&["/opt/bin/adapter".to_owned()]), "adapter");
 }
@@ -131,11 +131,11 @@ fn a_service_can_be_described() {
     let lock = described("").unwrap();
     let environment = lock.service.environment(&Options::default()).unwrap().unwrap();
     assert_eq!(
-        (lock.service.name(), lock.service.port(), lock.service.image(&Options::default())),
+        (lock.service.name, lock.service.port(), lock.service.image(&Options::default())),
         ("mariadbd", 3306, Some("client"))
     );
     assert_eq!(lock.recipe.program().unwrap().environment.as_ref(), Some(&environment), "one for all nodes");
-    assert!(lock.service.leadership().is_none());
+    assert!(lock.service.leadership.is_none());
     let misplaced = described("nodes = 3\n").err().unwrap();
     assert!(misplaced.starts_with("lock.toml, line 5: `nodes` outside of [service]"), "{misplaced}");
     let text = "about = 'x'\nclient = 'y'\n[service]\nport = 3306\nprogram = 'x'\nprot = 5\n";

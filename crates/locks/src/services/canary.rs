@@ -1,0 +1,69 @@
+//! `canary-nolock`: no lock at all. Every acquire succeeds at once.
+//!
+//! It is there to be caught: a checker that does not find a violation in its histories finds none anywhere.
+//! `exclusion` must see overlapping holds, `lost-updates` must see overwritten increments, and `fencing` must
+//! see a token that does not grow. For the last one, and so that the guard `token` can be used with it (and
+//! protects nothing, since no token is ever lower than another), each acquire hands out the token 1.
+
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
+use crate::described::DESCRIBED;
+use crate::error::{ClientError, bad_option};
+use crate::protocol::Hello;
+use crate::recipe::{Lock, Recipe, Session};
+use crate::service::LockService;
+use async_trait::async_trait;
+use fencepost_history::{Completion, Grant, Lease};
+use serde_json::Value;
+use std::time::Duration;
+
+const TOKEN: i64 = 1;
+
+static CANARY: LockDefinition = LockDefinition {
+    name: "canary-nolock",
+    about: "no lock: every acquire succeeds at once with token 1; it must be caught",
+    claims: "nothing: it must be caught",
+    service: &NO_SERVERS,
+    recipe: &AlwaysGranted,
+    options: &[],
+    capabilities: |_| Capabilities { token: true, lease: Lease::None, ..Capabilities::NONE },
+};
+
+/// The locks without servers: one line each.
+pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
+
+/// A service that is nothing: no image, no servers.
+pub(crate) static NO_SERVERS: LockService = LockService {
+    name: "none",
+    check_nodes: |_, nodes| match nodes {
+        0 => Ok(()),
+        _ => bad_option("nodes", "this lock has no servers; leave --nodes out".to_owned()),
+    },
+    ..DESCRIBED
+};
+
+struct AlwaysGranted;
+
+#[async_trait]
+impl Recipe for AlwaysGranted {
+    async fn connect(&self, _hello: &Hello) -> Result<Session, ClientError> {
+        Ok(Box::new(|_, _| Box::new(CanaryLock)))
+    }
+}
+
+struct CanaryLock;
+
+#[async_trait]
+impl Lock for CanaryLock {
+    async fn acquire(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
+        Completion::ok(Grant { token: Some(TOKEN), ..Grant::default() })
+    }
+
+    async fn release(&mut self, _key: &str, _timeout: Duration) -> Completion {
+        Completion::Ok(Value::Null)
+    }
+
+    fn token(&self, _key: &str) -> Option<u64> {
+        Some(TOKEN.unsigned_abs())
+    }
+}

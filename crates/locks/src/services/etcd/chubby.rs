@@ -1,0 +1,264 @@
+//! `chubby`: the locks of Google's Chubby, as a recipe on etcd, since Chubby itself is not public.
+//!
+//! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006),
+//! section 2.4: exclusive and shared mode, sequencers, and the lock-delay.
+//!
+//! A holder has two keys, made and deleted in one transaction: `KEY/MODE/hold/LEASE`, which goes
+//! with its session, and `KEY/MODE/delay/LEASE`, whose lease is kept alive together with the
+//! session's and lasts longer by the lock-delay. A holder that is lost without a release leaves the second
+//! one behind, and with it the lock stays taken. A sequencer is the lock's name, its mode, and the create
+//! revision of the first key, the generation.
+
+use super::api::{Compare, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, prefix_end};
+use super::decisions::{Attempted, ChubbyAsked, after_chubby_txn, chubby_taken};
+use super::members::Members;
+use super::queue::await_deletion;
+use super::recipe::{EtcdRecipe, LEASED};
+use super::sequencers::{name, sequencer};
+use super::service::ETCD;
+use super::session::LeaseSession;
+use super::user::{Attempt, LeaseTimes, User};
+use crate::capabilities::Capabilities;
+use crate::client_clock::millis_until;
+use crate::definition::LockDefinition;
+use crate::error::{OptionError, bad_option};
+use crate::held::{Held, never_acquired};
+use crate::options::Options;
+use crate::recipe::Lock;
+use async_trait::async_trait;
+use fencepost_history::{Completion, ErrorCode, Grant, Mode};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+const LOCK_DELAY: Duration = Duration::from_secs(10);
+/// The two leases are prolonged one after the other; this keeps the delay from being the shorter for it.
+const SLACK: Duration = Duration::from_secs(1);
+
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "chubby",
+    about: "Chubby's locks as a recipe on etcd (Chubby is not public): sequencers, lock-delay, shared and exclusive mode",
+    claims: "exclusion of sessions, ownership, progress after the lock-delay, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
+    service: &ETCD,
+    recipe: &EtcdRecipe {
+        check,
+        holders: Some(|key, mode| Some(format!("{}hold/", prefix(key, mode)))),
+        lock: |user, options| {
+            Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Held::default() })
+        },
+    },
+    options: &["lock-delay"],
+    capabilities: |options| Capabilities {
+        sequencer: true,
+        shared_mode: true,
+        lock_delay: lock_delay(options) + SLACK,
+        ..LEASED
+    },
+};
+
+fn check(options: &Options) -> Result<(), OptionError> {
+    let delay = lock_delay(options);
+    if delay.subsec_nanos() != 0 {
+        return bad_option(
+            "lock-delay",
+            format!(
+                "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
+                delay.as_secs() + 1
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn lock_delay(options: &Options) -> Duration {
+    options.lock_delay.map_or(LOCK_DELAY, |delay| delay.0)
+}
+
+/// Where the keys of those stand who have the lock in this mode.
+fn prefix(key: &str, mode: Mode) -> String {
+    format!("{key}/{}/", name(mode))
+}
+
+/// Where no key may stand for the lock to be had in this mode.
+fn excluded(key: &str, mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => format!("{key}/"),
+        Mode::Shared => prefix(key, Mode::Exclusive),
+    }
+}
+
+/// The two keys of a holder.
+fn own_keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
+    let prefix = prefix(key, mode);
+    [format!("{prefix}hold/{lease:x}"), format!("{prefix}delay/{lease:x}")]
+}
+
+struct ChubbyLock {
+    user: User,
+    lock_delay: Duration,
+    held: Held<ChubbyHold>,
+}
+
+struct ChubbyHold {
+    mode: Mode,
+    lease: i64,
+    generation: i64,
+    /// An attempt to make the keys was not answered, and may still make them after they were deleted.
+    doubt: bool,
+}
+
+struct ChubbyGrant {
+    generation: i64,
+    doubt: bool,
+    wakeups: u64,
+}
+
+struct ChubbyAttempt<'a> {
+    key: &'a str,
+    mode: Mode,
+}
+
+#[async_trait]
+impl Attempt for ChubbyAttempt<'_> {
+    type Held = ChubbyGrant;
+
+    async fn attempt(
+        &self,
+        members: &Members,
+        session: &LeaseSession,
+        until: Instant,
+        _deadline: Instant,
+    ) -> Attempted<ChubbyGrant> {
+        let begun = Instant::now();
+        let excluded = excluded(self.key, self.mode);
+        let txn = make_keys(self.key, self.mode, session.lease, session.leases());
+        let mut wakeups = 0;
+        loop {
+            // What was not granted and goes on left no doubt.
+            let watch_from = match after_chubby_txn(members.txn(&txn, until).await) {
+                ChubbyAsked::Taken { watch_from } => watch_from,
+                ChubbyAsked::Unclear(why) => return Attempted::Unclear(why),
+                ChubbyAsked::Granted { generation, doubt } => {
+                    // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
+                    return match timeout_at(until, session.renewed_since(begun)).await {
+                        Ok(()) => Attempted::Held(ChubbyGrant { generation, doubt, wakeups }),
+                        Err(_) => {
+                            Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"))
+                        }
+                    };
+                }
+            };
+            // As in Chubby all waiters are notified, and try.
+            let watch = WatchCreateRequest {
+                key: excluded.clone().into_bytes(),
+                range_end: prefix_end(&excluded),
+                start_revision: watch_from,
+            };
+            wakeups += u64::from(await_deletion(members, watch, until).await);
+            if Instant::now() >= until {
+                return Attempted::Taken(chubby_taken());
+            }
+        }
+    }
+}
+
+/// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the
+/// keys of the first.
+fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64>) -> TxnRequest {
+    let [hold, delay] = own_keys(key, mode, lease);
+    TxnRequest {
+        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was
+        // not there. Ours is not among those that shared mode excludes, and keeps the revision of its
+        // creation when it is put again.
+        compare: vec![Compare::none_under(&excluded(key, mode)), Compare::created(hold.as_str(), 0)],
+        success: [hold.clone(), delay]
+            .into_iter()
+            .zip(leases)
+            .map(|(key, lease)| RequestOp::put(key, lease))
+            .collect(),
+        failure: vec![RequestOp::range(RangeRequest::key(hold))],
+    }
+}
+
+impl ChubbyLock {
+    async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
+        let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
+        let ChubbyGrant { generation, doubt, wakeups } =
+            match self.user.acquire(terms, timeout, &ChubbyAttempt { key, mode }).await {
+                Ok(grant) => grant,
+                Err(completion) => return completion,
+            };
+        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
+        session.hold(key, true);
+        session.report();
+        self.held.remember(key, ChubbyHold { mode, lease: session.lease, generation, doubt });
+        Completion::ok(Grant {
+            token: Some(generation),
+            validity_ms: Some(millis_until(session.valid_until()).into()),
+            mode: Some(mode),
+            sequencer: self.sequencer(key),
+            wakeups: Some(wakeups),
+            ..Grant::default()
+        })
+    }
+}
+
+#[async_trait]
+impl Lock for ChubbyLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, Mode::Exclusive, ttl, timeout).await
+    }
+
+    async fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, Mode::Shared, ttl, timeout).await
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(ChubbyHold { mode, lease, generation, doubt }) = self.held.take(key) else {
+            return never_acquired();
+        };
+        let [hold, delay] = own_keys(key, mode, lease);
+        // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
+        let txn = TxnRequest {
+            compare: vec![Compare::created(hold.as_str(), generation)],
+            success: vec![RequestOp::delete(hold), RequestOp::delete(delay)],
+            failure: Vec::new(),
+        };
+        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+    }
+
+    fn token(&self, key: &str) -> Option<u64> {
+        u64::try_from(self.held.find(key)?.generation).ok()
+    }
+
+    fn unique_value(&self, key: &str) -> Option<String> {
+        self.sequencer(key)
+    }
+
+    fn sequencer(&self, key: &str) -> Option<String> {
+        self.held.find(key).map(|hold| sequencer(key, hold.mode, hold.generation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In both modes a put means that the key was made now: its generation is the revision of the answer.
+    #[test]
+    fn keys_are_made_once_whatever_the_mode() {
+        for (mode, name, others) in
+            [(Mode::Exclusive, "exclusive", "a/"), (Mode::Shared, "shared", "a/exclusive/")]
+        {
+            let hold = format!("a/{name}/hold/7f");
+            let txn = make_keys("a", mode, 0x7f, [0x7f, 0x80].into_iter());
+            assert_eq!(txn.compare, [Compare::none_under(others), Compare::created(hold.as_str(), 0)]);
+            let delay = format!("a/{name}/delay/7f");
+            assert_eq!(txn.success, [RequestOp::put(hold.as_str(), 0x7f), RequestOp::put(delay, 0x80)]);
+            assert_eq!(txn.failure, [RequestOp::range(RangeRequest::key(hold))]);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `etcd`: the mutex of etcd's concurrency package, over transactions. The recipe itself is in `queue.rs`.
+//!
+//! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership
+//! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` leaves it
+//! out.
+
+use super::api::{Compare, RequestOp, TxnRequest};
+use super::decisions::{Attempted, after_deletion, deletes_key};
+use super::members::Members;
+use super::queue::{QueueGrant, prefix, take};
+use super::recipe::{EtcdRecipe, LEASED};
+use super::sequencers::sequencer;
+use super::service::ETCD;
+use super::session::LeaseSession;
+use super::user::{Attempt, LeaseTimes, User};
+use crate::capabilities::Capabilities;
+use crate::client_clock::millis_until;
+use crate::definition::LockDefinition;
+use crate::held::{Held, never_acquired};
+use crate::recipe::Lock;
+use async_trait::async_trait;
+use fencepost_history::{Completion, Grant, Mode};
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "etcd",
+    about: "etcd's own mutex recipe: lease with keepalive, queue by create revision, which is the fencing token",
+    claims: "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
+    service: &ETCD,
+    recipe: &EtcdRecipe {
+        check: |_| Ok(()),
+        holders: Some(|name, mode| (mode == Mode::Exclusive).then(|| prefix(name))),
+        lock: |user, options| {
+            Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Held::default() })
+        },
+    },
+    options: &["no-recheck"],
+    capabilities: |_| Capabilities { sequencer: true, ..LEASED },
+};
+
+struct EtcdLock {
+    user: User,
+    recheck: bool,
+    held: Held<MutexHold>,
+}
+
+struct MutexHold {
+    /// Its key in etcd.
+    path: String,
+    create_revision: i64,
+    lease: i64,
+    /// An attempt to create the key was not answered, and may still create it after it was deleted.
+    doubt: bool,
+}
+
+struct MutexAttempt {
+    prefix: String,
+    recheck: bool,
+}
+
+impl MutexAttempt {
+    fn path(&self, session: &LeaseSession) -> String {
+        format!("{}{:x}", self.prefix, session.lease)
+    }
+}
+
+#[async_trait]
+impl Attempt for MutexAttempt {
+    type Held = QueueGrant;
+
+    fn aborts_on_lease_loss(&self) -> bool {
+        self.recheck
+    }
+
+    async fn attempt(
+        &self,
+        members: &Members,
+        session: &LeaseSession,
+        until: Instant,
+        deadline: Instant,
+    ) -> Attempted<QueueGrant> {
+        let path = self.path(session);
+        let failure = match take(members, session, &self.prefix, &path, self.recheck, until).await {
+            Ok(taken) => return Attempted::Held(taken),
+            Err(failure) => failure,
+        };
+        if !deletes_key(&failure, session.lost().is_some()) {
+            return Attempted::Unclear(failure.why);
+        }
+        let deletion = members.call(deadline, |client| {
+            let path = &path;
+            async move { client.delete(path).await }
+        });
+        after_deletion(deletion.await, failure.why)
+    }
+}
+
+#[async_trait]
+impl Lock for EtcdLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let attempt = MutexAttempt { prefix: prefix(key), recheck: self.recheck };
+        let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
+            Ok(taken) => taken,
+            Err(completion) => return completion,
+        };
+        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
+        let QueueGrant { created, wakeups } = taken;
+        session.hold(key, self.recheck);
+        if created.waits {
+            // The lease was prolonged while the process waited (or it was not: then the report is old, and
+            // says so); checkers count from the last report.
+            session.report();
+        }
+        let (path, create_revision) = (attempt.path(session), created.create_revision);
+        let hold = MutexHold { path, create_revision, lease: session.lease, doubt: created.doubt };
+        self.held.remember(key, hold);
+        Completion::ok(Grant {
+            token: Some(create_revision),
+            validity_ms: Some(millis_until(session.valid_until()).into()),
+            arrival: Some(create_revision.into()),
+            wakeups: Some(wakeups),
+            ..Grant::default()
+        })
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(MutexHold { path, create_revision, lease, doubt }) = self.held.take(key) else {
+            return never_acquired();
+        };
+        // Only our own key: the compare is what keeps a release from removing what another session has there.
+        let txn = TxnRequest {
+            compare: vec![Compare::created(path.as_str(), create_revision)],
+            success: vec![RequestOp::delete(path)],
+            failure: Vec::new(),
+        };
+        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+    }
+
+    fn token(&self, key: &str) -> Option<u64> {
+        u64::try_from(self.held.find(key)?.create_revision).ok()
+    }
+
+    fn unique_value(&self, key: &str) -> Option<String> {
+        self.held.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.create_revision))
+    }
+
+    fn sequencer(&self, key: &str) -> Option<String> {
+        self.held.find(key).map(|hold| sequencer(key, Mode::Exclusive, hold.create_revision))
+    }
+}

@@ -1,0 +1,104 @@
+//! `redis-single` and `valkey`: one server. The recipe is in lock.rs.
+
+use super::lock::{capabilities, check_recipe, session};
+use super::node::{RedisDialer, RedisNode};
+use super::service::{INDEPENDENT, SERVER};
+use crate::definition::LockDefinition;
+use crate::error::{ClientError, OptionError, bad_option};
+use crate::options::Options;
+use crate::protocol::Hello;
+use crate::recipe::{Recipe, Session};
+use crate::service::LockService;
+use async_trait::async_trait;
+use fencepost_cluster::images::ServerChoice;
+
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "redis-single",
+    about: "one Redis server: SET NX PX with a unique value, released by a compare-and-delete script",
+    claims: "exclusion while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
+    service: &REDIS_SERVER,
+    recipe: &SingleServer,
+    options: &["acquire", "release", "value", "watchdog"],
+    capabilities,
+};
+
+static REDIS_SERVER: LockService = LockService {
+    name: "redis",
+    about: "one Redis server",
+    kinds: &[SERVER],
+    check_nodes: |_, nodes| match nodes {
+        1 => Ok(()),
+        nodes => bad_option(
+            "nodes",
+            format!("redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"),
+        ),
+    },
+    ..INDEPENDENT
+};
+
+/// Source: the Valkey documentation of `SET` (`IFEQ`) and `DELIFEQ`, which names the release of a lock as its
+/// purpose.
+pub(super) static VALKEY: LockDefinition = LockDefinition {
+    name: "valkey",
+    about: "one Valkey server: SET NX PX with a unique value, renewed by SET IFEQ and released by DELIFEQ",
+    claims: LOCK.claims,
+    service: &VALKEY_SERVER,
+    recipe: &SingleValkey,
+    options: LOCK.options,
+    capabilities,
+};
+
+static VALKEY_SERVER: LockService = LockService {
+    name: "valkey",
+    about: "one Valkey server",
+    servers: &["valkey"],
+    kinds: &[SERVER],
+    check_nodes: |_, nodes| match nodes {
+        1 => Ok(()),
+        nodes => bad_option(
+            "nodes",
+            format!(
+                "valkey has one server, not {nodes}; use --lock redlock --server valkey-9.1 for several, or --nodes 1"
+            ),
+        ),
+    },
+    ..INDEPENDENT
+};
+
+struct SingleServer;
+
+struct SingleValkey;
+
+async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
+    let server = hello.one_server(lock)?;
+    Ok(RedisNode::open(server, &RedisDialer::of(hello).await?))
+}
+
+#[async_trait]
+impl Recipe for SingleServer {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        check_recipe(options)
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        session(one_node(hello, LOCK.name).await?, hello).await
+    }
+}
+
+#[async_trait]
+impl Recipe for SingleValkey {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.server {
+            Some(ServerChoice::Release(release)) if options.watchdog && release.version == "8.0" => bad_option(
+                "watchdog",
+                "valkey renews by SET IFEQ, which Valkey has since 8.1; use --server valkey-8.1, or leave out --watchdog"
+                    .to_owned(),
+            ),
+            _ => check_recipe(options),
+        }
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        session(one_node(hello, VALKEY.name).await?.with_commands(), hello).await
+    }
+}

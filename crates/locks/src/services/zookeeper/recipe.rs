@@ -1,0 +1,58 @@
+//! `zookeeper-ephemeral` and `zookeeper-sequential`.
+
+use super::attempt::ZnodeKind;
+use super::lock::ZkLock;
+use super::servers::ZkServers;
+use super::service::ZOOKEEPER;
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
+use crate::error::ClientError;
+use crate::protocol::Hello;
+use crate::recipe::{Recipe, Session};
+use async_trait::async_trait;
+use fencepost_history::Lease;
+
+/// What every lock on ZooKeeper can do: its session is kept alive, and its end is noticed.
+pub(super) const SESSION_BOUND: Capabilities = Capabilities {
+    token: true,
+    validity: true,
+    loss_notice: true,
+    renewal: true,
+    lease: Lease::Session,
+    ..Capabilities::NONE
+};
+
+pub(super) const CLAIMS: &str = "exclusion of sessions, ownership, progress, availability with a majority up, fencing; \
+    a holder that outlives its session is kept out by its token";
+
+pub(super) static EPHEMERAL: LockDefinition = LockDefinition {
+    name: "zookeeper-ephemeral",
+    about: "one ephemeral znode: the client that creates it holds the lock, the others watch it; its czxid is the token",
+    claims: CLAIMS,
+    service: &ZOOKEEPER,
+    recipe: &ZnodeRecipe(ZnodeKind::Ephemeral),
+    options: &[],
+    capabilities: |_| SESSION_BOUND,
+};
+
+pub(super) static SEQUENTIAL: LockDefinition = LockDefinition {
+    name: "zookeeper-sequential",
+    about: "Curator's recipe: a queue of ephemeral sequential znodes, each watches its predecessor; czxid is the token",
+    claims: CLAIMS,
+    service: &ZOOKEEPER,
+    recipe: &ZnodeRecipe(ZnodeKind::Sequential),
+    options: &[],
+    capabilities: |_| SESSION_BOUND,
+};
+
+struct ZnodeRecipe(ZnodeKind);
+
+#[async_trait]
+impl Recipe for ZnodeRecipe {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        // Processes share only where the servers are. Ephemeral znodes belong to sessions, so each process
+        // has one of its own.
+        let (servers, kind) = (ZkServers::of(hello).await?, self.0);
+        Ok(Box::new(move |_, notices| Box::new(ZkLock::new(servers.clone(), kind, notices))))
+    }
+}
