@@ -109,8 +109,8 @@ fn busy_machine(verdict: &RunVerdict) -> String {
     let counts = Counts::of(verdict);
     let harm = counts.harm().map_or(String::new(), |harm| format!(", and {harm}"));
     format!(
-        "the machine was too busy for this TTL: {} a holder was late without any fault, by more than it had been asked to hold the lock \
-         for{harm}; ask for a longer TTL, or run less at a time",
+        "the machine was too busy for this TTL: {} a holder, or the answer that it held the lock, was late without any fault{harm}; ask for a \
+         longer TTL, or run less at a time",
         times(counts.overstayed.max(1)),
     )
 }
