@@ -144,4 +144,4 @@ pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};
 pub use violation::Violation;
 pub use watch::Watch;
-pub use whose::{Harm, Whose};
+pub use whose::{Attribution, Harm, OtherCause, Whose};

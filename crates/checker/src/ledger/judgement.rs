@@ -191,10 +191,14 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             "while process {process} acquired, no server could be reached from its client, so none can have granted it"
         )),
         Because::Service(ServiceEffect::Fault(fault)) => Some(format!(
-            "what may have made the servers lose it: {} at {} (the same run without that fault, or the reference with `--against`, \
-             decides)",
+            "what may have made the servers lose it: {} at {}{}",
             fault.description.sentence,
-            seconds(fault.inject_ns)
+            seconds(fault.inject_ns),
+            // A lock that is built in is the reference.
+            match run.lock.client.is_empty() {
+                true => "",
+                false => " (the same run without that fault, or the reference with `--against`, decides)",
+            }
         )),
         Because::Service(ServiceEffect::Ended(at_ns, ended)) => Some(format!(
             "what may have made the servers lose it: at {}, {}",
