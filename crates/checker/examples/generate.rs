@@ -2,12 +2,15 @@
 //! `cargo run --release -p fencepost-checker --example generate -- MODEL OPERATIONS PROCESSES INDETERMINATE KEYS`,
 //! for instance `register 1000000 20 0.01 1`.
 
-use fencepost_checker::generate::{Behaviour, Shape, generate};
 use fencepost_checker::models::{FencedMutex, Mutex, OwnerMutex, Register};
 use fencepost_checker::{History, ModelName};
+use generate::{Behaviour, Shape, generate};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufWriter, Write};
+
+#[path = "../tests/generate/mod.rs"]
+mod generate;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

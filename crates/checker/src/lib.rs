@@ -65,6 +65,10 @@
 //! # Ok::<(), fencepost_checker::read::ReadError>(())
 //! ```
 
+// What tests, benchmarks and an example share names the crate as they do.
+#[cfg(test)]
+extern crate self as fencepost_checker;
+
 #[cfg(test)]
 mod agreement;
 mod belief;
@@ -76,7 +80,9 @@ mod coverage;
 mod distance;
 mod evidence;
 mod figures;
-pub mod generate;
+#[cfg(test)]
+#[path = "../tests/generate/mod.rs"]
+mod generate;
 mod judge;
 mod lease_mutex;
 mod ledger;
@@ -138,4 +144,4 @@ pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};
 pub use violation::Violation;
 pub use watch::Watch;
-pub use whose::{Harm, Whose};
+pub use whose::{Attribution, Harm, OtherCause, Whose};

@@ -8,7 +8,7 @@ pub use parts::{Fault, Hold, Operation, Phase, RunIndex};
 pub use reader::Malformed;
 
 use crate::ledger::effects::Setting;
-use crate::ledger::grants::date_grants;
+use crate::ledger::grants::{date_grants, latest_answer_ns};
 use crate::prose::seconds;
 use fencepost_history::{Event, FaultEffect, NodeKind, Process, RunPhase, ServerEnded, f, is_storage};
 use reader::{Reader, malformed, ttl_ns};
@@ -41,7 +41,8 @@ impl<'a> RunIndex<'a> {
             run.holds[hold].ends.given_back_ns = run.end_ns;
         }
         let mut holds = std::mem::take(&mut run.holds);
-        date_grants(&run.setting(), &mut holds);
+        run.latest_answer_ns = latest_answer_ns(&run.setting());
+        date_grants(&run.setting(), &mut holds, run.latest_answer_ns);
         run.holds = holds;
         Ok(run)
     }

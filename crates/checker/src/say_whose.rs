@@ -1,37 +1,56 @@
 //! Whose failure a finding shows.
 //!
 //! A run by itself shows what happened, and which faults were there; it does not show the code. So it goes by
-//! what can have done it: of two holds that overlap by how the earlier grant can have ended
-//! ([`judgement`]), of other findings by what faults explain. docs/checking.md has the tables.
+//! what can have done it, and names both causes where two remain: of two holds that overlap by how the
+//! earlier grant can have ended ([`judgement`]), of other findings by what faults explain. docs/checking.md
+//! has the tables.
 
-use crate::ledger::judgement;
+use crate::ledger::judgement::{self, Class};
 use crate::properties::{Blame, Checker, Overlap, stuck_by_the_service};
 use crate::run_index::RunIndex;
 use crate::story::overlap_among;
 use crate::verdict::{Finding, Verdict};
-use crate::whose::Whose;
+use crate::whose::{Attribution, OtherCause, Whose};
 
 /// Says of every finding of a checker whose failure it shows. `overlaps` are those of the run.
 pub(crate) fn say_whose(run: &RunIndex, overlaps: &[Overlap], checker: &dyn Checker, verdict: &mut Verdict) {
-    verdict.say_whose(checker.harm(), |finding| whose(run, overlaps, checker.blame(), finding));
+    verdict.say_whose(checker.harm(), |finding| attribution(run, overlaps, checker.blame(), finding));
 }
 
-fn whose(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Finding) -> Whose {
+fn attribution(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Finding) -> Attribution {
     let service_if = |is_service: bool| if is_service { Whose::Service } else { Whose::Library };
-    match blame {
-        Blame::Library => Whose::Library,
-        Blame::Service => Whose::Service,
-        Blame::ByAnswers => service_if(stuck_by_the_service(run, finding)),
-        Blame::ByMemory => service_if(forgot_meanwhile(run, finding)),
-        Blame::ByHolders => match overlap_among(run, overlaps, finding) {
-            Some(overlap) => {
-                let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-                judgement::whose(run, overlap.class, a, b).0
-            }
-            None if run.setting().any_fault(0, finding.time) => Whose::NoFence,
-            None => Whose::Library,
-        },
-    }
+    let overlap = || overlap_among(run, overlaps, finding);
+    let (whose, class) = match (blame, (blame == Blame::ByHolders).then(overlap).flatten()) {
+        (Blame::Library, _) => (Whose::Library, None),
+        (Blame::Service, _) => (Whose::Service, None),
+        (Blame::ByAnswers, _) => (service_if(stuck_by_the_service(run, finding)), None),
+        (Blame::ByMemory, _) => (service_if(forgot_meanwhile(run, finding)), None),
+        (Blame::ByHolders, Some(overlap)) => {
+            let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+            (judgement::whose(run, overlap.class, a, b).0, Some(overlap.class))
+        }
+        (Blame::ByHolders, None) if run.setting().any_fault(0, finding.time) => (Whose::NoFence, None),
+        (Blame::ByHolders, None) => (Whose::Library, None),
+    };
+    let is_open = match whose {
+        Whose::Service => run.unreadable().is_none(),
+        // A session that nothing dates may have lived on.
+        Whose::NoFence => class == Some(Class::CutOff),
+        Whose::Library | Whose::Machine => false,
+    };
+    // A lock that is built in is the reference itself.
+    let or = (is_open && !run.lock.client.is_empty()).then(|| by_the_client(blame));
+    Attribution { whose, or }
+}
+
+/// What a fault explains, a mistake of the client's side may have done as well.
+fn by_the_client(blame: Blame) -> OtherCause {
+    let decides = match blame {
+        // Without the fault there is nothing that the lock has to survive.
+        Blame::Service => "the reference under the same faults (`--against`)",
+        _ => "the same run without that fault, or the reference (`--against`)",
+    };
+    OtherCause { whose: Whose::Library, decides: decides.to_owned() }
 }
 
 /// Whether anything can have made the servers forget what they had granted, between the first of the cited
@@ -77,5 +96,62 @@ mod tests {
         assert_eq!(whose(1500, "moves_clocks:true"), Whose::Library);
         assert_eq!(whose(2000, "moves_clocks:true"), Whose::Service);
         assert_eq!(whose(1500, "takes_down:true"), Whose::Service, "a failover may go on");
+    }
+
+    /// Of each checker the first finding: whose failure it shows, and what else it may be.
+    fn attributed(checker: &str, lock: &str, text: &str) -> String {
+        let facts =
+            format!("0 nemesis info lock - {{name:\"x\",{lock}}}\n0 nemesis info servers - [\"n1\"]\n");
+        let verdict = check_run(&events(&format!("{facts}{text}")));
+        verdict.of_checker(checker).unwrap().findings[0].attribution().unwrap().to_string()
+    }
+
+    const OWN: &str = "client:[\"my-client\"]";
+
+    #[test]
+    fn where_a_fault_or_the_client_may_have_done_it_both_are_named() {
+        let fault = |effect: &str| {
+            format!(
+                "5 nemesis invoke x - {{id:1,stage:\"inject\",targets:[\"n1\"],description:{{effects:[\"{effect}\"],sentence:\"x\"}}}}
+                 6 nemesis ok x - {{id:1,stage:\"inject\",targets:[\"n1\"],effective:true}}
+                 7 nemesis ok x - {{id:1,stage:\"heal\"}}"
+            )
+        };
+        let overlap = |effect: &str| {
+            format!(
+                "0  1 invoke acquire a {{ttl_ms:2000}}
+                 1  1 ok     acquire a {{token:7}}
+                 {}
+                 10 2 invoke acquire a {{ttl_ms:2000}}
+                 11 2 ok     acquire a {{token:5}}
+                 20 1 invoke write   a 1
+                 21 1 ok     write   a 1",
+                fault(effect)
+            )
+        };
+        let lease = |lease: &str| format!("{OWN},lease:\"{lease}\"");
+        for (checker, lock, effect, expected) in [
+            ("exclusion", lease("ttl"), "kills", "the service or the library"),
+            ("fencing", lease("ttl"), "kills", "the service or the library"),
+            ("exclusion", lease("session"), "parts", "no fence or the library"),
+            ("exclusion", lease("ttl"), "refuses", "the library"),
+            // The lock that is built in is the reference itself.
+            ("exclusion", "lease:\"ttl\"".to_owned(), "kills", "the service"),
+            ("exclusion", "lease:\"session\"".to_owned(), "parts", "no fence"),
+        ] {
+            assert_eq!(attributed(checker, &lock, &overlap(effect)), expected, "{checker}, {lock}, {effect}");
+        }
+    }
+
+    #[test]
+    fn the_verdict_has_both_and_what_decides() {
+        let hit = "100 nemesis invoke x - {id:1,stage:\"inject\",targets:[\"n1\"]}
+                   200 nemesis ok x - {id:1,stage:\"inject\",effective:true,description:{moves_clocks:true}}
+                   2000 nemesis ok x - {id:1,stage:\"heal\"}";
+        let text = GRANTED_TWICE.replace("HIT", hit).replace("name:", &format!("{OWN},name:"));
+        let verdict = serde_json::to_string(&check_run(&events(&text))).unwrap();
+        let both = "\"whose\":\"service\",\"or\":{\"whose\":\"library\",\"decides\":\"the same run without that fault, or the \
+                    reference (`--against`)\"}";
+        assert!(verdict.contains(both), "{verdict}");
     }
 }

@@ -5,7 +5,7 @@ use crate::distance::NearMiss;
 use crate::evidence::Evidence;
 use crate::figures::Figures;
 use crate::metrics::{Costs, Metric};
-use crate::whose::{Harm, Whose};
+use crate::whose::{Attribution, Harm, OtherCause, Whose};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -81,6 +81,9 @@ pub struct Finding {
     /// Whose failure it shows. None in verdicts of before that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whose: Option<Whose>,
+    /// What else it may be, where the run leaves that open, and what decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub or: Option<OtherCause>,
     /// A few operations that have no order, to be drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<Evidence>>,
@@ -94,6 +97,11 @@ impl Finding {
     /// Whether it is of this class, or of a kind of it.
     pub fn is_of_class(&self, class: &str) -> bool {
         self.class == class || KINDS.contains(&(&*self.class, class))
+    }
+
+    /// Whose failure it shows, and what else it may be.
+    pub fn attribution(&self) -> Option<Attribution> {
+        self.whose.map(|whose| Attribution { whose, or: self.or.clone() })
     }
 }
 
@@ -150,12 +158,18 @@ impl Verdict {
     }
 
     /// Says of each finding whose failure it shows; `own_harm` is what it means where it is the lock's own.
-    pub(crate) fn say_whose(&mut self, own_harm: Harm, of: impl Fn(&Finding) -> Whose) {
+    pub(crate) fn say_whose(&mut self, own_harm: Harm, of: impl Fn(&Finding) -> Attribution) {
         for finding in &mut self.findings {
-            finding.whose = Some(of(finding));
+            let Attribution { whose, or } = of(finding);
+            (finding.whose, finding.or) = (Some(whose), or);
         }
         self.whose = once(self.findings.iter().filter_map(|finding| finding.whose));
         self.harms = once(self.whose.iter().map(|whose| whose.harm(own_harm)));
+    }
+
+    /// Whose failures its findings show, each once.
+    pub fn attributions(&self) -> Vec<Attribution> {
+        once(self.findings.iter().filter_map(Finding::attribution))
     }
 
     /// Adds findings, sorted by time and cut to [`FINDINGS_MAX`] of each class.
@@ -238,9 +252,9 @@ impl RunVerdict {
 
     /// Whose failures the violations of what the lock claims are, each once, the one that says most about the
     /// lock first.
-    pub fn whose(&self) -> Vec<Whose> {
+    pub fn attributions(&self) -> Vec<Attribution> {
         let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
-        once(counted.flat_map(|verdict| verdict.whose.iter().copied()))
+        once(counted.flat_map(Verdict::attributions))
     }
 
     /// What a checker counted; none where it did not judge the run.

@@ -64,6 +64,50 @@ impl fmt::Display for Whose {
     }
 }
 
+/// Whose failure a finding shows: one cause, or two of which its run leaves open which it was.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Attribution {
+    /// Of two causes the one that a fault explains.
+    pub whose: Whose,
+    pub or: Option<OtherCause>,
+}
+
+/// A cause that a run leaves open beside the one that it names first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OtherCause {
+    pub whose: Whose,
+    /// What shows which of the two it was: the subject of a sentence whose verb is "decides".
+    pub decides: String,
+}
+
+impl Attribution {
+    /// What that means, in a clause.
+    pub fn meaning(&self) -> String {
+        match &self.or {
+            None => self.whose.meaning().to_owned(),
+            Some(OtherCause { decides, .. }) => format!(
+                "a fault that was in force may explain this, and so may a mistake of the client's side; {decides}, decides"
+            ),
+        }
+    }
+}
+
+impl From<Whose> for Attribution {
+    fn from(whose: Whose) -> Attribution {
+        Attribution { whose, or: None }
+    }
+}
+
+impl fmt::Display for Attribution {
+    /// `the service`, `the service or the library`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.or {
+            None => self.whose.fmt(out),
+            Some(or) => write!(out, "{} or {}", self.whose, or.whose),
+        }
+    }
+}
+
 /// What a violation means for who would use the lock, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

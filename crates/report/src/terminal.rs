@@ -189,6 +189,25 @@ mod tests {
     }
 
     #[test]
+    fn where_two_causes_remain_both_are_named_with_what_decides() {
+        console::set_colors_enabled(false);
+        let fixture = redlock_clock_jump();
+        let mut run = RunIndex::new(&fixture.events).unwrap();
+        // A lock of one's own is not the reference.
+        run.lock.client = vec!["my-client".to_owned()];
+        let shown = text(&fixture.heading, &run, &check_index(&run), Path::new("report.html"));
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in [
+            "1 granted twice, 0 overstayed (the service or the library)",
+            "whose the service or the library: a fault that was in force may explain this, and so may a mistake of the client's \
+             side; the same run without that fault, or the reference (`--against`), decides",
+            "whose failure: the service or the library.",
+        ] {
+            assert!(shown.contains(words), "{words}\n{shown}");
+        }
+    }
+
+    #[test]
     fn tells_of_a_holder_that_overstayed() {
         insta::assert_snapshot!(shown(&etcd_pause_token()));
     }

@@ -3,16 +3,16 @@
 mod abandoned;
 mod broken;
 mod counts;
+mod whose;
 
 pub use counts::{capital, figures};
+pub use whose::{whose_and_advice, with_whose};
 
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
 use fencepost_checker::{
-    ExclusionFigures, Finding, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, Whose, find_class,
-    registry, seconds, times,
+    ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times,
 };
-use fencepost_history::prose::and;
 use fencepost_history::{NodeKind, RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -24,28 +24,9 @@ pub const UNCLAIMED: &str = "unclaimed";
 /// that it does not count.
 pub fn observation(verdict: &Verdict) -> String {
     match verdict.claimed || verdict.outcome == Outcome::Valid {
-        true => with_whose(&verdict.summary, &verdict.whose),
+        true => with_whose(&verdict.summary, &verdict.attributions()),
         false => format!("not claimed by the lock, so it does not count: {}", verdict.summary),
     }
-}
-
-/// A sentence, and whose failure it tells of: `… (the service)`.
-pub fn with_whose(sentence: &str, whose: &[Whose]) -> String {
-    let names: Vec<&str> = whose.iter().map(|whose| whose.in_words()).collect();
-    if names.is_empty() { sentence.to_owned() } else { format!("{sentence} ({})", and(&names)) }
-}
-
-/// Whose failures the violations are and what that means, and what to do about the one that is shown first:
-/// rows of names and texts.
-pub fn whose_and_advice(verdict: &RunVerdict, shown: Option<&Finding>) -> Vec<(&'static str, String)> {
-    let mut rows: Vec<(&str, String)> = Vec::new();
-    for whose in verdict.whose() {
-        let name = if rows.is_empty() { "whose" } else { "" };
-        rows.push((name, format!("{whose}: {}", whose.meaning())));
-    }
-    let advice = shown.and_then(|finding| Some(find_class(&finding.class)?.advice_for(finding.whose)));
-    rows.extend(advice.map(|advice| ("advice", advice.to_owned())));
-    rows
 }
 
 /// The verdict of a run in one sentence, and one more about violated properties that the lock does not claim.

@@ -1,6 +1,7 @@
 """Locks on one Redis that are held until they are released or expire: each with one mistake, and the repaired ones."""
 
 import math
+import threading
 import time
 import uuid
 
@@ -221,3 +222,58 @@ class ValueOfTheClient(Repaired):
     def set_if_free(self, key, ttl):
         is_mine = self.redis.ask("GET", key) == self.values[key]
         return is_mine or super().set_if_free(key, ttl)
+
+
+class ReleaseErrorsSwallowed(Repaired):
+    def release(self, key):
+        try:
+            return super().release(key)
+        except OSError:
+            return True  # the key has a TTL anyway
+
+
+class DeletesLater(Repaired):
+    """A release answers before the key is gone."""
+
+    def release(self, key):
+        threading.Thread(target=self.delete, args=(key, self.values[key])).start()
+        return True
+
+    def delete(self, key, value):
+        time.sleep(0.1)
+        redis = resp.Redis(self.env.servers[0], timeout=1)
+        redis.connect()
+        redis.ask("EVAL", DELETE, 1, key, value)
+        redis.close()
+
+
+class RepairedWaking(Repaired):
+    """Each release is counted, and a waiter tries again when the count has grown since its last try, or after a TTL."""
+
+    def counted(self, key):
+        return self.redis.ask("GET", f"{key}:released")
+
+    def seen_at_try(self, key, ttl):
+        seen = self.counted(key)
+        return seen, self.set_if_free(key, ttl)
+
+    def acquire(self, key, ttl, timeout):
+        self.values[key], end = self.new_value(), time.monotonic() + timeout
+        while time.monotonic() < end:
+            (seen, granted), again = self.seen_at_try(key, ttl), time.monotonic() + ttl
+            if granted:
+                return True
+            while self.counted(key) == seen and time.monotonic() < min(again, end):
+                time.sleep(0.01)
+        return False
+
+    def release(self, key):
+        removed = super().release(key)
+        self.redis.ask("INCR", f"{key}:released")
+        return removed
+
+
+class WakeUpMissed(RepairedWaking):
+    def seen_at_try(self, key, ttl):
+        granted = self.set_if_free(key, ttl)
+        return self.counted(key), granted  # a release in between wakes the others only

@@ -19,8 +19,7 @@ use fencepost_history::{FaultEffect, Kind, Lease, Released, f};
 use rustc_hash::FxHashMap;
 
 /// Dates the grants of all holds, which are in order of their answers.
-pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
-    let latest_answer_ns = latest_answer_ns(setting);
+pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold], latest_answer_ns: Option<u64>) {
     let foreign = foreign_releases(setting, holds);
     let mut outages: FxHashMap<Option<&str>, Vec<Span>> = FxHashMap::default();
     let mut of_key: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
@@ -58,7 +57,7 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold]) {
 
 /// How late the answers of this run were: the longest time that a request was under way which waits for no
 /// other process, while no fault was in force, or at all where there was none. None where there is none.
-fn latest_answer_ns(setting: &Setting) -> Option<u64> {
+pub(crate) fn latest_answer_ns(setting: &Setting) -> Option<u64> {
     let prompt = |calm: bool| {
         let requests = setting.operations.iter().filter(|operation| operation.f() != f::ACQUIRE);
         let spans = requests.filter_map(|request| Some((request.invoke.time, request.completion?.time)));

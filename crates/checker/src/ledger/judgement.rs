@@ -9,7 +9,7 @@
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
 //! | the same, and its lock does not renew, and the run asked its process to hold it for longer | overstayed | no fence |
-//! | the same, and nothing had hindered its process but the machine | overstayed | the machine |
+//! | the same, and nothing had hindered its process but the machine, with the answer or after it | overstayed | the machine |
 
 use super::effects::ServiceEffect;
 use super::removals::removal;
@@ -135,12 +135,18 @@ fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     })
 }
 
-/// Whether the earlier holder would have let go in time, had it held the lock for as long as it was asked to;
-/// a history that does not say asks for no time.
+/// Whether the earlier holder would have let go in time, had it held the lock for as long as it was asked to
+/// from the moment on at which its grant was answered, or would have been, had no answer of this run been
+/// late; a history that does not say asks for no time.
 fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     let asked_ns = run.operations[a.acquire].asked_to_hold_ns().unwrap_or(0);
-    a.from_ns.saturating_add(asked_ns) <= b.granted.latest.ns
-        && a.until_ns > a.from_ns.saturating_add(asked_ns)
+    // What a program does for the first time may take any time: a virtual machine warms up.
+    let slot = |process| run.nodes.slot_of(process);
+    let is_first =
+        || run.operations[..a.acquire].iter().all(|earlier| slot(earlier.process) != slot(a.process));
+    let late_ns = if is_first() { u64::MAX } else { run.latest_answer_ns.unwrap_or(0) };
+    let from_ns = a.from_ns.saturating_sub(late_ns).max(a.granted.earliest.ns);
+    from_ns.saturating_add(asked_ns) <= b.granted.latest.ns
 }
 
 /// For how long the run asked a process to hold a lock that nothing renews, where that is longer than its
@@ -185,10 +191,14 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             "while process {process} acquired, no server could be reached from its client, so none can have granted it"
         )),
         Because::Service(ServiceEffect::Fault(fault)) => Some(format!(
-            "what may have made the servers lose it: {} at {} (the same run without that fault, or the reference with `--against`, \
-             decides)",
+            "what may have made the servers lose it: {} at {}{}",
             fault.description.sentence,
-            seconds(fault.inject_ns)
+            seconds(fault.inject_ns),
+            // A lock that is built in is the reference.
+            match run.lock.client.is_empty() {
+                true => "",
+                false => " (the same run without that fault, or the reference with `--against`, decides)",
+            }
         )),
         Because::Service(ServiceEffect::Ended(at_ns, ended)) => Some(format!(
             "what may have made the servers lose it: at {}, {}",

@@ -19,6 +19,11 @@
 //! A release that removed nothing while its process still believed shows that the lock was gone. Who removed
 //! it is not shown: the lease may have run out, or the library may have sent its request twice. So these are
 //! counted, and no violation.
+//!
+//! A release that was answered as done while no server could be reached is a violation of another class: see
+//! [`unreached`].
+
+mod unreached;
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -26,7 +31,9 @@ use crate::ledger::removals::took;
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::prose::counted;
 use fencepost_history::{Kind, Released, f};
+use unreached::{Unreached, unreached};
 
 figures! {
     /// What releases removed.
@@ -59,18 +66,26 @@ impl Checker for Ownership {
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "removed-by-another",
-            meaning: "A release removed the lock of another process.",
-            advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
-        }]
+        &[
+            FindingClass {
+                name: "removed-by-another",
+                meaning: "A release removed the lock of another process.",
+                advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
+            },
+            FindingClass {
+                name: "released-by-no-server",
+                meaning: "A release was answered as done while no server could be reached, so the lock stayed taken.",
+                advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
+            },
+        ]
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
         let reported: Vec<(&Operation, Removed)> =
             releases.filter_map(|release| Some((release, removed(release)?))).collect();
-        if reported.is_empty() {
+        let unreached: Vec<Finding> = unreached(run).iter().map(released_by_no_server).collect();
+        if reported.is_empty() && unreached.is_empty() {
             return Err(NotJudged::because("no release says what it removed"));
         }
         let findings: Vec<Finding> =
@@ -101,13 +116,23 @@ impl Checker for Ownership {
                 format!("{count} of {reported} releases removed the lock of another process"),
             ),
         };
+        let (outcome, summary) = match (unreached.len() as u64, count) {
+            (0, _) => (outcome, summary),
+            (many, 0) => (Outcome::Violation, done_by_none(many)),
+            (many, _) => (outcome, format!("{summary}; {}", done_by_none(many))),
+        };
         let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&OwnershipFigures {
             releases: reported as u64,
             found_nothing: found_nothing as u64,
             of_others: count as u64,
         });
-        Ok(verdict.with_findings(findings))
+        Ok(verdict.with_findings([findings, unreached].concat()))
     }
+}
+
+fn done_by_none(many: u64) -> String {
+    let were = counted(many, "release was", "releases were");
+    format!("{were} answered as done while no server could be reached")
 }
 
 fn removed(release: &Operation) -> Option<Removed> {
@@ -166,6 +191,20 @@ fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
     };
     let sentence = format!("{} removed the lock of process {owner}{held}", described(release));
     finding(release, hold.as_slice(), sentence)
+}
+
+/// The release was answered while no server could be reached.
+fn released_by_no_server(unreached: &Unreached) -> Finding {
+    let Unreached { release, hold, outage: (from_ns, until_ns) } = unreached;
+    let until = if *until_ns == u64::MAX { "the end".to_owned() } else { seconds(*until_ns) };
+    let sentence = format!(
+        "{} was answered as done, although no server could be reached from its client from {} to {until}: the lock, acquired at {}, \
+         was still taken",
+        described(release),
+        seconds(*from_ns),
+        seconds(hold.from_ns),
+    );
+    Finding { class: "released-by-no-server".to_owned(), ..finding(release, &[hold], sentence) }
 }
 
 /// The release says that it removed something, and its own lock was gone.

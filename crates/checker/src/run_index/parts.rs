@@ -42,6 +42,9 @@ pub struct RunIndex<'a> {
     pub nodes: RunNodes,
     /// Time of the last event.
     pub end_ns: u64,
+    /// How late its answers were: the longest time that a request was under way which waits for no other
+    /// process, while no fault was in force, if there was one then.
+    pub(crate) latest_answer_ns: Option<u64>,
 }
 
 /// An invocation with its completion.

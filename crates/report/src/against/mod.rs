@@ -7,9 +7,10 @@
 
 mod text;
 
-use fencepost_checker::{Outcome, Rate, RunVerdict, Violation, Whose};
+use fencepost_checker::{Finding, Outcome, Rate, RunVerdict, Violation, Whose};
 use fencepost_history::run::{RunError, RunFolder};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 pub use text::text;
 
 /// The name of the file, in the folder of the lock's run.
@@ -65,7 +66,8 @@ pub struct Difference {
     pub standing: Standing,
     pub checker: String,
     pub class: String,
-    /// Whose failures it was, each once: of the lock, or of the reference where only that shows it.
+    /// Whose failures it was, each once: of the lock, or of the reference where only that shows it. Where the
+    /// lock's run left two causes, the reference has decided.
     pub whose: Vec<Whose>,
     /// In how many of the reference's runs in which the property was judged.
     pub reference: Rate,
@@ -111,6 +113,8 @@ fn is_decided(outcome: Outcome) -> bool {
 struct Breach {
     violation: Violation,
     whose: Vec<Whose>,
+    /// Whose they are if no run of the reference shows them: that decides where two causes were left.
+    alone: Vec<Whose>,
 }
 
 impl Breach {
@@ -119,21 +123,18 @@ impl Breach {
         let mut all: Vec<Breach> = Vec::new();
         for violation in Violation::all(verdict) {
             let findings = verdict.of_checker(&violation.checker).map_or(&[][..], |found| &found.findings);
-            let of_class = findings.iter().filter(|each| each.class == violation.class);
-            let whose: Vec<Option<Whose>> = of_class.map(|finding| finding.whose).collect();
-            let only = |wanted: &dyn Fn(Option<Whose>) -> bool| {
-                let mut only: Vec<Whose> = whose.iter().copied().filter(|of| wanted(*of)).flatten().collect();
-                only.sort_unstable();
-                only.dedup();
-                only
-            };
+            let of_class: Vec<&Finding> =
+                findings.iter().filter(|each| each.class == violation.class).collect();
             let is_own = |of: Option<Whose>| !matches!(of, Some(Whose::NoFence | Whose::Machine));
-            if whose.iter().any(|of| is_own(*of)) {
-                all.push(Breach { violation: violation.clone(), whose: only(&is_own) });
-            }
-            if whose.contains(&Some(Whose::NoFence)) {
-                all.push(Breach { violation, whose: vec![Whose::NoFence] });
-            }
+            let breach = |wanted: &dyn Fn(Option<Whose>) -> bool| {
+                let of: Vec<_> = of_class.iter().filter(|finding| wanted(finding.whose)).collect();
+                let other = |finding: &Finding| finding.or.as_ref().map(|or| or.whose);
+                let whose = each_once(of.iter().filter_map(|finding| finding.whose));
+                let alone = each_once(of.iter().filter_map(|finding| other(finding).or(finding.whose)));
+                (!of.is_empty()).then(|| Breach { violation: violation.clone(), whose, alone })
+            };
+            all.extend(breach(&is_own));
+            all.extend(breach(&|of| of == Some(Whose::NoFence)));
         }
         all
     }
@@ -153,6 +154,10 @@ impl Breach {
             _ => false,
         }
     }
+}
+
+fn each_once(whose: impl Iterator<Item = Whose>) -> Vec<Whose> {
+    whose.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Whether a run judged a property that its lock claims.
@@ -222,7 +227,9 @@ fn differences(own: &RunVerdict, decided: &[&RunVerdict], is_whole: bool) -> Vec
             }
         }
         let of_both = if rate.violations == 0 { Standing::Worse } else { Standing::Equal };
-        let (standing, whose) = (standing.unwrap_or(of_both), breach.whose.clone());
+        let standing = standing.unwrap_or(of_both);
+        let is_alone = standing == Standing::Worse && rate.plays > 0;
+        let whose = if is_alone { breach.alone.clone() } else { breach.whose.clone() };
         Difference { standing, checker, class, whose, reference: rate, interval: rate.interval() }
     };
     let mut all: Vec<Difference> = shown.iter().map(|breach| difference(None, breach)).collect();

@@ -1,7 +1,7 @@
 //! Literal verdicts of a lock and of its reference.
 
 use super::*;
-use fencepost_checker::{Finding, Verdict};
+use fencepost_checker::{OtherCause, Verdict};
 
 /// A property that was violated: classes, and whose failure each is.
 fn broken(checker: &str, findings: &[(&str, Whose)]) -> Verdict {
@@ -132,6 +132,23 @@ fn a_busy_machine_and_another_party_are_kept_apart() {
     assert_eq!(standings(Whose::Machine, Whose::Machine), []);
     assert_eq!(standings(Whose::Service, Whose::Library), [Standing::Equal]);
     assert_eq!(standings(Whose::Library, Whose::NoFence), [Standing::Worse, Standing::Better]);
+}
+
+#[test]
+fn the_reference_decides_between_two_causes() {
+    let open = |whose| {
+        let mut verdict = broken("exclusion", &[("granted-twice", whose)]);
+        verdict.findings[0].or = Some(OtherCause { whose: Whose::Library, decides: String::new() });
+        self::verdict(&[verdict])
+    };
+    let own = open(Whose::Service);
+    let whose =
+        |reference: &RunVerdict| against(&own, std::slice::from_ref(reference)).differences[0].whose.clone();
+    assert_eq!(whose(&good()), [Whose::Library]);
+    assert_eq!(
+        whose(&verdict(&[broken("exclusion", &[("granted-twice", Whose::Service)])])),
+        [Whose::Service]
+    );
 }
 
 #[test]

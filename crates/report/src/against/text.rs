@@ -3,6 +3,7 @@
 use super::{Against, Difference, Standing};
 use crate::terminal::rows;
 use crate::words::{property, with_whose};
+use fencepost_checker::Attribution;
 use fencepost_history::prose::count;
 
 impl Standing {
@@ -64,5 +65,6 @@ fn differing(against: &Against, difference: &Difference) -> String {
 /// `mutual exclusion: granted twice (the library)`.
 fn violation(difference: &Difference) -> String {
     let (name, _) = property(&difference.checker);
-    with_whose(&format!("{name}: {}", difference.class.replace('-', " ")), &difference.whose)
+    let whose: Vec<Attribution> = difference.whose.iter().copied().map(Attribution::from).collect();
+    with_whose(&format!("{name}: {}", difference.class.replace('-', " ")), &whose)
 }

@@ -76,7 +76,7 @@ fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Marku
         section.verdict.(verdict.outcome.to_string()) {
             div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
             h1 { (words::sentence(heading, run, verdict)) }
-            @for whose in verdict.whose() { p { b { (words::capital(whose.in_words())) } ": " (whose.meaning()) "." } }
+            @for whose in verdict.attributions() { p { b { (words::capital(&whose.to_string())) } ": " (whose.meaning()) "." } }
             @if let Some(confidence) = confidence::outcome_with_confidence(verdict) { p { b { (confidence) } } }
             p { (words::background(heading, run)) }
         }
@@ -179,7 +179,7 @@ fn shown_finding_html(run: &RunIndex, shown: &ShownFinding, open: bool) -> Marku
         details.violated open[open] {
             summary {
                 (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key)
-                @if let Some(whose) = finding.whose { span.whose { (whose) } }
+                @if let Some(whose) = finding.attribution() { span.whose { (whose) } }
             }
             @if let Some(evidence) = &finding.evidence {
                 (picture(&conflict::conflict(evidence)))

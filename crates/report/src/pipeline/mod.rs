@@ -100,7 +100,7 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
     let mut cases: Vec<junit::Case> = Vec::new();
     for each in &verdict.verdicts {
         let details: Vec<String> = own_findings(verdict, each)
-            .map(|finding| with_whose(&finding.sentence, finding.whose.as_slice()))
+            .map(|finding| with_whose(&finding.sentence, finding.attribution().as_slice()))
             .collect();
         let end = match each.outcome {
             _ if does_not_count(each) => junit::End::Skipped { message: observation(each) },

@@ -53,7 +53,7 @@ fn results(verdict: &Verdict, findings: &[&Finding], uri: &str) -> Vec<Value> {
     let whole = |kind: &str| vec![result(&verdict.checker, kind, &verdict.summary, uri, 1)];
     let each = |kind: &str| {
         let found = |finding: &&Finding| {
-            let sentence = with_whose(&finding.sentence, finding.whose.as_slice());
+            let sentence = with_whose(&finding.sentence, finding.attribution().as_slice());
             let mut found = result(&verdict.checker, kind, &sentence, uri, line(finding));
             found["properties"] = json!({ "class": finding.class, "whose": finding.whose });
             found

@@ -1,6 +1,7 @@
 //! The verdict of a run that was violated, in one sentence: what happened, and whose failure it is.
 
 use super::counts::{capital, figures};
+use super::whose::whose_failures;
 use crate::heading::Heading;
 use crate::shown_findings::own_findings;
 use fencepost_checker::{
@@ -8,7 +9,6 @@ use fencepost_checker::{
     StaleWritesFigures, times,
 };
 use fencepost_history::Lease;
-use fencepost_history::prose::and;
 
 /// What of the claimed properties was counted.
 struct Counts {
@@ -70,8 +70,10 @@ impl Counts {
 }
 
 pub(super) fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    // Where it may have been the lock after all, it is not said that the lock held.
+    let is_open = verdict.attributions().iter().any(|whose| whose.or.is_some());
     let text = match verdict.harms.first() {
-        Some(Harm::Unfenced) => unfenced(heading, run, verdict),
+        Some(Harm::Unfenced) if !is_open => unfenced(heading, run, verdict),
         Some(Harm::BusyMachine) => busy_machine(verdict),
         _ => did_not_hold(heading, run, verdict),
     };
@@ -109,8 +111,8 @@ fn busy_machine(verdict: &RunVerdict) -> String {
     let counts = Counts::of(verdict);
     let harm = counts.harm().map_or(String::new(), |harm| format!(", and {harm}"));
     format!(
-        "the machine was too busy for this TTL: {} a holder was late without any fault, by more than it had been asked to hold the lock \
-         for{harm}; ask for a longer TTL, or run less at a time",
+        "the machine was too busy for this TTL: {} a holder, or the answer that it held the lock, was late without any fault{harm}; ask for a \
+         longer TTL, or run less at a time",
         times(counts.overstayed.max(1)),
     )
 }
@@ -153,6 +155,6 @@ fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
     let last = if clauses.len() > 1 { clauses.pop() } else { None };
     let text = clauses.join(", ");
     let text = last.map_or(text.clone(), |last| format!("{text}, and {last}"));
-    let whose: Vec<&str> = verdict.whose().iter().map(|whose| whose.in_words()).collect();
-    if whose.is_empty() { text } else { format!("{text}; whose failure: {}", and(&whose)) }
+    let whose = verdict.attributions();
+    if whose.is_empty() { text } else { format!("{text}; whose failure: {}", whose_failures(&whose)) }
 }

@@ -1,10 +1,10 @@
 //! Histories of any size for tests and benchmarks: what processes would see that use a perfect object.
 
-use crate::budget::Budget;
-use crate::model::{History, Model};
-use crate::models::{FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet};
-use crate::operations::{Builder, Handle, Stamp};
-use crate::search::{SearchOutcome, search};
+use fencepost_checker::model::{History, Model};
+use fencepost_checker::models::{
+    FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet,
+};
+use fencepost_checker::operations::{Builder, Handle, Stamp};
 use fencepost_history::{Seed, Stream};
 use rand::RngExt;
 
@@ -102,27 +102,6 @@ pub fn generate<M: Behaviour>(model: &M, shape: &Shape) -> History<M> {
         }
     }
     builder.finish()
-}
-
-/// A history as Jepsen records it of a store whose reads may be stale: a compare-and-set register used by
-/// five processes some 85 times, with a quarter of the operations of unknown end. Three of four are
-/// impossible, as of those that were published: reads are made to have seen something else until no order is
-/// left.
-pub fn jepsen_like(seed: u64) -> History<Register> {
-    let model = Register::with_cas();
-    let shape = Shape { seed, operations: 85, processes: 5, indeterminate: 0.25 };
-    let mut history = generate(&model, &shape);
-    let random = &mut Seed(seed).stream("stale reads");
-    let possible = |history: &History<Register>| {
-        matches!(search(&model, history, &Budget::unlimited()), SearchOutcome::Order(_))
-    };
-    while !seed.is_multiple_of(4) && possible(&history) {
-        let at = random.random_range(0..history.len());
-        if history.list[at].op == RegisterOp::Read && history.list[at].certain() {
-            history.list[at].ret = Some(RegisterRet::Value(random.random_range(1..=5)));
-        }
-    }
-    history
 }
 
 impl Behaviour for Mutex {
