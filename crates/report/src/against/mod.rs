@@ -67,7 +67,7 @@ pub struct Difference {
     pub checker: String,
     pub class: String,
     /// Whose failures it was, each once: of the lock, or of the reference where only that shows it. Where the
-    /// lock's run left two causes, the reference has decided.
+    /// lock's run left two causes, enough runs of the reference have decided.
     pub whose: Vec<Whose>,
     /// In how many of the reference's runs in which the property was judged.
     pub reference: Rate,
@@ -103,6 +103,9 @@ impl ReferencePlay {
     }
 }
 
+/// As many runs of the reference without a violation decide whose it is.
+const PLAYS_THAT_DECIDE: usize = 10;
+
 /// Whether a run says what a lock does.
 fn is_decided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Valid | Outcome::Violation)
@@ -113,7 +116,7 @@ fn is_decided(outcome: Outcome) -> bool {
 struct Breach {
     violation: Violation,
     whose: Vec<Whose>,
-    /// Whose they are if no run of the reference shows them: that decides where two causes were left.
+    /// Whose they are if enough runs of the reference show none: that decides where two causes were left.
     alone: Vec<Whose>,
 }
 
@@ -228,7 +231,7 @@ fn differences(own: &RunVerdict, decided: &[&RunVerdict], is_whole: bool) -> Vec
         }
         let of_both = if rate.violations == 0 { Standing::Worse } else { Standing::Equal };
         let standing = standing.unwrap_or(of_both);
-        let is_alone = standing == Standing::Worse && rate.plays > 0;
+        let is_alone = standing == Standing::Worse && rate.plays >= PLAYS_THAT_DECIDE;
         let whose = if is_alone { breach.alone.clone() } else { breach.whose.clone() };
         Difference { standing, checker, class, whose, reference: rate, interval: rate.interval() }
     };

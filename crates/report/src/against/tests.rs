@@ -142,13 +142,11 @@ fn the_reference_decides_between_two_causes() {
         self::verdict(&[verdict])
     };
     let own = open(Whose::Service);
-    let whose =
-        |reference: &RunVerdict| against(&own, std::slice::from_ref(reference)).differences[0].whose.clone();
-    assert_eq!(whose(&good()), [Whose::Library]);
-    assert_eq!(
-        whose(&verdict(&[broken("exclusion", &[("granted-twice", Whose::Service)])])),
-        [Whose::Service]
-    );
+    let whose = |reference: &[RunVerdict]| against(&own, reference).differences[0].whose.clone();
+    assert_eq!(whose(&vec![good(); 10]), [Whose::Library]);
+    assert_eq!(whose(&vec![good(); 9]), [Whose::Service], "too few to say that the servers never do it");
+    let shows_it = verdict(&[broken("exclusion", &[("granted-twice", Whose::Service)])]);
+    assert_eq!(whose(&[vec![good(); 10], vec![shows_it]].concat()), [Whose::Service]);
 }
 
 #[test]
