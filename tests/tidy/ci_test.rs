@@ -109,6 +109,41 @@ fn failures_that_count_are_never_passed_over() {
     assert!(!judge(&died_beside_another, 101, &["a"], "").passes);
 }
 
+/// `.ci/run` compiles with `tools/lint`: what is of the product is linted, and nothing else.
+#[test]
+fn the_product_is_linted_while_it_is_compiled() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = folder.path();
+    for name in ["tools", "bin"] {
+        create_dir_all(place.join(name)).expect("a folder");
+    }
+    // Each compiler prints its arguments.
+    let links = [
+        (root().join("tools/lint"), "tools/lint"),
+        (root().join("tools/rustc"), "tools/rustc"),
+        ("/bin/echo".into(), "bin/rustc"),
+        ("/bin/echo".into(), "bin/clippy-driver"),
+    ];
+    for (program, name) in links {
+        std::os::unix::fs::symlink(program, place.join(name)).expect("a link");
+    }
+    let path = format!("{}:{}", place.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let compiled = |crate_at: &str, args: &str| {
+        let output = Command::new(place.join("tools/lint"))
+            .arg(place.join("bin/rustc"))
+            .args(args.split_whitespace())
+            .envs([("PATH", path.as_str()), ("CARGO_MANIFEST_DIR", crate_at)])
+            .output()
+            .expect("the script starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let own = place.join("crates/wire").display().to_string();
+    // As a wrapper, the driver of clippy is given the compiler first.
+    assert_eq!(compiled(&own, "--crate-type lib lib.rs"), "rustc --crate-type lib lib.rs -D warnings\n");
+    assert_eq!(compiled(&own, "--test lib.rs"), "--test lib.rs\n");
+    assert_eq!(compiled("/elsewhere", "--crate-type lib lib.rs"), "--crate-type lib lib.rs\n");
+}
+
 /// Each test that was seen is listed once.
 pub fn listed_twice() -> Vec<String> {
     let list: toml::Table =
