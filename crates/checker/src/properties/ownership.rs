@@ -198,8 +198,8 @@ fn released_by_no_server(unreached: &Unreached) -> Finding {
     let Unreached { release, hold, outage: (from_ns, until_ns) } = unreached;
     let until = if *until_ns == u64::MAX { "the end".to_owned() } else { seconds(*until_ns) };
     let sentence = format!(
-        "{} was answered as done, although no server could be reached from its client from {} to {until}: the lock, acquired at {}, \
-         was still taken",
+        "{} was answered as done, although no server could be reached from its client from {} to {until}: it removed nothing of the \
+         lock that was acquired at {}",
         described(release),
         seconds(*from_ns),
         seconds(hold.from_ns),

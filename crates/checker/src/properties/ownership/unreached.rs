@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(
             verdict.findings[0].sentence,
             "the release of the lock a by process 0 (from 0.300 s to 0.310 s) was answered as done, although no server could be \
-             reached from its client from 0.100 s to 0.900 s: the lock, acquired at 0.010 s, was still taken"
+             reached from its client from 0.100 s to 0.900 s: it removed nothing of the lock that was acquired at 0.010 s"
         );
         // What it says that it removed makes it no truer.
         let removed = SWALLOWED.replace("believed:true", "believed:true,removed:true");
