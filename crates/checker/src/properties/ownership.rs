@@ -74,7 +74,7 @@ impl Checker for Ownership {
             },
             FindingClass {
                 name: "released-by-no-server",
-                meaning: "A release was answered as done while no server could be reached, so the lock stayed taken.",
+                meaning: "A release was answered as done while no server could be reached, so it released nothing.",
                 advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
             },
         ]
