@@ -33,8 +33,9 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest
-/// between two tries.
-const HEALING: Duration = Duration::from_secs(60);
+/// between two tries. A server that runs, and does not serve yet, may take a minute on a busy machine.
+const HEALING: Duration = Duration::from_secs(15);
+const STARTING: Duration = Duration::from_secs(60);
 const LAST_HEALING: Duration = Duration::from_secs(5);
 const HEAL_AGAIN: Duration = Duration::from_millis(200);
 /// How long a server that may serve is waited for before it is recorded as one that does not.
@@ -143,7 +144,7 @@ impl Injection {
         self.heal_now.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
-                self.shared.note_unhealed(format!("a fault's task broke down: {error}"));
+                self.shared.unhealed.lock().push(format!("a fault's task broke down: {error}"));
             }
         }
         std::mem::take(&mut *self.shared.unhealed.lock())
@@ -153,10 +154,6 @@ impl Injection {
 impl InjectionState {
     fn in_force(&self) -> MutexGuard<'_, BTreeMap<u64, InForce>> {
         self.in_force.lock()
-    }
-
-    fn note_unhealed(&self, sentence: String) {
-        self.unhealed.lock().push(sentence);
     }
 
     /// Whether a fault other than this one holds servers down.
@@ -361,7 +358,7 @@ impl ScheduledFault {
             one.healing = true;
         }
         self.record(Kind::Invoke, FaultStage::Heal, None);
-        match self.heal_within(HEALING, ran).await {
+        match self.heal_within([HEALING, STARTING], ran).await {
             Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
             Err(_) => self.final_heal(ran).await,
         }
@@ -376,26 +373,28 @@ impl ScheduledFault {
                 self.shared.log.record_end(server, Some(self.id), None).await;
             }
         }
-        match self.heal_within(LAST_HEALING, ran).await {
+        match self.heal_within([LAST_HEALING; 2], ran).await {
             Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
             Err(error) => {
                 let PlannedFault { fault, on, .. } = &self.target;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
                 self.record(Kind::Info, FaultStage::Heal, Some(&error));
-                self.shared.note_unhealed(sentence);
+                self.shared.unhealed.lock().push(sentence);
             }
         }
     }
 
     /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended
-    /// in it, until all of them serve, or `limit` has passed.
-    async fn heal_within(&mut self, limit: Duration, ran: &[String]) -> Result<(), FaultError> {
-        let begun = Instant::now();
+    /// in it, until all serve, or `limit` has passed; where all run, `starting`.
+    async fn heal_within(&mut self, limits: [Duration; 2], ran: &[String]) -> Result<(), FaultError> {
+        let ([limit, starting], begun) = (limits, Instant::now());
         loop {
-            match self.try_to_heal(ran).await {
-                Err(_) if begun.elapsed() < limit => tokio::time::sleep(HEAL_AGAIN).await,
-                healed => return healed,
+            let healed = self.try_to_heal(ran).await;
+            let all_run = ran.iter().all(|server| self.shared.context.pid(server).is_ok());
+            if healed.is_ok() || begun.elapsed() >= if all_run { starting } else { limit } {
+                return healed;
             }
+            tokio::time::sleep(HEAL_AGAIN).await;
         }
     }
 

@@ -155,6 +155,7 @@ async fn a_server_that_does_not_come_back_is_given_up_and_recorded_with_its_log(
 async fn a_server_that_runs_and_does_not_serve_is_recorded_too() {
     let folder = tempfile::tempdir().unwrap();
     let killed = kill(&Server::new(false, u64::MAX), folder.path()).await;
+    assert!(killed.took >= STARTING, "{:?}", killed.took);
     assert_eq!(killed.healing(), [Kind::Invoke, Kind::Info]);
     let ended: Vec<ServerEnded> = killed.history.iter().filter_map(ServerEnded::read).collect();
     assert_eq!((ended.len(), ended[0].node.as_str(), ended[0].after_fault), (1, "n1", Some(0)));
