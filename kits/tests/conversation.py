@@ -339,8 +339,8 @@ class Storage(Conversation):
     def test_write_without_an_answer_is_indeterminate_and_a_read_fails(self):
         for answer, text in [(lambda _: None, "timeout: "), (lambda _: FakeStorage.CLOSE, "disconnected: ")]:
             talk = self.talk(storage=FakeStorage(answer).address)
-            self.assertFails(talk.do("read", timeout_ms=1000), text)
-            self.assertInfo(talk.do("write", value=1, timeout_ms=1000), text)
+            self.assertFails(talk.do("read", timeout_ms=3000), text)
+            self.assertInfo(talk.do("write", value=1, timeout_ms=3000), text)
 
     def test_connects_anew(self):
         answers = [FakeStorage.CLOSE, {"ok": 1}, {"ok": 2}]
@@ -401,12 +401,13 @@ class Replicas(Conversation):
     def test_without_a_majority(self):
         talk = self.replicas(FakeStorage(), closed_port(), closed_port())
         self.assertFails(talk.do("read", timeout_ms=300), "unreachable: ")
-        self.assertInfo(talk.do("write", value=8, timeout_ms=300), "no-majority: ")
+        # Enough to reach the one that is there, on a slow machine as well.
+        self.assertInfo(talk.do("write", value=8, timeout_ms=3000), "no-majority: ")
         talk = self.replicas(closed_port(), closed_port(), closed_port())
         self.assertFails(talk.do("write", value=8, timeout_ms=300), "unreachable: ")
         stale = lambda _: {"fail": "rejected: stale-epoch: 33 < 34"}
         talk = self.replicas(FakeStorage(stale), FakeStorage(stale), closed_port())
-        self.assertFails(talk.do("write", value=8, timeout_ms=300), "rejected: stale-epoch")
+        self.assertFails(talk.do("write", value=8), "rejected: stale-epoch")
 
 
 if __name__ == "__main__":
