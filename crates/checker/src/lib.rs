@@ -104,6 +104,7 @@ pub mod search;
 mod shrink;
 mod slowness;
 mod spans;
+mod stalls;
 mod storage_order;
 mod story;
 #[cfg(test)]

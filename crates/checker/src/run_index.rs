@@ -40,6 +40,7 @@ impl<'a> RunIndex<'a> {
         for hold in tracker.lost() {
             run.holds[hold].ends.given_back_ns = run.end_ns;
         }
+        run.stalls.settle();
         let mut holds = std::mem::take(&mut run.holds);
         run.latest_answer_ns = latest_answer_ns(&run.setting());
         date_grants(&run.setting(), &mut holds, run.latest_answer_ns);
@@ -145,6 +146,7 @@ impl<'a> RunIndex<'a> {
             servers_ended: &self.servers_ended,
             nodes: &self.nodes,
             operations: &self.operations,
+            stalls: &self.stalls,
         }
     }
 

@@ -163,8 +163,3 @@ impl Wants<'_> {
 pub(crate) fn length_of(span: Span) -> u64 {
     span.1 - span.0
 }
-
-/// The longest of some spans; one without length where there is none.
-pub(crate) fn longest(spans: &[Span]) -> Span {
-    spans.iter().copied().max_by_key(|span| length_of(*span)).unwrap_or((0, 0))
-}

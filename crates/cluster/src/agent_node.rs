@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::Instant;
 
 /// Time limit for requests that an agent answers at once.
@@ -32,6 +32,9 @@ const HELLO: Duration = Duration::from_secs(15);
 
 /// How long a tool may take: it may have to stop a busy process of many threads.
 const TOOL: Duration = Duration::from_secs(60);
+
+/// Stalls of a node that wait to be recorded.
+const STALLS_WAITING_MAX: usize = 100;
 
 /// How a driver attaches a program to its caller.
 #[async_trait]
@@ -49,6 +52,7 @@ pub(crate) struct AgentNode {
     services: Services,
     attach: Box<dyn Attach>,
     reader: tokio::task::JoinHandle<()>,
+    stalls: broadcast::Sender<Duration>,
     /// Closed once the agent has ended.
     here: watch::Receiver<()>,
 }
@@ -80,7 +84,13 @@ impl AgentNode {
         let services = Services::default();
         let (hello, greeted) = oneshot::channel();
         let (output, _) = LineWriter::start(to_agent);
-        let mut reports = Reports { services: services.clone(), log: log.clone(), hello: Some(hello) };
+        let stalls = broadcast::Sender::new(STALLS_WAITING_MAX);
+        let mut reports = Reports {
+            services: services.clone(),
+            log: log.clone(),
+            hello: Some(hello),
+            stalls: stalls.clone(),
+        };
         let input = LineReader::new(from_agent, LINE_MAX);
         let (agent, reading) = RequestClient::open(input, output, move |line| reports.receive(line));
         let (is_here, here) = watch::channel(());
@@ -94,6 +104,7 @@ impl AgentNode {
             services,
             attach,
             reader,
+            stalls,
             here,
         };
         let version = match tokio::time::timeout(HELLO, greeted).await {
@@ -173,6 +184,10 @@ impl Node for AgentNode {
         while here.changed().await.is_ok() {}
     }
 
+    fn stalls(&self) -> broadcast::Receiver<Duration> {
+        self.stalls.subscribe()
+    }
+
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
         self.request(Op::Signal { pid, signal }, PATIENCE).await
     }
@@ -238,6 +253,7 @@ struct Reports {
     services: Services,
     log: NodeLog,
     hello: Option<oneshot::Sender<String>>,
+    stalls: broadcast::Sender<Duration>,
 }
 
 impl Reports {
@@ -263,6 +279,10 @@ impl Reports {
                     services.running.remove(&service);
                     services.ended.insert(service, end);
                 }
+            }
+            Ok(FromAgent::Stalled { ms }) => {
+                // Only a run records them.
+                let _ = self.stalls.send(Duration::from_millis(ms));
             }
             // What the system prints before the agent runs, or instead of it.
             Err(_) => self.log.line("agent", line),

@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::broadcast;
 
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
@@ -65,6 +66,11 @@ pub trait Node: Send + Sync {
     /// Returns when the node is gone, with all that ran in it, though the cluster was not stopped.
     async fn gone(&self) {
         std::future::pending().await
+    }
+    /// From now on the length of each time, when it is over, in which the machine gave the programs of the
+    /// node hardly any time. Of a long one its parts.
+    fn stalls(&self) -> broadcast::Receiver<Duration> {
+        broadcast::Sender::new(1).subscribe()
     }
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
     /// Signals a process and all its descendants: a PostgreSQL is many processes. Gives whether it was still

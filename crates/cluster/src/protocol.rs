@@ -163,6 +163,10 @@ pub enum FromAgent {
         pid: i32,
         end: ServiceEnd,
     },
+    /// For so long, until now, the machine gave the programs of the node hardly any time.
+    Stalled {
+        ms: u64,
+    },
 }
 
 /// How the process of a service ended.

@@ -44,6 +44,7 @@ mod server_watch;
 mod shaping;
 #[cfg(test)]
 mod simulated;
+mod stall_watch;
 mod stop;
 mod storage_log;
 mod topology;

@@ -8,6 +8,7 @@ use crate::observer::RunObserver;
 use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
 use crate::script_player::Script;
+use crate::stall_watch::StallWatch;
 use crate::stop::{Reason, Stop};
 use crate::topology;
 use crate::validation::RunSpec;
@@ -214,7 +215,9 @@ async fn on_cluster(
     let history = Writer::create(&run.folder.history())?;
     let recorder = Arc::new(Recorder::new(history, placement, stop.clone(), spec.options.fail_fast));
     monitor.record_to(recorder.clone());
+    let stalls = StallWatch::begin(&cluster.nodes, &recorder, spec.options.ttl.0);
     let outcome = phases::all(run, &deployment, &recorder).await;
+    drop(stalls);
     monitor.await_inquiries().await;
     monitor.expect_ends();
     let outcome = match stop.reason() {

@@ -56,7 +56,9 @@ pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use name::Name;
 pub use printable::{is_steering, printable};
 pub use refusal::Refusal;
-pub use run_nodes::{NEMESES, NODES, NodeKind, RunNodes, SERVERS, STORAGE_NODE, is_storage};
+pub use run_nodes::{
+    NEMESES, NODES, NodeKind, RunNodes, SERVERS, STALLED, STORAGE_NODE, Stalled, is_storage,
+};
 pub use run_phase::{PHASE, RunPhase};
 pub use seed::{Seed, Stream};
 pub use shard::{InvalidShard, Shard};

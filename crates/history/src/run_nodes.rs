@@ -14,6 +14,24 @@ pub const SERVERS: &str = "servers";
 /// The name (`f`) of the event that lists the nemeses of a run.
 pub const NEMESES: &str = "nemeses";
 
+/// The name (`f`) of the event of a node to which the machine gave hardly any time.
+pub const STALLED: &str = "stalled";
+
+/// For how long the machine gave the programs of a node hardly any time, until the event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalled {
+    /// Name of the node.
+    pub node: String,
+    pub for_ms: u64,
+}
+
+impl Stalled {
+    /// Reads an event; none where it is no such event.
+    pub fn read(event: &Event) -> Option<Stalled> {
+        (event.f == STALLED).then(|| Stalled::deserialize(&*event.value).ok())?
+    }
+}
+
 /// The name of the storage among the nodes. Its replicas are `storage-2`, `storage-3`, ….
 pub const STORAGE_NODE: &str = "storage";
 

@@ -94,9 +94,11 @@ fn unmoved_clients(run: &RunIndex) -> &'static str {
 }
 
 /// What a reader has to know before the verdict, where anything: that a server ended and no fault did that,
-/// that the run was cut off, or that it is still going; and that sections were abandoned. A few sentences.
+/// that the run was cut off, or that it is still going; that the machine stalled; and that sections were
+/// abandoned. A few sentences.
 pub fn caveat(run: &RunIndex) -> Option<String> {
-    let caveats: Vec<String> = unfinished(run).into_iter().chain(abandoned::abandoned(run)).collect();
+    let caveats = unfinished(run).into_iter().chain(stalled(run)).chain(abandoned::abandoned(run));
+    let caveats: Vec<String> = caveats.collect();
     (!caveats.is_empty()).then(|| caveats.join(" "))
 }
 
@@ -112,6 +114,19 @@ fn unfinished(run: &RunIndex) -> Option<String> {
         format!(
             "This run has not come to its end: it is still going, or it was cut off. What stands here is what was recorded \
              up to {}; the verdict may change.",
+            seconds(run.end_ns)
+        )
+    })
+}
+
+/// That the machine stalled for more than half of the run.
+fn stalled(run: &RunIndex) -> Option<String> {
+    let stalled_ns = run.stalls.within((0, run.end_ns));
+    (2 * stalled_ns > run.end_ns).then(|| {
+        format!(
+            "The machine was too busy for this run: for {} of {} a program of its nodes was ready and waited for a core. That time counts \
+             against no lock, so little was tested; `fencepost doctor` measures the machine.",
+            seconds(stalled_ns),
             seconds(run.end_ns)
         )
     })

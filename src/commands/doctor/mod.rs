@@ -11,6 +11,10 @@ use anyhow::Result;
 use clap::Args;
 use futures_util::future::join_all;
 use report::Report;
+use std::time::Duration;
+
+/// How long it is measured whether the machine stalls.
+const STALLS: Duration = Duration::from_secs(5);
 
 /// How to show what was found.
 #[derive(Debug, Args)]
@@ -25,11 +29,13 @@ pub struct DoctorArgs {
 /// # Errors
 /// The report cannot be written as JSON.
 pub async fn doctor(args: &DoctorArgs) -> Result<i32> {
+    // First of all, since the faults that are tried make the machine busy.
+    let stall = tokio::task::spawn_blocking(|| fencepost_cluster::doctor::longest_stall(STALLS)).await?;
     let found = fencepost_cluster::doctor::examine().await;
     let drivers = found.runnable().await;
     let tried = join_all(drivers.iter().map(|driver| try_faults::try_all(driver.as_ref()))).await;
     let tried = drivers.iter().map(|driver| driver.name()).zip(tried);
-    let report = Report::new(found, tried.collect());
+    let report = Report::new(found, stall, tried.collect());
     match args.json {
         true => say!("{}", serde_json::to_string_pretty(&report)?),
         false => say!("{}", text::text(&report)),

@@ -1,8 +1,9 @@
 //! All that `doctor` concludes, as one value: it is printed as text or as JSON.
 
-use fencepost_cluster::doctor::{Check, Examination, FoundEngine, Machine, Start};
+use fencepost_cluster::doctor::{Check, Examination, FoundEngine, Machine, Start, recommended_ttl};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 /// Raised when a program that reads the JSON would have to change.
 const FORMAT: u32 = 1;
@@ -13,6 +14,10 @@ pub(super) struct Report {
     pub(super) format: u32,
     pub(super) version: &'static str,
     pub(super) machine: Machine,
+    /// For how long a program waited for a core at a stretch, at most.
+    pub(super) longest_stall_ms: u64,
+    /// A shorter TTL is one for which such a stall counts.
+    pub(super) recommended_ttl_ms: u64,
     /// All that answer; the driver `docker` takes the first.
     pub(super) engines: Vec<FoundEngine>,
     /// In the order in which `auto` takes them.
@@ -64,7 +69,7 @@ type Tried = anyhow::Result<HashMap<&'static str, Effect>>;
 
 impl Report {
     /// Puts together what was found, and what came of the faults under each driver that starts nodes.
-    pub(super) fn new(found: Examination, tried: Vec<(&'static str, Tried)>) -> Report {
+    pub(super) fn new(found: Examination, stall: Duration, tried: Vec<(&'static str, Tried)>) -> Report {
         let starts = found.starts();
         let checks_of =
             |area: &str| found.checks.iter().filter(|check| check.area == area).cloned().collect();
@@ -97,6 +102,8 @@ impl Report {
                 .map(|nemesis| NemesisReport { name: nemesis.name(), drivers: effects(nemesis.name()) })
                 .collect(),
             machine: found.machine,
+            longest_stall_ms: stall.as_millis() as u64,
+            recommended_ttl_ms: recommended_ttl(stall).as_millis() as u64,
             engines: found.engines,
         }
     }

@@ -6,7 +6,13 @@ use std::fmt::Write;
 
 /// The whole report.
 pub(super) fn text(report: &Report) -> String {
-    let mut text = format!("machine\n  {}\n", report.machine);
+    let seconds = |ms: u64| ms as f64 / 1e3;
+    let mut text = format!(
+        "machine\n  {}\n  programs waited for a core for {:.3} s at most; locks with a TTL of {:.1} s and more do not feel that\n",
+        report.machine,
+        seconds(report.longest_stall_ms),
+        seconds(report.recommended_ttl_ms),
+    );
     let sections = report.drivers.iter().map(|driver| (format!("driver {}", driver.name), &driver.checks));
     let sections = sections.chain([("images".to_owned(), &report.images)]);
     let all = report.drivers.iter().flat_map(|driver| &driver.checks).chain(&report.images);
@@ -122,6 +128,8 @@ mod tests {
         Report {
             format: 1,
             version: "0.1.0",
+            longest_stall_ms: 12,
+            recommended_ttl_ms: 500,
             machine: Machine {
                 kernel: "6.12.48+deb13-amd64".to_owned(),
                 architecture: "x86_64".to_owned(),

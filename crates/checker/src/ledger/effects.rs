@@ -17,7 +17,8 @@
 use super::interval::{Bound, Interval, Reason};
 use crate::run_index::parts::{Fault, Hold, Operation};
 use crate::spans::{Span, difference, union};
-use fencepost_history::{FaultEffect, RunNodes, ServerEnded, is_storage};
+use crate::stalls::Stalls;
+use fencepost_history::{FaultEffect, Lease, RunNodes, ServerEnded, is_storage};
 
 /// What grants and their ends are derived from.
 #[derive(Clone, Copy)]
@@ -27,6 +28,7 @@ pub(crate) struct Setting<'r, 'a> {
     pub servers_ended: &'r [(u64, ServerEnded)],
     pub nodes: &'r RunNodes,
     pub operations: &'r [Operation<'a>],
+    pub stalls: &'r Stalls<'a>,
 }
 
 /// What can have made a service give a lock that was still held, or forget it.
@@ -181,7 +183,7 @@ impl<'r, 'a> Setting<'r, 'a> {
     }
 
     /// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was
-    /// in force that may have reached it, or a server ended by itself.
+    /// in force that may have reached it, a server ended by itself, or the machine stalled.
     pub fn cut(&self, hold: &Hold) -> Option<Bound> {
         let own = self.nodes.client_of(hold.process);
         let granted_ns = hold.granted.earliest.ns;
@@ -203,7 +205,8 @@ impl<'r, 'a> Setting<'r, 'a> {
         };
         let granted = Bound::new(granted_ns, Reason::Granted);
         let ends = self.servers_ended.iter().map(|(at_ns, _)| *at_ns).filter(|at_ns| *at_ns >= granted_ns);
-        let mut earliest = ends.min().map(|at_ns| Bound::new(at_ns, Reason::ServerEnded));
+        let ended = ends.min().map(|at_ns| Bound::new(at_ns, Reason::ServerEnded));
+        let mut earliest = ended.into_iter().chain(self.stalled_out(hold)).min_by_key(|bound| bound.ns);
         for fault in self.faults {
             if earliest.is_some_and(|earliest| fault.inject_ns.max(granted_ns) >= earliest.ns) {
                 break;
@@ -214,6 +217,16 @@ impl<'r, 'a> Setting<'r, 'a> {
             }
         }
         earliest
+    }
+
+    /// When the machine stalled first, after a grant, for more than half of the time after which the service
+    /// ends a session that it does not hear of.
+    fn stalled_out(&self, hold: &Hold) -> Option<Bound> {
+        let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Session)?;
+        let granted_ns = hold.granted.earliest.ns;
+        let is_long = |span: &&Span| span.1 > granted_ns && 2 * (span.1 - span.0) > ttl_ns;
+        let long = self.stalls.spans().iter().find(is_long)?;
+        Some(Bound::new(long.0.max(granted_ns), Reason::MachineStalled))
     }
 
     /// When no server could grant anything to a client for certain: each was down, or parted from it.

@@ -40,6 +40,8 @@ pub enum Reason {
     FaultOver { id: u64 },
     /// A server ended by itself then.
     ServerEnded,
+    /// The machine gave nodes hardly any time from then on.
+    MachineStalled,
     /// The process acquired the lock once more.
     Reacquired,
     /// The process of a lock that was lost released or acquired it again then, or was over.
@@ -73,6 +75,7 @@ impl Reason {
             }
             Reason::FaultOver { id } => format!("fault {id} was healed"),
             Reason::ServerEnded => "a server ended by itself".to_owned(),
+            Reason::MachineStalled => "the machine stalled".to_owned(),
             Reason::GivenBack => "the process let go of what was lost, or was over".to_owned(),
             Reason::Reacquired => "the process acquired it again".to_owned(),
             Reason::Open => "nothing says more".to_owned(),

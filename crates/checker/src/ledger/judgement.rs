@@ -9,9 +9,10 @@
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
 //! | the same, and its lock does not renew, and the run asked its process to hold it for longer | overstayed | no fence |
-//! | the same, and nothing had hindered its process but the machine, with the answer or after it | overstayed | the machine |
+//! | the same, and nothing had hindered its process but the machine, with the answer or after it | overstayed, cut off | the machine |
 
 use super::effects::ServiceEffect;
+use super::interval::Reason;
 use super::removals::removal;
 use crate::prose::seconds;
 use crate::run_index::{Hold, Operation, RunIndex};
@@ -64,8 +65,8 @@ pub(crate) enum Because<'r, 'a> {
     PromisedToKnow { over_ns: u64 },
     /// The run asked the holder to hold the lock for longer than its TTL.
     AskedToOutlast { asked_ns: u64 },
-    /// The machine was late.
-    Machine,
+    /// The machine was late; for so long it certainly gave the holder's client hardly any time.
+    Machine { stalled_ns: u64 },
 }
 
 /// The class of an overlap of two holds.
@@ -108,11 +109,17 @@ pub(crate) fn whose<'r, 'a>(
             }
             let hindered = setting.made_late(a.process, a.invoke_ns, a.until_ns);
             let asked_ns = asked_to_outlast(run, a).unwrap_or_default();
+            let by_stall = || a.ends.cut.is_some_and(|cut| cut.why == Reason::MachineStalled);
             match class {
+                Class::CutOff if by_stall() => {
+                    (Whose::Machine, Because::Machine { stalled_ns: stalled_ns(run, a) })
+                }
                 Class::CutOff => (Whose::NoFence, Because::Hindered),
                 _ if hindered => (Whose::NoFence, Because::Hindered),
                 _ if asked_ns > 0 => (Whose::NoFence, Because::AskedToOutlast { asked_ns }),
-                _ if would_have_been_over(run, a, b) => (Whose::Machine, Because::Machine),
+                _ if would_have_been_over(run, a, b) => {
+                    (Whose::Machine, Because::Machine { stalled_ns: stalled_ns(run, a) })
+                }
                 _ => (Whose::Library, Because::NothingElse),
             }
         }
@@ -137,7 +144,7 @@ fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
 
 /// Whether the earlier holder would have let go in time, had it held the lock for as long as it was asked to
 /// from the moment on at which its grant was answered, or would have been, had no answer of this run been
-/// late; a history that does not say asks for no time.
+/// late, and had the machine not stalled; a history that does not say asks for no time.
 fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     let asked_ns = run.operations[a.acquire].asked_to_hold_ns().unwrap_or(0);
     // What a program does for the first time may take any time: a virtual machine warms up.
@@ -146,7 +153,13 @@ fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
         || run.operations[..a.acquire].iter().all(|earlier| slot(earlier.process) != slot(a.process));
     let late_ns = if is_first() { u64::MAX } else { run.latest_answer_ns.unwrap_or(0) };
     let from_ns = a.from_ns.saturating_sub(late_ns).max(a.granted.earliest.ns);
-    from_ns.saturating_add(asked_ns) <= b.granted.latest.ns
+    from_ns.saturating_add(asked_ns) <= b.granted.latest.ns.saturating_add(stalled_ns(run, a))
+}
+
+/// For how long of a hold the machine gave its client hardly any time.
+fn stalled_ns(run: &RunIndex, hold: &Hold) -> u64 {
+    let own = run.nodes.client_of(hold.process);
+    own.map_or(0, |own| run.stalls.of(own, (hold.from_ns, hold.until_ns)))
 }
 
 /// For how long the run asked a process to hold a lock that nothing renews, where that is longer than its
@@ -218,6 +231,9 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             "the run asked it to hold the lock for {}, and nothing renews it",
             seconds(*asked_ns)
         )),
-        Because::NothingElse | Because::Hindered | Because::Machine => None,
+        Because::Machine { stalled_ns } if *stalled_ns > 0 => {
+            Some(format!("for {} of that the machine gave its client hardly any time", seconds(*stalled_ns)))
+        }
+        Because::NothingElse | Because::Hindered | Because::Machine { .. } => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Why an overlap of two holds is classed as it is, in words: which release, expiry or loss ended the earlier
 //! grant.
 
-use super::interval::{Interval, Reason};
+use super::interval::{Bound, Interval, Reason};
 use super::judgement::{Class, clause, renewal_beside, whose};
 use crate::prose::seconds;
 use crate::run_index::{Hold, RunIndex};
@@ -78,8 +78,13 @@ fn reason_without_ttl(a: &Hold, b: &Hold) -> String {
             );
         }
     };
-    match a.ends.cut.map(|cut| cut.ns).filter(|cut_ns| *cut_ns <= b.granted.latest.ns) {
-        Some(cut_ns) => format!(
+    match a.ends.cut.filter(|cut| cut.ns <= b.granted.latest.ns) {
+        Some(Bound { ns, why: Reason::MachineStalled }) => format!(
+            "the machine gave nodes hardly any time from {} on, which may have ended the {kept_by} of process {first}, and with it the \
+             lock, before process {second} got it; process {first} went on as if it held it",
+            seconds(ns)
+        ),
+        Some(Bound { ns: cut_ns, .. }) => format!(
             "a fault {} may have ended the {kept_by} of process {first}, and with it the lock, before process \
              {second} got it; process {first} went on as if it held it",
             // Cut at the invocation, the fault was there before.

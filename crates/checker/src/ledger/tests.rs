@@ -1,5 +1,7 @@
 //! Each row of the ledger as a literal history.
 
+mod machine;
+
 use super::ends::{Cause, possible_ends};
 use super::interval::Reason;
 use crate::check_run;
@@ -326,50 +328,6 @@ fn who_is_asked_to_hold_a_lock_for_longer_than_its_lease_overstays_for_no_fence(
     assert_eq!(held_for(3000, ""), overstayed(Whose::NoFence));
     assert_eq!(held_for(3000, "\"extend\""), overstayed(Whose::Library));
     assert_eq!(held_for(1000, ""), overstayed(Whose::Machine));
-}
-
-#[test]
-fn a_late_answer_makes_a_holder_overstay_for_the_machine() {
-    // Process 1 is answered 0.6 s after it asked, and holds the lock for 1.5 s, as it was asked to.
-    let whose = |read_ms: u64, before: &str| {
-        let text = format!(
-            "{before}
-             1000 1 invoke acquire a {{ttl_ms:2000,hold_ms:1500}}
-             1600 1 ok     acquire a
-             1610 1 invoke read    a
-             {}   1 ok     read    a 0
-             3010 2 invoke acquire a {{ttl_ms:2000}}
-             3020 2 ok     acquire a
-             3050 1 invoke write   a 1
-             3060 1 ok     write   a 1",
-            1610 + read_ms
-        );
-        last_overlap(&format!("{ONE_SERVER}{text}"))
-    };
-    let overstayed = |whose| ("overstayed".to_owned(), whose);
-    let earlier = "
-        0  1 invoke acquire a {ttl_ms:2000}
-        5  1 fail   acquire a null taken";
-    assert_eq!(whose(600, earlier), overstayed(Whose::Machine), "other answers were as late");
-    assert_eq!(whose(20, earlier), overstayed(Whose::Library), "no other answer was");
-    assert_eq!(whose(20, ""), overstayed(Whose::Machine), "the first acquire of a process may take any time");
-}
-
-#[test]
-fn what_sends_packets_twice_makes_no_process_late() {
-    let late = |effect: &str| {
-        let text = "
-            0    1 invoke acquire a {ttl_ms:2000,hold_ms:100}
-            10   1 ok     acquire a
-            2500 2 invoke acquire a {ttl_ms:2000}
-            2510 2 ok     acquire a
-            2600 1 invoke write   a 1
-            2610 1 ok     write   a 1";
-        let hit = fault(effect, ",between:[[\"c1\"],[\"n1\"]]", "\"c1\",\"n1\"", (100, 5000));
-        last_overlap(&format!("{ONE_SERVER}{text}\n{hit}"))
-    };
-    assert_eq!(late("\"duplicates\""), ("overstayed".to_owned(), Whose::Machine));
-    assert_eq!(late("\"delays\""), ("overstayed".to_owned(), Whose::NoFence));
 }
 
 fn causes(run: &RunIndex, hold: &Hold, until: (u64, u64)) -> Vec<Cause> {

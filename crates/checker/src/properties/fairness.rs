@@ -4,7 +4,8 @@
 //! what wanted, taken and idle is.
 //!
 //! - *Violation*, `never-granted`: a key was never granted, although it was tried for in vain for longer than
-//!   the bound while it certainly had no holder. Errors that a slow machine explains prove nothing.
+//!   the bound while it certainly had no holder. Errors that a slow machine explains prove nothing, and the
+//!   time in which the machine stalled counts nowhere.
 //! - *Violation*, `idle`: a key was idle for longer than the idle bound at a stretch; or for more than half
 //!   of the run, and longer than the bound, in stretches of [`STRETCH_MIN_NS`] and more. In peace a lock has
 //!   no reason for either: a waiter that is not woken, a queue that is blocked by an entry of no process, and
@@ -37,9 +38,9 @@ use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
 use crate::slowness::are_by_slowness;
-use crate::spans::{Span, length_ns};
+use crate::spans::Span;
 use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, length_of, longest, wants};
+use crate::wants::{View, Wants, length_of, wants};
 use crate::whose::Harm;
 use fencepost_history::RunPhase;
 use waits::{LeftOut, Waits};
@@ -131,7 +132,8 @@ impl Checker for Fairness {
             return Err(NotJudged::because("no process tried to acquire a lock"));
         }
         let in_vain = in_vain(run, open);
-        let idle_ns = in_vain.iter().map(|each| length_of(longest(&each.idle))).max().unwrap_or(0);
+        let idle = in_vain.iter().flat_map(|each| &each.idle);
+        let idle_ns = idle.map(|stretch| run.stalls.rest_of(*stretch)).max().unwrap_or(0);
         if !run.is_in_peace() {
             return Err(NotJudged::because(format!(
                 "faults were injected, for which processes may have to wait: {}; a lock without a holder was waited for {} at most",
@@ -140,14 +142,15 @@ impl Checker for Fairness {
             )));
         }
         let never: Vec<Finding> =
-            in_vain.iter().filter_map(|each| never_granted(each, bound_ns, open)).collect();
+            in_vain.iter().filter_map(|each| never_granted(run, each, bound_ns, open)).collect();
         // Of keys that are one lock, each is idle while another is held.
         let shared = keys::that_are_one_lock(run, open);
         let is_shared = |name: &str| shared.iter().any(|one| one.names.contains(&name));
         let idle = in_vain
             .iter()
             .filter(|each| never.iter().all(|finding| finding.key != each.name) && !is_shared(each.name));
-        let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(each, idle_bound_ns, open)).collect();
+        let idle: Vec<Finding> =
+            idle.filter_map(|each| idle_too_long(run, each, idle_bound_ns, open)).collect();
         let starved = if idle.is_empty() { waits.starved(idle_bound_ns) } else { Vec::new() };
         let starved: Vec<Finding> = starved.iter().map(LeftOut::finding).collect();
         let shared: Vec<Finding> = shared.into_iter().map(|one| one.finding).collect();
@@ -157,7 +160,7 @@ impl Checker for Fairness {
         let figures = || waits.figures(idle_bound_ns);
         if findings.is_empty()
             && hardly.is_none()
-            && let Some(reason) = too_short(&waits, open, idle_bound_ns)
+            && let Some(reason) = too_short(run, &waits, open, idle_bound_ns)
         {
             return Err(NotJudged::because(format!("{reason}; {}", figures())));
         }
@@ -179,10 +182,15 @@ impl Checker for Fairness {
 }
 
 /// Why a run without findings proves nothing, as a clause: nothing that it shows could be a violation yet.
-fn too_short(waits: &Waits, open: Span, bound_ns: u64) -> Option<String> {
-    if length_of(open) < bound_ns {
-        let run = seconds(length_of(open));
-        return Some(format!("the run was shorter ({run}) than the bound ({})", seconds(bound_ns)));
+fn too_short(run: &RunIndex, waits: &Waits, open: Span, bound_ns: u64) -> Option<String> {
+    let (stalled_ns, rest_ns) = (run.stalls.within(open), run.stalls.rest_of(open));
+    if rest_ns < bound_ns {
+        let stalled = match stalled_ns {
+            0 => String::new(),
+            _ => format!(", without the {} in which the machine stalled,", seconds(stalled_ns)),
+        };
+        let bound = seconds(bound_ns);
+        return Some(format!("the run{stalled} was shorter ({}) than the bound ({bound})", seconds(rest_ns)));
     }
     let left_out = waits.waits_at_the_end(bound_ns)?;
     let why =
@@ -200,13 +208,14 @@ fn idle_bound_ns(run: &RunIndex) -> u64 {
     BOUND_MIN_NS.max(2 * run.longest_ttl_ns() + 1_000_000_000)
 }
 
-fn idle_too_long(each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
-    let long: Vec<Span> =
-        each.idle.iter().copied().filter(|span| length_of(*span) >= STRETCH_MIN_NS).collect();
-    let (stretch, all_ns) = (longest(&long), length_ns(&long));
+fn idle_too_long(run: &RunIndex, each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
+    let length_of_rest = |span: &Span| run.stalls.rest_of(*span);
+    let long = || each.idle.iter().copied().filter(|span| length_of_rest(span) >= STRETCH_MIN_NS);
+    let (stretch, all_ns) =
+        (long().max_by_key(length_of_rest)?, long().map(|span| length_of_rest(&span)).sum::<u64>());
     let within = each.key.failed_within(stretch);
     let is_mostly_idle = all_ns > bound_ns && 2 * all_ns > length_of(open);
-    if length_of(stretch) <= bound_ns && !is_mostly_idle || are_by_slowness(&within) {
+    if length_of_rest(&stretch) <= bound_ns && !is_mostly_idle || are_by_slowness(&within) {
         return None;
     }
     let (from_ns, to_ns) = stretch;
@@ -214,7 +223,7 @@ fn idle_too_long(each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
         0 => "none of them got it".to_owned(),
         count => format!("{count} attempts failed"),
     };
-    let in_all = match is_mostly_idle && long.len() > 1 {
+    let in_all = match is_mostly_idle && long().count() > 1 {
         true => format!("; in all that was so for {} of {}", seconds(all_ns), seconds(length_of(open))),
         false => String::new(),
     };
@@ -257,10 +266,11 @@ fn in_vain<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<InVain<'a>> {
     keys.map(of_key).collect()
 }
 
-fn never_granted(each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
+fn never_granted(run: &RunIndex, each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
     let InVain { name, key, certain_ns, .. } = each;
     let all = key.failed.len();
-    if key.granted > 0 || all < ATTEMPTS_MIN || *certain_ns < bound_ns || are_by_slowness(&key.failed) {
+    let is_proven = certain_ns.saturating_sub(run.stalls.within(open)) >= bound_ns;
+    if key.granted > 0 || all < ATTEMPTS_MIN || !is_proven || are_by_slowness(&key.failed) {
         return None;
     }
     let ended = key.failed.iter().filter_map(|acquire| acquire.completion);

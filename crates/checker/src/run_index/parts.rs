@@ -3,6 +3,7 @@
 use crate::claim::Claim;
 use crate::ledger::account::Ends;
 use crate::ledger::interval::Interval;
+use crate::stalls::Stalls;
 use fencepost_history::{
     AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, LockFacts, Millis, Name, RunNodes,
     ServerEnded, UnfinishedScript, f,
@@ -40,6 +41,8 @@ pub struct RunIndex<'a> {
     pub servers: Vec<&'a str>,
     /// The clients, the storage, and what the nemeses can hit; empty where the history does not say.
     pub nodes: RunNodes,
+    /// When the machine gave nodes hardly any time.
+    pub stalls: Stalls<'a>,
     /// Time of the last event.
     pub end_ns: u64,
     /// How late its answers were: the longest time that a request was under way which waits for no other

@@ -93,7 +93,7 @@ fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool
 }
 
 /// The processes of this node but for the agent.
-fn others() -> impl Iterator<Item = i32> {
+pub(super) fn others() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)
 }

@@ -18,6 +18,7 @@ mod output;
 mod programs;
 mod server;
 mod socket_memory;
+mod stalls;
 
 pub use children::{descendants, output_of};
 pub use operations::{Tool, ToolError};

@@ -3,6 +3,7 @@
 use crate::ClusterError;
 use crate::protocol::{FromAgent, ServiceEnd};
 use serde_json::Value;
+use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -67,6 +68,10 @@ impl Out {
 
     pub(super) fn exited(&self, service: &str, pid: i32, end: ServiceEnd) {
         self.report(FromAgent::Exited { service: service.to_owned(), pid, end });
+    }
+
+    pub(super) fn stalled(&self, length: Duration) {
+        self.report(FromAgent::Stalled { ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX) });
     }
 
     /// One line of a log that must not wait.

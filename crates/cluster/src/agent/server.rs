@@ -3,6 +3,7 @@
 use super::attach;
 use super::operations::{Agent, Tool};
 use super::output::Out;
+use super::stalls;
 use crate::protocol::{LINE_MAX, Request};
 use fencepost_wire::{LineError, LineReader};
 use std::os::fd::OwnedFd;
@@ -26,6 +27,7 @@ pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
     let agent = Arc::new(Agent::new(options.data, options.own_control_group, tools, out));
     let reaper = agent.clone();
     tokio::spawn(async move { reaper.children.reap(&reaper.out).await });
+    stalls::watch(agent.out.clone());
     if let Some(socket) = options.attach {
         attach::listen(socket, agent.clone());
     }

@@ -1,9 +1,11 @@
 //! What this machine can do, found by trying, and how to get the rest.
 
 mod machine;
+mod stalls;
 
 pub use crate::drivers::docker::FoundEngine;
 pub use machine::Machine;
+pub use stalls::{longest_stall, recommended_ttl};
 
 use crate::capability::Capability;
 use crate::driver::{Driver, DriverOptions};

@@ -15,6 +15,8 @@ const ROW: i32 = 17;
 /// The faults of a run, placed on an axis.
 pub struct Strip<'a> {
     bars: Vec<Bar<'a>>,
+    /// When the machine stalled.
+    stalls: Vec<(i32, i32)>,
     rows: usize,
     axis: TimeAxis,
 }
@@ -61,7 +63,9 @@ impl<'a> Strip<'a> {
             rows = 1;
             bars.iter_mut().for_each(|bar| (bar.row, bar.label) = (Some(0), String::new()));
         }
-        Strip { bars, rows, axis }
+        let stalls = run.stalls.spans().iter().map(|(from, to)| (axis.x(*from), axis.x(*to)));
+        let stalls = stalls.filter(|(from, to)| from < to).collect();
+        Strip { bars, stalls, rows, axis }
     }
 
     /// How high the strip is.
@@ -91,8 +95,14 @@ impl<'a> Strip<'a> {
         }
     }
 
-    /// Faint bands over a height, for the faults that took effect.
+    /// Faint bands over a height, for the faults that took effect, and grey ones where the machine stalled.
     pub fn bands(&self, canvas: &Canvas, top: i32, bottom: i32) {
+        for (from, to) in &self.stalls {
+            canvas.rect((*from, top), (*to, bottom), palette::UNSURE, 0.18);
+        }
+        if let Some((from, _)) = self.stalls.first() {
+            canvas.text((from + 3, top + 7), "machine stalled", SMALL, palette::INK, Anchor::Start);
+        }
         for bar in self.bars.iter().filter(|bar| bar.fault.effective) {
             canvas.rect((bar.from, top), (bar.to, bottom), bar.colour, 0.15);
             if self.bars.len() <= LINES_MAX {

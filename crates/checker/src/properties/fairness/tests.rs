@@ -99,6 +99,20 @@ fn rejects_a_free_lock_that_is_wanted_for_longer_than_the_bound() {
 }
 
 #[test]
+fn the_time_in_which_the_machine_stalled_counts_nowhere() {
+    let with = |text: &str, for_ms: u64| {
+        let stalled = format!("\n8900 nemesis info stalled - {{node:\"n1\",for_ms:{for_ms}}}");
+        maybe_verdict(&Fairness, &(text.to_owned() + &stalled)).map(|verdict| verdict.outcome)
+    };
+    let idle = idle_until(9000, "fail acquire a null taken");
+    assert_eq!(with(&idle, 1000), Some(Outcome::Violation), "it was idle for 8 s beside that");
+    assert_eq!(with(&idle, 4000), Some(Outcome::Valid), "what is left is within the bound");
+    let never = attempts("fail acquire a null taken");
+    assert_eq!(with(&never, 1000), Some(Outcome::Violation));
+    assert_eq!(with(&never, 7000), Some(Outcome::Vacuous));
+}
+
+#[test]
 fn rejects_a_lock_that_is_idle_for_most_of_the_time() {
     // Four grants in 12 s: three stretches of 3.9 s, each within the bound.
     let seldom = |every: u64| {

@@ -5,7 +5,7 @@ use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::slowness::are_by_slowness;
 use crate::spans::Span;
 use crate::verdict::Finding;
-use crate::wants::{View, length_of, longest, wants};
+use crate::wants::{View, length_of, wants};
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, f};
 
 /// The shortest time after which a lock that comes free comes late: a machine may have other things to do for
@@ -23,9 +23,9 @@ pub(super) fn late(run: &RunIndex, stuck: &[&str]) -> Vec<Finding> {
     let keys = wants(run, (0, window.1), View::Benefit);
     let others = keys.iter().filter(|(name, _)| !stuck.contains(name));
     let late = others.filter_map(|(name, key)| {
-        let idle = longest(&key.idle(window));
+        let idle = key.idle(window).into_iter().max_by_key(|span| run.stalls.rest_of(*span))?;
         let failed = key.failed_within(idle);
-        let is_proven = length_of(idle) > bound_ns && !are_by_slowness(&failed);
+        let is_proven = run.stalls.rest_of(idle) > bound_ns && !are_by_slowness(&failed);
         is_proven.then(|| late_finding(run, name, idle, &failed))
     });
     late.collect()

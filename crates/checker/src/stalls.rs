@@ -1,0 +1,67 @@
+//! When the machine gave nodes hardly any time, as the run recorded it: what that explains is neither the
+//! library's doing nor the service's.
+
+use crate::spans::{Span, difference, length_ns, union};
+use std::collections::BTreeMap;
+
+/// By this part of its length a stall may have begun earlier than its report says.
+const LATE_PART: u64 = 10;
+
+/// The stalls of a run.
+#[derive(Debug, Default)]
+pub struct Stalls<'a> {
+    of_node: BTreeMap<&'a str, Vec<Span>>,
+    any: Vec<Span>,
+}
+
+impl<'a> Stalls<'a> {
+    /// Takes note of a node that stalled for so long, until a moment. A report is a little late, so a stall
+    /// that is reported in parts would have gaps.
+    pub(crate) fn add(&mut self, node: &'a str, for_ns: u64, until_ns: u64) {
+        let span = (until_ns.saturating_sub(for_ns + for_ns / LATE_PART), until_ns);
+        self.of_node.entry(node).or_default().push(span);
+        self.any.push(span);
+    }
+
+    /// Puts them in order, once all are noted.
+    pub(crate) fn settle(&mut self) {
+        for spans in self.of_node.values_mut().chain([&mut self.any]) {
+            *spans = union(std::mem::take(spans));
+        }
+    }
+
+    /// For how long of a span any node stalled: all nodes are on one machine, and each may be what the others
+    /// wait for.
+    pub fn within(&self, span: Span) -> u64 {
+        shared_ns(&self.any, span)
+    }
+
+    /// For how long of a span this node stalled.
+    pub fn of(&self, node: &str, span: Span) -> u64 {
+        self.of_node.get(node).map_or(0, |stalls| shared_ns(stalls, span))
+    }
+
+    /// The length of a span, without the time in which a node stalled.
+    pub(crate) fn rest_of(&self, span: Span) -> u64 {
+        span.1.saturating_sub(span.0) - self.within(span)
+    }
+
+    /// The stretches of a span in which any node stalled, in order.
+    pub fn spans(&self) -> &[Span] {
+        &self.any
+    }
+
+    /// The stalls of each node within a span.
+    pub(crate) fn of_each(&self, span: Span) -> impl Iterator<Item = (&'a str, Span)> {
+        self.of_node.iter().flat_map(move |(node, stalls)| {
+            let meets = move |stall: &&Span| stall.0 < span.1 && stall.1 > span.0;
+            stalls.iter().filter(meets).map(|stall| (*node, *stall))
+        })
+    }
+}
+
+fn shared_ns(stalls: &[Span], span: Span) -> u64 {
+    let length = span.1.saturating_sub(span.0);
+    // Most runs have none.
+    if stalls.is_empty() { 0 } else { length - length_ns(&difference(&[span], stalls, span)) }
+}
