@@ -202,6 +202,8 @@ fn lost_at_least(key: &Key) -> usize {
 fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     let mut first: FxHashMap<i64, Write> = FxHashMap::default();
     let mut greatest: Option<Write> = None;
+    // The last write that set the counter back: what comes after it repeats values, and is not to blame.
+    let (mut last, mut back): (Option<Write>, Option<Write>) = (None, None);
     let mut findings = Vec::new();
     let finding = |write: &Write, events: Vec<u64>, sentence: String| Finding {
         class: LOST.to_owned(),
@@ -214,6 +216,9 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     for write in &key.acknowledged {
         let Write { process, value, ok_ns, .. } = *write;
         let time = seconds(ok_ns);
+        if last.replace(*write).is_some_and(|last| last.value >= value) {
+            back = Some(*write);
+        }
         if let Some(before) = first.get(&value) {
             let sentence = format!(
                 "process {} and process {process} both got the answer that their write of {value} was done, at {} and at \
@@ -221,7 +226,17 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
                 before.process,
                 seconds(before.ok_ns),
             );
-            findings.push((finding(write, vec![before.ok, write.ok], sentence), Some([*before, *write])));
+            match back.filter(|back| back.ok > before.ok && back.ok < write.ok) {
+                Some(back) => {
+                    let by = format!("; in between process {} had written {}", back.process, back.value);
+                    let events = vec![before.ok, back.ok, write.ok];
+                    findings.push((finding(write, events, sentence + &by), None));
+                }
+                None => {
+                    let events = vec![before.ok, write.ok];
+                    findings.push((finding(write, events, sentence), Some([*before, *write])));
+                }
+            }
         } else if let Some(before) = greatest
             && before.ok < write.invoke
             && before.value > value
@@ -249,7 +264,9 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
             seconds(write.ok_ns),
             write.value,
         );
-        findings.push((finding(&write, vec![write.ok, read], sentence), None));
+        let back = back.map(|back| back.ok).filter(|back| *back > write.ok);
+        let events = [Some(write.ok), back, Some(read)].into_iter().flatten().collect();
+        findings.push((finding(&write, events, sentence), None));
     }
     findings
 }
@@ -397,6 +414,34 @@ mod tests {
         1700 nemesis info phase - \"closing\"
         1710 3 invoke read a
         1720 3 ok     read a 1";
+
+    #[test]
+    fn a_late_write_that_took_the_counter_back_is_to_blame_for_the_values_that_come_twice_after_it() {
+        // Process 1 was asked to hold the lock for longer than its TTL. Its write takes 3 back to 1; 4 reads that,
+        // and so 2 comes twice, by processes that held the lock alone.
+        let section = |at: u64, process: u64, value: i64| {
+            let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|after| at + after);
+            format!(
+                "{a} {process} invoke acquire a {{ttl_ms:500}}\n{b} {process} ok acquire a\n{c} {process} invoke write a {value}\n\
+                 {d} {process} ok write a {value}\n{e} {process} invoke release a\n{f} {process} ok release a {{believed:true}}\n"
+            )
+        };
+        let text = format!(
+            "0 nemesis info lock - {{name:\"x\",lease:\"ttl\"}}
+             0 1 invoke acquire a {{ttl_ms:500,hold_ms:900}}
+             1 1 ok acquire a\n{}{}{}800 1 invoke write a 1\n802 1 ok write a 1\n{}900 nemesis info phase - \"closing\"
+             901 9 invoke read a\n902 9 ok read a 2",
+            section(600, 2, 1),
+            section(650, 3, 2),
+            section(700, 2, 3),
+            section(850, 4, 2),
+        );
+        let run = crate::check_run(&crate::literal::events(&text));
+        let findings = &run.of_checker("lost-updates").unwrap().findings;
+        let twice = findings.iter().find(|finding| finding.sentence.contains("write of 2 was")).unwrap();
+        assert!(twice.sentence.ends_with("; in between process 1 had written 1"), "{}", twice.sentence);
+        assert_eq!(twice.whose, Some(Whose::NoFence));
+    }
 
     #[test]
     fn a_late_write_is_named_with_how_that_is_known() {

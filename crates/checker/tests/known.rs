@@ -1,0 +1,163 @@
+//! Histories of worlds in which everything is known: who held the lock, and what ended each grant. What the
+//! checkers say of a history has to agree with what was true.
+//!
+//! By day some hundreds of seeds, by night (`FENCEPOST_KNOWN_WORLDS=100000`, `.ci/nightly known`) as many as
+//! are asked for. A seed that failed becomes a literal row where its rule is tested.
+
+mod known {
+    pub mod lock;
+    pub mod record;
+    pub mod world;
+}
+
+use fencepost_checker::{Finding, RunVerdict, Whose, check_run};
+use known::lock::{Ended, Mistake};
+use known::world::{Laws, World};
+
+/// How many worlds of each kind.
+fn seeds() -> std::ops::Range<u64> {
+    let asked = std::env::var("FENCEPOST_KNOWN_WORLDS").ok().and_then(|count| count.parse().ok());
+    0..asked.unwrap_or(60)
+}
+
+fn findings(verdict: &RunVerdict) -> impl Iterator<Item = (&str, &Finding)> {
+    verdict.verdicts.iter().flat_map(|one| one.findings.iter().map(|finding| (&*one.checker, finding)))
+}
+
+/// What ended the grant of two that overlapped that was made first, in truth: their answers may have come the
+/// other way round.
+fn ended(world: &World, finding: &Finding) -> Option<Ended> {
+    let of = |event: u64| world.lock.grants.iter().position(|grant| grant.recorded == Some(event));
+    let both = [finding.events[0], finding.events[1]].into_iter().filter_map(of);
+    world.lock.grants[both.min().expect("an overlap names grants that were recorded")].ended
+}
+
+#[test]
+fn a_right_lock_in_peace_is_accused_of_nothing() {
+    for seed in seeds() {
+        let laws = Laws { seed, faults: false, mistake: None, outlasts: false };
+        let verdict = check_run(World::of(laws).events());
+        let found: Vec<_> =
+            findings(&verdict).map(|(checker, finding)| (checker, &finding.sentence)).collect();
+        assert!(found.is_empty(), "{laws:?}: {found:?}");
+    }
+}
+
+#[test]
+fn under_faults_a_right_library_is_never_to_blame() {
+    let mut overlaps = 0;
+    for seed in seeds() {
+        for outlasts in [false, true] {
+            let laws = Laws { seed, faults: true, mistake: None, outlasts };
+            let world = World::of(laws);
+            let verdict = check_run(world.events());
+            for (checker, finding) in findings(&verdict) {
+                let told = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
+                assert!(finding.whose != Some(Whose::Library), "{told}");
+                if checker == "exclusion" {
+                    overlaps += 1;
+                    match ended(&world, finding) {
+                        Some(Ended::RanOut) => assert!(finding.class != "granted-twice", "{told}"),
+                        Some(Ended::RanOutEarly | Ended::Forgotten) => {}
+                        other => panic!("a right lock ended it by {other:?}: {told}"),
+                    }
+                }
+            }
+        }
+    }
+    assert!(overlaps > 50, "only {overlaps} overlaps were judged");
+}
+
+/// The checkers that may speak of a mistake, the first of which has to where it shows.
+fn speakers(mistake: Mistake) -> &'static [&'static str] {
+    match mistake {
+        Mistake::BlindRelease => &["ownership", "exclusion", "lost-updates", "stale-writes"],
+        Mistake::ShortLease | Mistake::LooksFirst => {
+            &["exclusion", "lost-updates", "stale-writes", "ownership"]
+        }
+        Mistake::LeavesTheKey => &["progress", "fairness", "ownership", "vacuous"],
+        Mistake::RepeatsTokens => &["fencing"],
+        Mistake::LongValidity => &["validity"],
+        Mistake::LeavesOneOut => &["fairness"],
+    }
+}
+
+const MISTAKES: [Mistake; 7] = [
+    Mistake::BlindRelease,
+    Mistake::ShortLease,
+    Mistake::LooksFirst,
+    Mistake::LeavesTheKey,
+    Mistake::RepeatsTokens,
+    Mistake::LongValidity,
+    Mistake::LeavesOneOut,
+];
+
+#[test]
+fn a_mistake_is_the_librarys_and_breaks_its_own_property_alone() {
+    for mistake in MISTAKES {
+        let mut shown = 0;
+        for seed in seeds() {
+            let laws = Laws {
+                seed,
+                faults: false,
+                mistake: Some(mistake),
+                outlasts: mistake == Mistake::BlindRelease,
+            };
+            let world = World::of(laws);
+            let verdict = check_run(world.events());
+            for (checker, finding) in findings(&verdict) {
+                let told = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
+                assert!(speakers(mistake).contains(&checker), "{told}");
+                let is_late = laws.outlasts && finding.whose == Some(Whose::NoFence);
+                assert!(finding.whose == Some(Whose::Library) || is_late, "{told}");
+                if checker == "exclusion" && !is_late {
+                    let ended = ended(&world, finding);
+                    let by_mistake = [Ended::RanOutEarly, Ended::Removed, Ended::Overwritten];
+                    assert!(ended.is_some_and(|ended| by_mistake.contains(&ended)), "{ended:?}: {told}");
+                }
+            }
+            shown += u64::from(findings(&verdict).any(|(checker, _)| checker == speakers(mistake)[0]));
+        }
+        assert!(shown * 2 > seeds().end, "{mistake:?} was shown in {shown} of {} worlds", seeds().end);
+    }
+}
+
+#[test]
+fn under_faults_a_mistake_is_never_the_services_alone() {
+    for mistake in [Mistake::BlindRelease, Mistake::LooksFirst, Mistake::ShortLease] {
+        for seed in seeds() {
+            let laws = Laws { seed, faults: true, mistake: Some(mistake), outlasts: false };
+            let world = World::of(laws);
+            let verdict = check_run(world.events());
+            for (_, finding) in findings(&verdict).filter(|(checker, _)| *checker == "exclusion") {
+                let by_mistake = matches!(ended(&world, finding), Some(Ended::Removed | Ended::Overwritten));
+                let told =
+                    format!("{laws:?}: {:?}, or {:?}: {}", finding.whose, finding.or, finding.sentence);
+                assert!(
+                    !by_mistake || finding.whose != Some(Whose::Service) || finding.or.is_some(),
+                    "{told}"
+                );
+            }
+        }
+    }
+}
+
+/// Prints the history of one world: `FENCEPOST_WORLD=56,false,BlindRelease,true cargo test ... -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints a history for a person"]
+fn print_a_world() {
+    let text = std::env::var("FENCEPOST_WORLD").expect("FENCEPOST_WORLD=SEED,FAULTS,MISTAKE,OUTLASTS");
+    let parts: Vec<&str> = text.split(',').collect();
+    let mistake = MISTAKES.into_iter().find(|mistake| format!("{mistake:?}") == parts[2]);
+    let (seed, faults, outlasts) = (parts[0].parse().unwrap(), parts[1] == "true", parts[3] == "true");
+    let world = World::of(Laws { seed, faults, mistake, outlasts });
+    for event in world.events() {
+        println!("{}", serde_json::to_string(event).unwrap());
+    }
+    for grant in &world.lock.grants {
+        println!("{grant:?}");
+    }
+    for (checker, finding) in findings(&check_run(world.events())) {
+        println!("{checker}: {:?} {:?} {:?}", finding.whose, finding.events, finding.sentence);
+    }
+}
