@@ -22,6 +22,21 @@ pub enum Mistake {
     LongValidity,
     /// It never gives the lock to one of its processes.
     LeavesOneOut,
+    /// It prolongs the key without comparing whose it is, and says that it prolonged its own.
+    RenewsAnothers,
+    /// It stops to renew after the first time, and says nothing.
+    StopsRenewing,
+}
+
+/// What keeps a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// A TTL by the server's wall clock, from the grant on.
+    Lease,
+    /// The same, which its library renews.
+    Renewed,
+    /// A session by the server's monotonic clock, which no fault moves.
+    Session,
 }
 
 #[derive(Clone, Copy)]
@@ -29,7 +44,10 @@ pub enum Request {
     Acquire,
     /// The second request of a library that looks first.
     Take,
-    Release,
+    /// To give this grant back.
+    Release(usize),
+    /// To prolong this grant.
+    Renew(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -43,6 +61,9 @@ pub enum Reply {
     Refused,
     Released {
         removed: bool,
+    },
+    Renewed {
+        still: bool,
     },
     /// To a library that looks first.
     Free,
@@ -66,7 +87,8 @@ pub enum Ended {
 /// What is known of a grant.
 #[derive(Debug)]
 pub struct Grant {
-    pub at: Time,
+    /// When its lease was last counted from.
+    counted_at: Time,
     pub ended: Option<Ended>,
     /// The event that completed its acquire, if its client heard of it.
     pub recorded: Option<u64>,
@@ -83,6 +105,7 @@ struct Entry {
 
 pub struct Lock {
     ttl: Time,
+    keeps: Keeps,
     mistake: Option<Mistake>,
     entry: Option<Entry>,
     offset: i64,
@@ -93,8 +116,18 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub fn new(ttl: Time, mistake: Option<Mistake>) -> Lock {
-        Lock { ttl, mistake, entry: None, offset: 0, moves: 0, down: false, token: 0, grants: Vec::new() }
+    pub fn new(ttl: Time, keeps: Keeps, mistake: Option<Mistake>) -> Lock {
+        Lock {
+            ttl,
+            keeps,
+            mistake,
+            entry: None,
+            offset: 0,
+            moves: 0,
+            down: false,
+            token: 0,
+            grants: Vec::new(),
+        }
     }
 
     fn has(&self, mistake: Mistake) -> bool {
@@ -102,7 +135,7 @@ impl Lock {
     }
 
     fn clock(&self, now: Time) -> i64 {
-        now as i64 + self.offset
+        if self.keeps == Keeps::Session { now as i64 } else { now as i64 + self.offset }
     }
 
     pub fn move_clock(&mut self, by: i64) {
@@ -123,21 +156,14 @@ impl Lock {
         let clock = self.clock(now);
         if let Some(entry) = self.entry.filter(|entry| entry.until.is_some_and(|until| until <= clock)) {
             let is_due = entry.moves == self.moves && !self.has(Mistake::ShortLease)
-                || now >= self.grants[entry.grant].at + self.ttl;
+                || now >= self.grants[entry.grant].counted_at + self.ttl;
             self.grants[entry.grant].ended = Some(if is_due { Ended::RanOut } else { Ended::RanOutEarly });
             self.entry = None;
         }
     }
 
-    /// What the server does with a request of a process. `own` is the last grant that the process heard of.
-    pub fn answer(
-        &mut self,
-        now: Time,
-        slot: usize,
-        request: Request,
-        own: usize,
-        random: &mut Stream,
-    ) -> Reply {
+    /// What the server does with a request of a process.
+    pub fn answer(&mut self, now: Time, slot: usize, request: Request, random: &mut Stream) -> Reply {
         if self.down {
             return Reply::Refused;
         }
@@ -147,7 +173,8 @@ impl Lock {
             Request::Acquire if slot == 0 && self.has(Mistake::LeavesOneOut) => Reply::Taken,
             Request::Acquire if self.has(Mistake::LooksFirst) => Reply::Free,
             Request::Acquire | Request::Take => self.grant(now, random),
-            Request::Release => self.release(own),
+            Request::Release(own) => self.release(own),
+            Request::Renew(grant) => self.renew(now, grant),
         }
     }
 
@@ -156,13 +183,24 @@ impl Lock {
             self.grants[before.grant].ended = Some(Ended::Overwritten);
         }
         let grant = self.grants.len();
-        self.grants.push(Grant { at: now, ended: None, recorded: None });
+        self.grants.push(Grant { counted_at: now, ended: None, recorded: None });
         let ttl = if self.has(Mistake::ShortLease) { self.ttl / 5 } else { self.ttl };
         self.entry = Some(Entry { grant, until: Some(self.clock(now) + ttl as i64), moves: self.moves });
         if !(self.has(Mistake::RepeatsTokens) && random.random_bool(0.5)) {
             self.token += 1;
         }
         Reply::Granted { grant, token: self.token }
+    }
+
+    fn renew(&mut self, now: Time, grant: usize) -> Reply {
+        let until = Some(self.clock(now) + self.ttl as i64);
+        let still = self.entry.is_some_and(|entry| entry.grant == grant);
+        let prolongs = still || self.has(Mistake::RenewsAnothers) && self.entry.is_some();
+        if prolongs && let Some(entry) = &mut self.entry {
+            (entry.until, entry.moves) = (until, self.moves);
+            self.grants[entry.grant].counted_at = now;
+        }
+        Reply::Renewed { still: prolongs }
     }
 
     fn release(&mut self, own: usize) -> Reply {

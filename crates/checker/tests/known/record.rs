@@ -1,5 +1,6 @@
 //! Writes the history of a known world, as that of a real run is written.
 
+use super::lock::Keeps;
 use super::world::{CLIENTS, Planned, SERVER, SLOTS, Stage, Time, client};
 use fencepost_history::{Event, Kind, Process};
 use serde_json::{Value, json};
@@ -13,10 +14,14 @@ pub struct History {
 
 impl History {
     /// What stands at the beginning of every run.
-    pub fn begin(faults: bool) -> History {
+    pub fn begin(faults: bool, keeps: Keeps) -> History {
         let mut history = History { events: Vec::new(), log: Vec::new() };
-        let facts =
-            json!({"name": "known", "lease": "ttl", "can": ["token", "validity"], "client": ["known"]});
+        let (lease, can) = match keeps {
+            Keeps::Lease => ("ttl", json!(["token", "validity"])),
+            Keeps::Renewed => ("ttl", json!(["token", "validity", "extend", "lost"])),
+            Keeps::Session => ("session", json!(["token", "validity", "extend", "lost"])),
+        };
+        let facts = json!({"name": "known", "lease": lease, "can": can, "client": ["known"]});
         let nemeses = if faults { json!(["pause", "kill", "clock-jump", "partition"]) } else { json!([]) };
         let slots: Vec<String> = (0..SLOTS).map(client).collect();
         history.nemesis(0, Kind::Info, "lock", facts);

@@ -5,7 +5,7 @@
 //! between nodes that are parted is lost. The controller is never stopped: what it asks a stopped client to do
 //! is recorded when it asks.
 
-use super::lock::{Lock, Mistake, Reply, Request};
+use super::lock::{Keeps, Lock, Mistake, Reply, Request};
 use super::record::History;
 use fencepost_history::{Event, Seed, Stream, f};
 use rand::RngExt;
@@ -27,6 +27,7 @@ const PATIENCE: Time = 400_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Laws {
     pub seed: u64,
+    pub keeps: Keeps,
     pub faults: bool,
     pub mistake: Option<Mistake>,
     /// Some sections are longer than the TTL, though nothing renews the lock.
@@ -41,11 +42,19 @@ enum Act {
     Step(usize, u64, Step),
     /// The client of a process asks the server for the lock.
     Attempt(usize, u64),
+    /// The client of a process asks the server to release it.
+    Ask(usize, u64),
     AtServer(usize, u64, Request),
     AtClient(usize, u64, Reply),
     AtStorage(usize, u64, Option<i64>),
     FromStorage(usize, u64, i64),
     GiveUp(usize, u64, u64),
+    /// The library of a process renews a grant, if it still has it.
+    Renew(usize, usize),
+    RenewAtServer(usize, usize, Time),
+    Renewed(usize, usize, Time, bool),
+    /// The library looks whether the lease of a grant is over by its own clock.
+    Look(usize, usize),
     Fault(usize, Stage),
     Phase(&'static str),
 }
@@ -81,6 +90,10 @@ struct Slot {
     granted_at: Time,
     valid_until: Time,
     grant: usize,
+    /// Whether it has the grant, as far as its library knows.
+    holds: bool,
+    /// Whether it was told of a loss in the middle of an operation.
+    lost: bool,
     hold: Time,
     read_at: Time,
     write_at: Time,
@@ -134,11 +147,11 @@ impl World {
             slots: (0..SLOTS).map(|slot| Slot { process: slot as u64, ..Slot::default() }).collect(),
             waiting: HashMap::new(),
             parted: Vec::new(),
-            lock: Lock::new(ttl, laws.mistake),
+            lock: Lock::new(ttl, laws.keeps, laws.mistake),
             register: 0,
             plan,
             closing: false,
-            history: History::begin(laws.faults),
+            history: History::begin(laws.faults, laws.keeps),
         };
         for slot in 0..SLOTS {
             let at = world.random.random_range(0..20_000);
@@ -178,11 +191,18 @@ impl World {
     fn run(&mut self) {
         while let Some(Reverse((time, order))) = self.queue.pop() {
             self.now = time;
+            assert!(self.order < 1_000_000, "{:?} never ends", self.laws);
             let act = self.acts.remove(&order).expect("each act is kept once");
             let node = match &act {
-                Act::Attempt(slot, _) | Act::AtClient(slot, ..) | Act::GiveUp(slot, ..) => client(*slot),
-                Act::FromStorage(slot, ..) => client(*slot),
-                Act::AtServer(..) => SERVER.to_owned(),
+                Act::Ask(slot, _)
+                | Act::Attempt(slot, _)
+                | Act::AtClient(slot, ..)
+                | Act::GiveUp(slot, ..) => client(*slot),
+                Act::FromStorage(slot, ..)
+                | Act::Renew(slot, _)
+                | Act::Renewed(slot, ..)
+                | Act::Look(slot, _) => client(*slot),
+                Act::AtServer(..) | Act::RenewAtServer(..) => SERVER.to_owned(),
                 _ => String::new(),
             };
             match self.waiting.get_mut(&node) {
@@ -201,6 +221,9 @@ impl World {
                 self.slots[slot].attempt_at = self.now;
                 self.ask(slot, Request::Acquire);
             }
+            Act::Ask(slot, operation) if self.is_current(slot, operation) => {
+                self.ask(slot, Request::Release(self.slots[slot].grant))
+            }
             Act::AtServer(slot, operation, request) => self.at_server(slot, operation, request),
             Act::AtClient(slot, operation, reply) if self.is_current(slot, operation) => {
                 self.heard(slot, reply)
@@ -217,6 +240,9 @@ impl World {
             Act::FromStorage(slot, operation, value) if self.is_current(slot, operation) => {
                 let (f, rest) = (self.slots[slot].f, self.slots[slot].write_at);
                 self.complete(slot, "ok", json!(value), None);
+                if self.slots[slot].lost {
+                    return self.release(slot);
+                }
                 let step = if f == f::READ { Step::Write(value + 1) } else { Step::Release };
                 let after = if f == f::READ { rest } else { self.slots[slot].hold };
                 self.next(slot, after, step);
@@ -225,18 +251,86 @@ impl World {
                 if self.is_current(slot, operation) && self.slots[slot].request == request =>
             {
                 self.complete(slot, "info", Value::Null, Some("timeout"));
+                self.slots[slot].holds = false;
                 self.slots[slot].process += SLOTS as u64;
                 self.rest(slot);
+            }
+            Act::Renew(slot, grant) => self.renew(slot, grant),
+            Act::RenewAtServer(slot, grant, sent) => {
+                let reply = self.lock.answer(self.now, slot, Request::Renew(grant), &mut self.random);
+                if let Reply::Renewed { still } = reply
+                    && !self.is_parted(slot)
+                {
+                    self.soon(Act::Renewed(slot, grant, sent, still));
+                }
+            }
+            Act::Renewed(slot, grant, sent, still) if self.has(slot, grant) => match still {
+                true => {
+                    let of = &mut self.slots[slot];
+                    of.valid_until = sent + self.ttl;
+                    let age = (self.now - sent) as f64 / 1e3;
+                    self.history.client(
+                        self.now,
+                        of.process,
+                        "info",
+                        f::RENEWED,
+                        json!({"age_ms": age}),
+                        None,
+                    );
+                    let due = of.valid_until;
+                    self.at(due, Act::Look(slot, grant));
+                }
+                false => self.lost(slot),
+            },
+            Act::Look(slot, grant) if self.has(slot, grant) => {
+                let is_silent = self.laws.mistake == Some(Mistake::StopsRenewing);
+                if self.now >= self.slots[slot].valid_until && !is_silent {
+                    self.lost(slot);
+                }
             }
             Act::Fault(fault, stage) => self.fault(fault, stage),
             Act::Phase("end") => self.closing = true,
             Act::Phase(name) => self.history.phase(self.now, name),
             Act::Attempt(..) | Act::AtClient(..) | Act::FromStorage(..) | Act::GiveUp(..) => {}
+            Act::Renewed(..) | Act::Look(..) | Act::Ask(..) => {}
         }
     }
 
     fn is_current(&self, slot: usize, operation: u64) -> bool {
         self.slots[slot].busy && self.slots[slot].operation == operation
+    }
+
+    fn has(&self, slot: usize, grant: usize) -> bool {
+        self.slots[slot].holds && self.slots[slot].grant == grant
+    }
+
+    fn renew(&mut self, slot: usize, grant: usize) {
+        if !self.has(slot, grant) {
+            return;
+        }
+        if !self.is_parted(slot) {
+            self.soon(Act::RenewAtServer(slot, grant, self.now));
+        }
+        if self.laws.mistake != Some(Mistake::StopsRenewing) {
+            self.at(self.now + self.ttl / 3, Act::Renew(slot, grant));
+        }
+    }
+
+    /// The library reports that the lock is lost: the process does nothing more under it.
+    fn lost(&mut self, slot: usize) {
+        let of = &mut self.slots[slot];
+        (of.holds, of.lost) = (false, true);
+        self.history.client(self.now, of.process, "info", f::LOST, Value::Null, None);
+        if !of.busy {
+            self.release(slot);
+        }
+    }
+
+    fn release(&mut self, slot: usize) {
+        // What was planned of the section is void.
+        self.slots[slot].operation += 1;
+        let operation = self.slots[slot].operation;
+        self.at(self.now, Act::Step(slot, operation, Step::Release));
     }
 
     /// Records the invocation of an operation.
@@ -271,7 +365,8 @@ impl World {
             return;
         }
         let ttl = self.ttl;
-        let hold = match self.laws.outlasts && self.random.random_bool(0.1) {
+        let is_long = self.laws.outlasts || self.laws.keeps != Keeps::Lease;
+        let hold = match is_long && self.random.random_bool(0.1) {
             true => ttl + self.random.random_range(ttl / 10..ttl),
             false => self.random.random_range(2_000..ttl / 3),
         };
@@ -306,7 +401,7 @@ impl World {
     }
 
     fn at_server(&mut self, slot: usize, operation: u64, request: Request) {
-        let reply = self.lock.answer(self.now, slot, request, self.slots[slot].grant, &mut self.random);
+        let reply = self.lock.answer(self.now, slot, request, &mut self.random);
         // A lock that looks first and takes later sends a second request.
         if let Reply::Free = reply {
             return self.soon(Act::AtServer(slot, operation, Request::Take));
@@ -328,6 +423,13 @@ impl World {
                     return self.rest(slot);
                 }
                 (of.grant, of.granted_at, of.valid_until) = (grant, now, now + valid);
+                (of.holds, of.lost) = (true, false);
+                let due = of.valid_until;
+                if self.laws.keeps != Keeps::Lease {
+                    self.at(now + self.ttl / 3, Act::Renew(slot, grant));
+                    self.at(due, Act::Look(slot, grant));
+                }
+                let of = &self.slots[slot];
                 let ms = |time: Time| time as f64 / 1e3;
                 let told =
                     if self.laws.mistake == Some(Mistake::LongValidity) { 3 * self.ttl } else { valid };
@@ -352,15 +454,18 @@ impl World {
                 self.at(now + pause, Act::Attempt(slot, operation));
             }
             Reply::Refused => {
+                self.slots[slot].holds = false;
                 self.complete(slot, "fail", Value::Null, Some("unreachable"));
                 self.rest(slot);
             }
             Reply::Released { removed } => {
-                let believed = self.slots[slot].asked_at < self.slots[slot].valid_until;
+                let of = &mut self.slots[slot];
+                let believed = of.asked_at < of.valid_until && !of.lost;
+                of.holds = false;
                 self.complete(slot, "ok", json!({"believed": believed, "removed": removed}), None);
                 self.rest(slot);
             }
-            Reply::Free => unreachable!("it stays at the server"),
+            Reply::Free | Reply::Renewed { .. } => unreachable!("it stays at the server"),
         }
     }
 
@@ -384,16 +489,8 @@ impl World {
             }
             Step::Release => {
                 self.invoke(slot, f::RELEASE, Value::Null);
-                if !self.waiting.contains_key(&client(slot)) {
-                    return self.ask(slot, Request::Release);
-                }
-                let (operation, grant) = (self.slots[slot].operation, self.slots[slot].grant);
-                // What a stopped client does late, its library does as it would have done it.
-                let _ = grant;
-                let act = Act::AtServer(slot, operation, Request::Release);
-                if let Some(waiting) = self.waiting.get_mut(&client(slot)) {
-                    waiting.push(act);
-                }
+                let ask = Act::Ask(slot, self.slots[slot].operation);
+                self.soon(ask);
             }
         }
     }
@@ -434,10 +531,9 @@ impl World {
                 json!({"timeout_ms": self.ttl as f64 / 1e3, "ttl_ms": self.ttl as f64 / 1e3}),
             );
             self.now += self.ttl;
-            let grant = self.slots[slot].grant;
-            let reply = self.lock.answer(self.now, slot, Request::Acquire, grant, &mut self.random);
+            let reply = self.lock.answer(self.now, slot, Request::Acquire, &mut self.random);
             let reply = match reply {
-                Reply::Free => self.lock.answer(self.now, slot, Request::Take, grant, &mut self.random),
+                Reply::Free => self.lock.answer(self.now, slot, Request::Take, &mut self.random),
                 other => other,
             };
             tries += 1;
@@ -465,7 +561,7 @@ impl World {
             self.invoke(slot, f::RELEASE, Value::Null);
             self.now += 500;
             let grant = self.slots[slot].grant;
-            self.lock.answer(self.now, slot, Request::Release, grant, &mut self.random);
+            self.lock.answer(self.now, slot, Request::Release(grant), &mut self.random);
             self.complete(slot, "ok", json!({"believed": true, "removed": true}), None);
         }
         self.history.finish(self.now);
