@@ -4,6 +4,7 @@ use crate::commands::analyze::AnalyzeArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::compare::CompareArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::gc::GcArgs;
 use crate::commands::hunt::HuntArgs;
@@ -49,6 +50,8 @@ pub enum Command {
     Merge(MergeArgs),
     /// Judge a run again and draw its report, from its folder alone.
     Analyze(AnalyzeArgs),
+    /// Walk through the proof of each violation of a run, event by event.
+    Explain(ExplainArgs),
     /// Play a run again several times, and say how often it shows a violation.
     Replay(ReplayArgs),
     /// Find the smallest run that still shows a violation, and keep it as a scenario with its report.

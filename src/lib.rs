@@ -93,6 +93,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Hunt(args) => commands::hunt::hunt(&args),
         Command::Merge(args) => commands::merge::merge(&args),
         Command::Analyze(args) => analyze::analyze(&args),
+        Command::Explain(args) => commands::explain::explain(&args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Shrink(args) => commands::shrink::shrink(&args),
         Command::Check(args) => check::check(&args),

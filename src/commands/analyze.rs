@@ -39,7 +39,7 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
         let events = read_history(&folder.history())?;
         let run =
             RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
-        say!("{}", ledger_table(&run));
+        say!("{}", ledger_table(&run, None));
         return Ok(0);
     }
     say!("{}", terminal::heading_text(&heading(&folder.read_run()?)));

@@ -6,6 +6,7 @@ pub mod clean;
 pub mod compare;
 pub(crate) mod context;
 pub mod doctor;
+pub mod explain;
 pub mod export;
 pub mod gc;
 pub mod hunt;

@@ -103,6 +103,30 @@ fn the_ledger_of_a_kept_run_is_printed_and_nothing_is_written() {
 }
 
 #[test]
+fn the_proof_of_a_kept_violation_is_walked_through() {
+    for version in versions() {
+        let run = "findings/granted-twice-in-peace/run";
+        let printed = ran(version.path(), &format!("explain {run} --finding 1"));
+        let text = String::from_utf8_lossy(&printed.stdout);
+        assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
+        for part in [
+            "finding 1 of ",
+            "granted twice (exclusion): ",
+            "  1. event 8, 0.000 s: process 0: acquire k0 ok",
+            ": process 0 holds k0 from here on.",
+            "both processes held it.",
+            "    ended     by nothing that is known, before the next grant",
+            "whose  the library: ",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let refused = ran(version.path(), &format!("explain {run} --finding 99"));
+        assert_eq!(refused.status.code(), Some(254));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no finding 99 in findings/"));
+    }
+}
+
+#[test]
 fn verdicts_and_comparisons_are_compared() {
     for version in versions() {
         let args = "compare --from runs --baseline compare.json --json out.json";

@@ -96,7 +96,6 @@ mod properties;
 mod prose;
 #[cfg(test)]
 mod random_run;
-mod rate;
 pub mod read;
 pub mod run_index;
 mod say_whose;
@@ -127,7 +126,7 @@ pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use figures::Figures;
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use ledger::{Bound, Cause, Class, End, Ends, Interval, Reason, ledger_table};
-pub use metrics::{Costs, Metric, quantile, rate_bound};
+pub use metrics::{Costs, Metric, quantile, rate_bound, wilson};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
@@ -137,7 +136,6 @@ pub use properties::{
     ValidityFigures, claimable, classes, find_class, overlaps, registry,
 };
 pub use prose::{milliseconds, seconds, times};
-pub use rate::Rate;
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, SearchOutcome, Stuck, search};
 pub use shrink::shrink;

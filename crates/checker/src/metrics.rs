@@ -37,7 +37,7 @@ impl Metric {
 }
 
 /// The 95 % interval of a share after Wilson.
-pub(crate) fn wilson(hits: usize, all: usize) -> (f64, f64) {
+pub fn wilson(hits: usize, all: usize) -> (f64, f64) {
     const Z: f64 = 1.96;
     let (n, p) = (all.max(1) as f64, hits as f64 / all.max(1) as f64);
     let scale = 1.0 + Z * Z / n;

@@ -11,7 +11,8 @@ const LATE_PART: u64 = 10;
 #[derive(Debug, Default)]
 pub struct Stalls<'a> {
     of_node: BTreeMap<&'a str, Vec<Span>>,
-    any: Vec<Span>,
+    /// The stretches in which any node stalled, in order.
+    pub any: Vec<Span>,
 }
 
 impl<'a> Stalls<'a> {
@@ -44,11 +45,6 @@ impl<'a> Stalls<'a> {
     /// The length of a span, without the time in which a node stalled.
     pub(crate) fn rest_of(&self, span: Span) -> u64 {
         span.1.saturating_sub(span.0) - self.within(span)
-    }
-
-    /// The stretches of a span in which any node stalled, in order.
-    pub fn spans(&self) -> &[Span] {
-        &self.any
     }
 
     /// The stalls of each node within a span.

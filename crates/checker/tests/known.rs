@@ -1,22 +1,24 @@
-//! Histories of worlds in which everything is known: who held the lock, and what ended each grant. What the
-//! checkers say of a history has to agree with what was true.
+//! Histories of simulated runs in which everything is known: who held the lock, and what ended each grant.
+//! What the checkers say of a history has to agree with what was true.
 //!
-//! By day some hundreds of seeds, by night (`FENCEPOST_KNOWN_WORLDS=100000`, `.ci/nightly known`) as many as
+//! By day some dozens of seeds, by night (`FENCEPOST_KNOWN_RUNS=100000`, `.ci/nightly known`) as many as
 //! are asked for. A seed that failed becomes a literal row where its rule is tested.
 
 mod known {
     pub mod lock;
+    pub mod plan;
     pub mod record;
-    pub mod world;
+    pub mod section;
+    pub mod simulation;
 }
 
 use fencepost_checker::{Finding, RunVerdict, Whose, check_run};
 use known::lock::{Ended, Keeps, Mistake};
-use known::world::{Laws, World};
+use known::simulation::{Laws, Simulation};
 
-/// How many worlds of each kind.
+/// How many simulated runs of each kind.
 fn seeds() -> std::ops::Range<u64> {
-    let asked = std::env::var("FENCEPOST_KNOWN_WORLDS").ok().and_then(|count| count.parse().ok());
+    let asked = std::env::var("FENCEPOST_KNOWN_RUNS").ok().and_then(|count| count.parse().ok());
     0..asked.unwrap_or(60)
 }
 
@@ -26,10 +28,10 @@ fn findings(verdict: &RunVerdict) -> impl Iterator<Item = (&str, &Finding)> {
 
 /// What ended the grant of two that overlapped that was made first, in truth: their answers may have come the
 /// other way round.
-fn ended(world: &World, finding: &Finding) -> Option<Ended> {
-    let of = |event: u64| world.lock.grants.iter().position(|grant| grant.recorded == Some(event));
+fn ended(simulation: &Simulation, finding: &Finding) -> Option<Ended> {
+    let of = |event: u64| simulation.lock.grants.iter().position(|grant| grant.recorded == Some(event));
     let both = [finding.events[0], finding.events[1]].into_iter().filter_map(of);
-    world.lock.grants[both.min().expect("an overlap names grants that were recorded")].ended
+    simulation.lock.grants[both.min().expect("an overlap names grants that were recorded")].ended
 }
 
 #[test]
@@ -37,7 +39,7 @@ fn a_right_lock_in_peace_is_accused_of_nothing() {
     for seed in seeds() {
         for keeps in [Keeps::Lease, Keeps::Renewed, Keeps::Session] {
             let laws = Laws { seed, keeps, faults: false, mistake: None, outlasts: false };
-            let verdict = check_run(World::of(laws).events());
+            let verdict = check_run(Simulation::of(laws).events());
             let found: Vec<_> =
                 findings(&verdict).map(|(checker, finding)| (checker, &finding.sentence)).collect();
             assert!(found.is_empty(), "{laws:?}: {found:?}");
@@ -53,17 +55,17 @@ fn under_faults_a_right_library_is_never_to_blame() {
             [(Keeps::Lease, false), (Keeps::Lease, true), (Keeps::Renewed, false), (Keeps::Session, false)]
         {
             let laws = Laws { seed, keeps, faults: true, mistake: None, outlasts };
-            let world = World::of(laws);
-            let verdict = check_run(world.events());
+            let simulation = Simulation::of(laws);
+            let verdict = check_run(simulation.events());
             for (checker, finding) in findings(&verdict) {
-                let told = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
-                assert!(finding.whose != Some(Whose::Library), "{told}");
+                let said = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
+                assert!(finding.whose != Some(Whose::Library), "{said}");
                 if checker == "exclusion" {
                     overlaps += 1;
-                    match ended(&world, finding) {
-                        Some(Ended::RanOut) => assert!(finding.class != "granted-twice", "{told}"),
+                    match ended(&simulation, finding) {
+                        Some(Ended::RanOut) => assert!(finding.class != "granted-twice", "{said}"),
                         Some(Ended::RanOutEarly | Ended::Forgotten) => {}
-                        other => panic!("a right lock ended it by {other:?}: {told}"),
+                        other => panic!("a right lock ended it by {other:?}: {said}"),
                     }
                 }
             }
@@ -107,24 +109,28 @@ fn a_mistake_is_the_librarys_and_breaks_its_own_property_alone() {
             let keeps = if mistake == Mistake::StopsRenewing { Keeps::Renewed } else { Keeps::Lease };
             let outlasts = mistake == Mistake::BlindRelease;
             let laws = Laws { seed, keeps, faults: false, mistake: Some(mistake), outlasts };
-            let world = World::of(laws);
-            let verdict = check_run(world.events());
+            let simulation = Simulation::of(laws);
+            let verdict = check_run(simulation.events());
             for (checker, finding) in findings(&verdict) {
-                let told = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
-                assert!(speakers(mistake).contains(&checker), "{told}");
+                let said = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
+                assert!(speakers(mistake).contains(&checker), "{said}");
                 let is_late = laws.outlasts && finding.whose == Some(Whose::NoFence);
-                assert!(finding.whose == Some(Whose::Library) || is_late, "{told}");
+                assert!(finding.whose == Some(Whose::Library) || is_late, "{said}");
                 if checker == "exclusion" && !is_late {
-                    let ended = ended(&world, finding);
+                    let ended = ended(&simulation, finding);
                     let mut by_mistake = vec![Ended::RanOutEarly, Ended::Removed, Ended::Overwritten];
                     // It goes on after a lease that was over at its right length.
                     by_mistake.extend((mistake == Mistake::StopsRenewing).then_some(Ended::RanOut));
-                    assert!(ended.is_some_and(|ended| by_mistake.contains(&ended)), "{ended:?}: {told}");
+                    assert!(ended.is_some_and(|ended| by_mistake.contains(&ended)), "{ended:?}: {said}");
                 }
             }
             shown += u64::from(findings(&verdict).any(|(checker, _)| checker == speakers(mistake)[0]));
         }
-        assert!(shown * 4 > seeds().end, "{mistake:?} was shown in {shown} of {} worlds", seeds().end);
+        assert!(
+            shown * 4 > seeds().end,
+            "{mistake:?} was shown in {shown} of {} simulated runs",
+            seeds().end
+        );
     }
 }
 
@@ -139,10 +145,11 @@ fn under_faults_a_mistake_is_never_the_services_alone() {
     ] {
         for seed in seeds() {
             let laws = Laws { seed, keeps, faults: true, mistake: Some(mistake), outlasts: false };
-            let world = World::of(laws);
-            let verdict = check_run(world.events());
+            let simulation = Simulation::of(laws);
+            let verdict = check_run(simulation.events());
             for (_, finding) in findings(&verdict).filter(|(checker, _)| *checker == "exclusion") {
-                let by_mistake = matches!(ended(&world, finding), Some(Ended::Removed | Ended::Overwritten));
+                let by_mistake =
+                    matches!(ended(&simulation, finding), Some(Ended::Removed | Ended::Overwritten));
                 let is_open = finding.whose != Some(Whose::Service) || finding.or.is_some();
                 assert!(
                     !by_mistake || is_open,
@@ -156,24 +163,26 @@ fn under_faults_a_mistake_is_never_the_services_alone() {
     }
 }
 
-/// Prints the history of one world: `FENCEPOST_WORLD=56,Lease,false,BlindRelease,true`, with `--ignored --nocapture`.
+/// Prints the history of one run: `FENCEPOST_KNOWN_RUN=56,Lease,false,BlindRelease,true`, with `--ignored
+/// --nocapture`.
 #[test]
 #[ignore = "prints a history for a person"]
-fn print_a_world() {
-    let text = std::env::var("FENCEPOST_WORLD").expect("FENCEPOST_WORLD=SEED,KEEPS,FAULTS,MISTAKE,OUTLASTS");
+fn print_a_run() {
+    let text =
+        std::env::var("FENCEPOST_KNOWN_RUN").expect("FENCEPOST_KNOWN_RUN=SEED,KEEPS,FAULTS,MISTAKE,OUTLASTS");
     let parts: Vec<&str> = text.split(',').collect();
     let mistake = MISTAKES.into_iter().find(|mistake| format!("{mistake:?}") == parts[3]);
     let kinds = [Keeps::Lease, Keeps::Renewed, Keeps::Session];
     let keeps = kinds.into_iter().find(|keeps| format!("{keeps:?}") == parts[1]).unwrap();
     let (seed, faults, outlasts) = (parts[0].parse().unwrap(), parts[2] == "true", parts[4] == "true");
-    let world = World::of(Laws { seed, keeps, faults, mistake, outlasts });
-    for event in world.events() {
+    let simulation = Simulation::of(Laws { seed, keeps, faults, mistake, outlasts });
+    for event in simulation.events() {
         println!("{}", serde_json::to_string(event).unwrap());
     }
-    for grant in &world.lock.grants {
+    for grant in &simulation.lock.grants {
         println!("{grant:?}");
     }
-    for (checker, finding) in findings(&check_run(world.events())) {
+    for (checker, finding) in findings(&check_run(simulation.events())) {
         println!("{checker}: {:?} {:?} {:?}", finding.whose, finding.events, finding.sentence);
     }
 }

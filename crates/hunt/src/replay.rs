@@ -4,8 +4,9 @@ use crate::player::Player;
 use crate::schedule::Schedule;
 use anyhow::Result;
 use fencepost_campaign::Played;
-use fencepost_checker::{Outcome, Rate, Violation};
+use fencepost_checker::{Outcome, Violation};
 use fencepost_engine::Stop;
+use fencepost_report::Rate;
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 

@@ -19,6 +19,8 @@ mod measures;
 mod page;
 mod pictures;
 pub mod pipeline;
+mod proof;
+mod rate;
 pub mod runs;
 mod shown_findings;
 #[cfg(test)]
@@ -33,6 +35,8 @@ pub use heading::{Heading, heading};
 pub use judge::{Judged, judge};
 pub use page::document;
 pub use pictures::conflict::conflict;
+pub use proof::{Proof, proofs};
+pub use rate::Rate;
 pub use shown_findings::pictured;
 pub use threads::prepare_threads;
 pub use words::property;

@@ -225,7 +225,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Session)?;
         let granted_ns = hold.granted.earliest.ns;
         let is_long = |span: &&Span| span.1 > granted_ns && 2 * (span.1 - span.0) > ttl_ns;
-        let long = self.stalls.spans().iter().find(is_long)?;
+        let long = self.stalls.any.iter().find(is_long)?;
         Some(Bound::new(long.0.max(granted_ns), Reason::MachineStalled))
     }
 

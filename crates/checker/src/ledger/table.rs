@@ -9,15 +9,16 @@ use fencepost_history::FaultEffect;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the answers.
-/// An end is listed that can have come before the next grant of the key, or before the history ended.
-pub fn ledger_table(run: &RunIndex) -> String {
-    let mut keys: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    for hold in &run.holds {
-        keys.entry(hold.key).or_default().push(hold);
+/// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the
+/// answers; or the blocks of these holds alone, without the faults. An end is listed that can have come
+/// before the next grant of the key, or before the history ended.
+pub fn ledger_table(run: &RunIndex, only: Option<&[usize]>) -> String {
+    let mut keys: BTreeMap<&str, Vec<(usize, &Hold)>> = BTreeMap::new();
+    for (at, hold) in run.holds.iter().enumerate() {
+        keys.entry(hold.key).or_default().push((at, hold));
     }
     let mut text = String::new();
-    for fault in &run.faults {
+    for fault in run.faults.iter().filter(|_| only.is_none()) {
         let until = fault.healed_ns.map_or("the end".to_owned(), seconds);
         let (id, sentence) = (fault.id, &fault.description.sentence);
         let effects: Vec<&str> = FaultEffect::ALL
@@ -34,11 +35,15 @@ pub fn ledger_table(run: &RunIndex) -> String {
         );
     }
     for (key, of_key) in keys {
-        let _ = writeln!(text, "\nlock {key}");
-        for (place, hold) in of_key.iter().enumerate() {
+        if only.is_none() {
+            let _ = writeln!(text, "\nlock {key}");
+        }
+        for (place, (at, hold)) in of_key.iter().enumerate() {
             let next = of_key.get(place + 1);
-            let until = next.map_or((u64::MAX, run.end_ns), |next| (next.from, next.granted.latest.ns));
-            grant(run, hold, until, &mut text);
+            let until = next.map_or((u64::MAX, run.end_ns), |(_, next)| (next.from, next.granted.latest.ns));
+            if only.is_none_or(|only| only.contains(at)) {
+                grant(run, hold, until, &mut text);
+            }
         }
     }
     text

@@ -389,7 +389,7 @@ fn the_doubt_in_a_reported_validity_is_how_late_this_runs_answers_were() {
 fn the_table_gives_every_grant_its_interval_and_every_end_its_reason() {
     let jump = fault("\"moves-clocks\"", "", "\"n1\"", (100, 5000));
     let all = events(&in_order(&format!("{ONE_SERVER}{GRANTED_IN_BETWEEN}\n{jump}")));
-    let table = super::ledger_table(&RunIndex::new(&all).unwrap());
+    let table = super::ledger_table(&RunIndex::new(&all).unwrap(), None);
     for line in [
         "fault 1: 0.100 s to 5.020 s: x; it moves clocks",
         "lock a",

@@ -1,7 +1,7 @@
-//! The lock of a known world: one server that keeps one key with a lease, and a library. With it the truth:
-//! when each grant was made, and what ended it.
+//! The lock of a simulated run: one server that keeps one key, and a library. With it the truth: when each
+//! grant was made, and what ended it.
 
-use super::world::Time;
+use super::simulation::Time;
 use fencepost_history::Stream;
 use rand::RngExt;
 

@@ -1,7 +1,8 @@
-//! Writes the history of a known world, as that of a real run is written.
+//! Writes the history of a known simulation, as that of a real run is written.
 
 use super::lock::Keeps;
-use super::world::{CLIENTS, Planned, SERVER, SLOTS, Stage, Time, client};
+use super::plan::Planned;
+use super::simulation::{CLIENTS, SERVER, SLOTS, Stage, Time, client};
 use fencepost_history::{Event, Kind, Process};
 use serde_json::{Value, json};
 

@@ -7,8 +7,8 @@ use super::candidates::with_faults;
 use super::step::{ENDED_EARLY, Step};
 use super::trial::{GOAL, Goal, Trial, TrialOutcome};
 use crate::schedule::Schedule;
-use fencepost_checker::Rate;
 use fencepost_engine::RunOptions;
+use fencepost_report::Rate;
 
 /// Classes of what only a fault can make of a holder on a machine that is fast enough.
 const LATENESS: [&str; 4] = ["overstayed", "cut-off", "written-late", "written-after-loss"];

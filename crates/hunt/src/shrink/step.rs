@@ -1,6 +1,6 @@
 //! What shrinking says of each candidate that it tried.
 
-use fencepost_checker::Rate;
+use fencepost_report::Rate;
 use std::fmt;
 
 /// Checkers whose violations are seen as they happen (`--fail-fast`).

@@ -3,8 +3,9 @@
 use crate::player::Player;
 use crate::schedule::Schedule;
 use fencepost_campaign::Played;
-use fencepost_checker::{Rate, Violation};
+use fencepost_checker::Violation;
 use fencepost_engine::Stop;
+use fencepost_report::Rate;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::time::Instant;

@@ -7,7 +7,8 @@
 
 mod text;
 
-use fencepost_checker::{Finding, Outcome, Rate, RunVerdict, Violation, Whose};
+use crate::rate::Rate;
+use fencepost_checker::{Finding, Outcome, RunVerdict, Violation, Whose};
 use fencepost_history::run::{RunError, RunFolder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -2,7 +2,8 @@
 
 use super::difference::{CellDifference, Failures};
 use super::model::{Cell, Comparison};
-use fencepost_checker::{Harm, Outcome, Rate};
+use crate::rate::Rate;
+use fencepost_checker::{Harm, Outcome};
 use std::collections::BTreeMap;
 
 /// In how many of the decided runs of a cell the lock failed, and by what. Of a cell whose runs are in

@@ -1,8 +1,9 @@
 //! What changed since an earlier comparison.
 
 use super::model::{Comparison, Outcomes, Row};
+use crate::rate::Rate;
 use crate::words::property;
-use fencepost_checker::{Outcome, Rate};
+use fencepost_checker::Outcome;
 use fencepost_history::BASELINE_BYTES_MAX;
 use fencepost_history::run::read_bounded;
 use std::path::Path;

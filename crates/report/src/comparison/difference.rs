@@ -1,6 +1,7 @@
 //! The difference between two rates of failure, and what it says.
 
-use fencepost_checker::{Harm, Outcome, Rate};
+use crate::rate::Rate;
+use fencepost_checker::{Harm, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -7,16 +7,16 @@ use crate::heading::Heading;
 use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
 use crate::pictures::{RunPictures, clocks, conflict, violation};
+use crate::proof::{Proof, proof};
 use crate::shown_findings::{ShownFinding, findings, groups, repetitions};
 use crate::{confidence, words};
 pub use document::document;
 use fencepost_checker::run_index::Fault;
 use fencepost_checker::{
-    ExclusionFigures, Finding, LostUpdatesFigures, Outcome, Overlap, RunIndex, RunVerdict,
-    StaleWritesFigures, find_class, seconds,
+    ExclusionFigures, LostUpdatesFigures, Outcome, Overlap, RunIndex, RunVerdict, StaleWritesFigures,
+    find_class, seconds,
 };
 use maud::{Markup, PreEscaped, html};
-use serde_json::json;
 
 /// More faults than this are left to the timeline and the history file.
 const FAULTS_MAX: usize = 1000;
@@ -151,7 +151,7 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
         h2 { "What happened" }
         @for group in &groups {
             @if let Some(class) = find_class(&group[0].finding.class) { p.note { (class.meaning) " " (class.advice_for(group[0].finding.whose)) } }
-            @for (at, shown) in group.iter().enumerate() { (shown_finding_html(run, shown, at == 0)) }
+            @for (at, shown) in group.iter().enumerate() { (shown_finding_html(run, verdict, shown, at == 0)) }
         }
         @for (checker, same, evidence) in repetitions(verdict) {
             p.note { "The check of " (words::property(checker).0) " came to the same as that of " (words::property(same).0) "." }
@@ -170,7 +170,7 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn shown_finding_html(run: &RunIndex, shown: &ShownFinding, open: bool) -> Markup {
+fn shown_finding_html(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding, open: bool) -> Markup {
     let finding = shown.finding;
     let key = if finding.key.is_empty() { String::new() } else { format!(", lock {}", finding.key) };
     let story = shown.story(run);
@@ -199,18 +199,19 @@ fn shown_finding_html(run: &RunIndex, shown: &ShownFinding, open: bool) -> Marku
                     }
                 }
             }
-            (cited(run, finding))
+            (proof_html(run, verdict, shown))
         }
     }
 }
 
-/// The events that prove a finding, as they stand in the history.
-fn cited(run: &RunIndex, finding: &Finding) -> Markup {
-    let events = finding.events.iter().filter_map(|index| run.event(*index));
+/// The proof of a finding, as `explain` prints it.
+fn proof_html(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) -> Markup {
+    let Proof { steps, ledger, .. } = proof(run, verdict, shown);
     html! {
         details {
-            summary { "The events that prove it, as in history.jsonl" }
-            pre { @for event in events { (json!(event)) "\n" } }
+            summary { "The proof, event by event" }
+            ol { @for step in &steps { li { (step) } } }
+            @if !ledger.is_empty() { pre { (ledger) } }
         }
     }
 }

@@ -63,7 +63,7 @@ impl<'a> Strip<'a> {
             rows = 1;
             bars.iter_mut().for_each(|bar| (bar.row, bar.label) = (Some(0), String::new()));
         }
-        let stalls = run.stalls.spans().iter().map(|(from, to)| (axis.x(*from), axis.x(*to)));
+        let stalls = run.stalls.any.iter().map(|(from, to)| (axis.x(*from), axis.x(*to)));
         let stalls = stalls.filter(|(from, to)| from < to).collect();
         Strip { bars, stalls, rows, axis }
     }

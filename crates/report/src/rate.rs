@@ -1,6 +1,6 @@
 //! How often a violation came, and what so many plays say about how often it comes.
 
-use crate::metrics::wilson;
+use fencepost_checker::wilson;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,0 +1,96 @@
+//! A finding proved step by step: which events show what, what the ledger says of the grants, and why it is
+//! whose it is. docs/soundness.md has the proofs in general.
+
+use crate::shown_findings::{ShownFinding, shown_findings};
+use fencepost_checker::run_index::Hold;
+use fencepost_checker::{Finding, RunIndex, RunVerdict, find_class, ledger_table, seconds};
+use fencepost_history::{Event, f};
+use serde_json::Value;
+
+/// The proof of a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// What was found, in a sentence.
+    pub claim: String,
+    /// In order: what an event shows, and what follows.
+    pub steps: Vec<String>,
+    /// The grants that it is about, as `analyze --ledger` prints them; empty where it is about none.
+    pub ledger: String,
+    /// Whose failure it is, and what that means.
+    pub whose: String,
+}
+
+/// The proofs of the findings that a report describes, in its order: one of each class of violation.
+pub fn proofs(run: &RunIndex, verdict: &RunVerdict) -> Vec<Proof> {
+    shown_findings(run, verdict).iter().map(|shown| proof(run, verdict, shown)).collect()
+}
+
+/// Proves a finding of a verdict.
+pub(crate) fn proof(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) -> Proof {
+    let finding = shown.finding;
+    let is_of = |one: &&fencepost_checker::Verdict| one.findings.iter().any(|other| other == finding);
+    let checker = verdict.verdicts.iter().find(is_of).map_or("", |one| one.checker.as_str());
+    let mut steps = match (checker, &shown.holds[..]) {
+        ("exclusion", &[first, second, ..]) => {
+            of_overlap(run, finding, &run.holds[first], &run.holds[second])
+        }
+        _ => finding.events.iter().filter_map(|index| run.event(*index)).map(in_words).collect(),
+    };
+    if let Some(class) = find_class(&finding.class) {
+        steps.push(class.meaning.to_owned());
+    }
+    let stalled_ns = run.stalls.within((0, finding.time));
+    if stalled_ns > 0 {
+        steps.push(format!("Up to then the machine had stalled for {}.", seconds(stalled_ns)));
+    }
+    let whose =
+        finding.attribution().map(|whose| format!("{whose}: {}", whose.meaning())).unwrap_or_default();
+    let ledger = if shown.holds.is_empty() { String::new() } else { ledger_table(run, Some(&shown.holds)) };
+    Proof {
+        claim: format!("{} ({checker}): {}", finding.class.replace('-', " "), finding.sentence),
+        steps,
+        ledger,
+        whose,
+    }
+}
+
+/// Two holds of one lock at one moment: by the order of three events.
+fn of_overlap(run: &RunIndex, finding: &Finding, a: &Hold, b: &Hold) -> Vec<String> {
+    let event = |index: u64| run.event(index).map(in_words).unwrap_or_default();
+    let last = run.event(a.until).map_or("", |event| &*event.f);
+    let belief = match last {
+        f::RELEASE => "it had not released the lock before, so up to here it held it",
+        f::WRITE => "it wrote under the lock, so here it held it",
+        _ => "it said that it held the lock",
+    };
+    vec![
+        format!("{}: process {} holds {} from here on.", event(a.from), a.process, b.key),
+        format!("{}: process {} holds it from here on.", event(b.from), b.process),
+        format!("{}: of process {}: {belief}.", event(a.until), a.process),
+        format!(
+            "Between event {} and event {} there is none by which process {} let go of {}. All times are of one clock, the controller's. So at \
+             {} both processes held it.",
+            a.from,
+            a.until,
+            a.process,
+            b.key,
+            seconds(finding.time)
+        ),
+    ]
+}
+
+/// `event 70, 1.869 s: process 0: acquire k0 ok {"granted_by":["n1"]}`.
+fn in_words(event: &Event) -> String {
+    let value = if *event.value == Value::Null { String::new() } else { format!(" {}", *event.value) };
+    let key = event.key.as_ref().map_or(String::new(), |key| format!(" {key}"));
+    let error = event.error.as_ref().map_or(String::new(), |error| format!(" ({})", &**error));
+    let kind = serde_json::to_value(event.kind).ok().and_then(|kind| Some(kind.as_str()?.to_owned()));
+    format!(
+        "event {}, {}: process {}: {}{key} {}{value}{error}",
+        event.index,
+        seconds(event.time),
+        event.process,
+        event.f,
+        kind.unwrap_or_default()
+    )
+}
