@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A clock that moved by less was not seen to move: reading it takes that long.
 const LEAST_NS: u64 = 5_000_000;
@@ -240,7 +240,7 @@ impl SkewedClocks {
     /// Sets the clocks of one target in motion, and looks until they are seen to move.
     async fn begin(&self, context: &FaultContext, target: &str) -> Result<(Value, bool), FaultError> {
         let (id, motions, pid) = (self.id, self.motions, context.clock_reader(target)?);
-        let begun = Instant::now();
+        let begun = tokio::time::Instant::now();
         let begin = ClockCall::Begin { id, pid, motions };
         let ClockLook { before, mut after, mechanism, .. } = call(context, target, begin).await?;
         while !self.is_seen(&before, &after) && begun.elapsed() < PATIENCE {
@@ -265,7 +265,7 @@ impl SkewedClocks {
             return Ok(json!({"gone": true}));
         };
         let before = ended.before;
-        let begun = Instant::now();
+        let begun = tokio::time::Instant::now();
         // Another fault's motion goes on in steps, and on a busy machine a step can be late.
         while !ended.is_right() && begun.elapsed() < PATIENCE {
             tokio::time::sleep(PAUSE).await;

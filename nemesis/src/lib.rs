@@ -22,6 +22,8 @@ mod disk_tool;
 mod distributions;
 mod draw_plan;
 mod duplicate;
+#[cfg(test)]
+mod effect_tests;
 mod error_replies;
 mod existing_servers;
 mod failover;

@@ -233,7 +233,7 @@ fn add(sum: &mut Value, lost: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ended::with_a_server_that_has_ended;
+    use crate::testing::ended::{SUPERVISED, with_a_server_that_has_ended};
 
     /// Between the look at its number and the signal, at the first cut and at those of the healing.
     #[tokio::test]
@@ -246,5 +246,17 @@ mod tests {
         let healed = fault.heal(&context).await.unwrap();
         assert_eq!(healed["n1"]["pid"], 55);
         assert_eq!(server.starts(), 3, "after each of two flickers, and for good");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_supervised_server_stays_down_until_its_supervisor_has_ended() {
+        let (context, server) = with_a_server_that_has_ended();
+        let parameters =
+            PowerLossParameters { supervised_ms: Some(12_000), ..PowerLossParameters::default() };
+        let mut fault = PowerLost { on: vec!["n1".to_owned()], parameters, down: Vec::new() };
+        fault.inject(&context).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        fault.heal(&context).await.unwrap();
+        assert_eq!((begun.elapsed(), server.starts()), (SUPERVISED, 1));
     }
 }

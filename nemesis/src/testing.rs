@@ -1,6 +1,7 @@
-//! What tests draw plans for, and a server that ends by itself.
+//! What tests draw plans for, a server that ends by itself, and nodes on which nothing has an effect.
 
 pub(crate) mod ended;
+pub(crate) mod untouched;
 
 use crate::motion::Clock;
 use crate::nemesis::Settings;

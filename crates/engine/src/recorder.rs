@@ -220,3 +220,27 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_history::{ErrorCode, f, read_history};
+
+    #[test]
+    fn an_operation_is_recorded_as_it_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.jsonl");
+        let (writer, placement) = (Writer::create(&path).unwrap(), Placement { slots: 1, clients: 1 });
+        let recorder = Recorder::new(writer, placement, Arc::new(Stop::default()), false);
+        let why = || ErrorCode::Timeout.error("n1 did not answer in time");
+        let ends = [Completion::Ok(Value::Null), Completion::Fail(why()), Completion::Info(why())];
+        for end in &ends {
+            recorder.complete(0, f::ACQUIRE, "k0", end, Value::Null);
+        }
+        drop(recorder);
+        let recorded = read_history(&path).unwrap();
+        let kinds: Vec<Kind> = recorded.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [Kind::Ok, Kind::Fail, Kind::Info]);
+        assert_eq!(recorded[2].error, Some(why()));
+    }
+}

@@ -1,6 +1,7 @@
-//! A node whose server has always ended by itself when a signal comes: its end is reported with the answer.
+//! A node whose server has always ended by itself when a signal comes: its end is reported with the answer. A
+//! supervisor in it takes its time.
 
-use crate::context::{FaultContext, NoClients, RunningService};
+use crate::context::{FaultContext, NoClients, RunningService, SUPERVISOR};
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::Service;
@@ -13,6 +14,10 @@ use std::time::Duration;
 
 /// The number of its first process; each start takes the next.
 const FIRST: i32 = 52;
+
+/// The number of a supervisor, and how long it runs.
+const SUPERVISORS: i32 = 9;
+pub(crate) const SUPERVISED: Duration = Duration::from_secs(12);
 
 pub(crate) struct EndedServer {
     /// The process that counts as running, and how often one was started.
@@ -38,15 +43,18 @@ impl EndedServer {
 
 #[async_trait]
 impl StubNode for EndedServer {
-    async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
+    async fn start(&self, service: &Service) -> Result<i32, ClusterError> {
+        if service.name == SUPERVISOR {
+            return Ok(SUPERVISORS);
+        }
         let mut state = self.state.lock();
         let starts = state.1 + 1;
         *state = (Some(FIRST + starts), starts);
         Ok(FIRST + starts)
     }
 
-    fn service_pid(&self, _name: &str) -> Option<i32> {
-        self.state.lock().0
+    fn service_pid(&self, name: &str) -> Option<i32> {
+        if name == SUPERVISOR { Some(SUPERVISORS) } else { self.state.lock().0 }
     }
 
     async fn signal(&self, pid: i32, _signal: i32) -> Result<(), ClusterError> {
@@ -59,7 +67,10 @@ impl StubNode for EndedServer {
         Ok(false)
     }
 
-    async fn await_exit(&self, _pid: i32, _timeout: Duration) -> Result<(), ClusterError> {
+    async fn await_exit(&self, pid: i32, _timeout: Duration) -> Result<(), ClusterError> {
+        if pid == SUPERVISORS {
+            tokio::time::sleep(SUPERVISED).await;
+        }
         Ok(())
     }
 

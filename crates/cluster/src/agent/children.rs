@@ -304,4 +304,18 @@ mod tests {
         let gone = |pid: &i32| stat(*pid).is_none_or(|(state, _)| state == b'Z');
         eventually("no descendant outlives its parent", || sleepers.iter().all(gone));
     }
+
+    #[test]
+    fn stopping_a_tree_stops_its_descendants() {
+        let mut shell = Command::new("sh").args(["-c", "sleep 60 & sleep 60"]).spawn().unwrap();
+        let pid = i32::try_from(shell.id()).unwrap();
+        eventually("the shell has both sleepers", || descendants(pid).len() == 2);
+        let tree: Vec<i32> = descendants(pid).into_iter().chain([pid]).collect();
+        assert!(signal_tree(pid, nix::libc::SIGSTOP).unwrap());
+        eventually("all are stopped", || tree.iter().all(|pid| state(*pid) == Some('T')));
+        assert!(signal_tree(pid, nix::libc::SIGCONT).unwrap());
+        eventually("all go on", || tree.iter().all(|pid| state(*pid) == Some('S')));
+        assert!(signal_tree(pid, nix::libc::SIGKILL).unwrap());
+        shell.wait().unwrap();
+    }
 }

@@ -1,5 +1,5 @@
-//! When a fault that took a server down counts as healed: by a server that is late, and by one that never
-//! comes back.
+//! When a fault that took a server down, or in which one ended, counts as healed: by a server that is late,
+//! and by one that never comes back.
 
 use super::*;
 use crate::options::RunOptions;
@@ -89,14 +89,14 @@ impl StubNode for Server {
     }
 }
 
-/// What came of a kill of this server.
-struct Killed {
+/// What came of a fault of this server.
+struct Played {
     history: Vec<Event>,
     errors: Vec<String>,
     took: Duration,
 }
 
-impl Killed {
+impl Played {
     /// How the healing went, as it was recorded.
     fn healing(&self) -> Vec<Kind> {
         let of_healing = |event: &&Event| event.value.get("stage") == Some(&json!("heal"));
@@ -105,9 +105,14 @@ impl Killed {
 }
 
 /// Kills the server for a millisecond. Its log has one line, in this folder.
-async fn kill(server: &Arc<Server>, logs: &Path) -> Killed {
+async fn kill(server: &Arc<Server>, logs: &Path) -> Played {
+    play("kill", server, logs).await
+}
+
+/// The same with another fault.
+async fn play(fault: &str, server: &Arc<Server>, logs: &Path) -> Played {
     std::fs::write(logs.join("n1.log"), "10:00:00.000 redis | FATAL: no memory\n").unwrap();
-    let plan = toml::from_str("[[fault]]\nfault = 'kill'\non = ['n1']\nfor_ms = 1").unwrap();
+    let plan = toml::from_str(&format!("[[fault]]\nfault = '{fault}'\non = ['n1']\nfor_ms = 1")).unwrap();
     let options = RunOptions { lock: "redis-single".to_owned(), ..RunOptions::default() };
     let spec = RunSpec::with_plan(options, plan).unwrap();
     let node: Arc<dyn Node> = server.clone();
@@ -124,7 +129,7 @@ async fn kill(server: &Arc<Server>, logs: &Path) -> Killed {
     injection.all_over().await;
     let took = begun.elapsed();
     let errors = injection.heal_all().await;
-    Killed { history: read_history(&history).unwrap(), errors, took }
+    Played { history: read_history(&history).unwrap(), errors, took }
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,4 +165,16 @@ async fn a_server_that_runs_and_does_not_serve_is_recorded_too() {
     let ended: Vec<ServerEnded> = killed.history.iter().filter_map(ServerEnded::read).collect();
     assert_eq!((ended.len(), ended[0].node.as_str(), ended[0].after_fault), (1, "n1", Some(0)));
     assert_eq!(ended[0].log, ["FATAL: no memory"]);
+}
+
+/// A pause takes no server down, so that its healing starts none.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_in_a_fault_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(false, 0);
+    let paused = play("pause", &server, folder.path()).await;
+    assert_eq!((paused.healing(), paused.errors.len()), (vec![Kind::Invoke, Kind::Ok], 0));
+    assert_eq!(server.starts(), 1);
+    let healed = paused.history.iter().rfind(|event| event.kind == Kind::Ok).unwrap();
+    assert_eq!(healed.value["observed"]["n1"]["restarted"], true);
 }
