@@ -52,7 +52,14 @@ class FakeStorage:
                     lines.flush()
 
 
+BOUND = []
+
+
 def closed_port():
     """An address that refuses connections."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return "127.0.0.1:%d" % listener.getsockname()[1]
+    # It stays bound: of a port that is free, the kernel may give it to a client that tries to reach it, and a client that tries often
+    # enough so reaches itself.
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    BOUND.append(bound)
+    return "127.0.0.1:%d" % bound.getsockname()[1]

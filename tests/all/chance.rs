@@ -8,8 +8,9 @@
 use crate::clocks::{STROBE, assert_faketime_adds_up, assert_strobed, during};
 use crate::common::{Ran, output, planned, root, test, under};
 use crate::{compare, disks, hunt, manual_adapter, nemeses, scenarios};
-use fencepost_checker::{Outcome, Rate};
+use fencepost_checker::Outcome;
 use fencepost_history::{Kind, f};
+use fencepost_report::Rate;
 use std::collections::BTreeSet;
 use std::io::Write;
 
