@@ -152,18 +152,16 @@ fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64))
 }
 
 fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
-    let expires_ns = hold.lease_at(hold.until)?.earliest.ns;
+    let over_ns = hold.lease_at(hold.until)?.latest.ns;
     let own = run.nodes.client_of(hold.process);
     let hit = |fault: &Fault| {
         own.is_none_or(|own| fault.targets.contains(&own)) && fault.in_force(hold.invoke_ns, hold.until_ns)
     };
     // It did not stop that was renewed later on; whether in time is another matter.
-    if hold.renewals.iter().any(|(_, asked_ns)| *asked_ns > expires_ns) {
+    if hold.renewals.iter().any(|(_, asked_ns)| *asked_ns > over_ns) {
         return None;
     }
     // After a notice of the loss nothing shows belief, so that one who was notified is none of these.
-    // What is not known to be granted can neither be renewed nor given up.
-    let over_ns = expires_ns.max(hold.from_ns);
     if hold.until_ns <= over_ns.saturating_add(LATE_NS) || run.faults.iter().any(hit) {
         return None;
     }
@@ -177,13 +175,13 @@ fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
         time: hold.until_ns,
         events: vec![hold.from, hold.until],
         sentence: format!(
-            "process {} acquired {} at {} and believed until {} that it held it; its lease {renewed}, may have been over from {} on, and \
-             its library did not say so",
+            "process {} acquired {} at {} and believed until {} that it held it; its lease {renewed} and was over at {} at the latest, and its \
+             library did not say so",
             hold.process,
             lock(hold.key),
             seconds(hold.from_ns),
             seconds(hold.until_ns),
-            seconds(expires_ns),
+            seconds(over_ns),
         ),
         ..Finding::default()
     })
@@ -210,8 +208,8 @@ mod tests {
         assert_eq!(stopped.outcome, Outcome::Violation);
         assert_eq!(
             stopped.summary,
-            "process 1 acquired a at 0.010 s and believed until 6.000 s that it held it; its lease was last renewed at 1.995 s, may have \
-             been over from 3.995 s on, and its library did not say so"
+            "process 1 acquired a at 0.010 s and believed until 6.000 s that it held it; its lease was last renewed at 1.995 s and was \
+             over at 3.995 s at the latest, and its library did not say so"
         );
     }
 
@@ -228,21 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn accepts_one_that_learns_of_its_grant_when_the_lease_is_over_and_says_so() {
+    fn a_lease_that_was_never_renewed_is_over_at_the_latest_a_ttl_after_its_answer() {
         let late = "
         6100 2 invoke acquire a {ttl_ms:2000}
         9900 2 ok     acquire a
         10200 2 info  lost a";
         let renewed = HELD.replace("6000 1 invoke", "3900 1 info renewed a\n6000 1 invoke");
         assert_eq!(verdict(&Renewal, &format!("{renewed}{late}")).outcome, Outcome::Valid);
-        let silent = format!(
-            "{renewed}{}",
-            late.replace(
-                "10200 2 info  lost a",
-                "11200 2 invoke release a\n11210 2 ok release a {believed:true}"
-            )
-        );
-        assert_eq!(verdict(&Renewal, &silent).outcome, Outcome::Violation);
+        // It may have been granted just before 9.9 s, and have run up to 11.9 s.
+        let silent = |until_ms: u64| {
+            let release =
+                format!("{until_ms} 2 invoke release a\n{until_ms} 2 ok release a {{believed:true}}");
+            verdict(&Renewal, &format!("{renewed}{}", late.replace("10200 2 info  lost a", &release))).outcome
+        };
+        assert_eq!([12_800, 13_000].map(silent), [Outcome::Valid, Outcome::Violation]);
     }
 
     #[test]
