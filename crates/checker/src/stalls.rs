@@ -18,7 +18,8 @@ pub struct Stalls<'a> {
 impl<'a> Stalls<'a> {
     /// Takes note of a node that stalled for so long, until a moment. A report is a little late, so a stall
     /// that is reported in parts would have gaps.
-    pub(crate) fn add(&mut self, node: &'a str, for_ns: u64, until_ns: u64) {
+    pub(crate) fn add(&mut self, node: &'a str, for_ms: u64, until_ns: u64) {
+        let for_ns = for_ms.saturating_mul(1_000_000);
         let span = (until_ns.saturating_sub(for_ns + for_ns / LATE_PART), until_ns);
         self.of_node.entry(node).or_default().push(span);
         self.any.push(span);
@@ -39,7 +40,7 @@ impl<'a> Stalls<'a> {
 
     /// For how long of a span this node stalled.
     pub fn of(&self, node: &str, span: Span) -> u64 {
-        self.of_node.get(node).map_or(0, |stalls| shared_ns(stalls, span))
+        shared_ns(self.of_node.get(node).map_or(&[], Vec::as_slice), span)
     }
 
     /// The length of a span, without the time in which a node stalled.
@@ -57,7 +58,9 @@ impl<'a> Stalls<'a> {
 }
 
 fn shared_ns(stalls: &[Span], span: Span) -> u64 {
-    let length = span.1.saturating_sub(span.0);
     // Most runs have none.
-    if stalls.is_empty() { 0 } else { length - length_ns(&difference(&[span], stalls, span)) }
+    if stalls.is_empty() || span.1 < span.0 {
+        return 0;
+    }
+    span.1 - span.0 - length_ns(&difference(&[span], stalls, span))
 }

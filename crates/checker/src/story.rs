@@ -68,11 +68,8 @@ fn lines_of(
     let ended = run.servers_ended.iter().filter(|(time_ns, _)| (begin..=end).contains(time_ns));
     lines.extend(ended.map(|(time_ns, ended)| line(*time_ns, ended.sentence())));
     lines.extend(run.stalls.of_each((begin, end)).map(|(node, (from_ns, until_ns))| {
-        let length = seconds(until_ns - from_ns);
-        line(
-            from_ns,
-            format!("the machine gave {node} hardly any time for {length}: a stall, by no fault of this run"),
-        )
+        let stalled = format!("the machine gave {node} hardly any time for {}", seconds(until_ns - from_ns));
+        line(from_ns, stalled + ": a stall, by no fault of this run")
     }));
     for (hold, earlier) in [(a, true), (b, false)] {
         tell_hold(run, hold, earlier, (begin, end), &mut lines);

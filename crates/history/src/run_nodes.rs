@@ -25,13 +25,6 @@ pub struct Stalled {
     pub for_ms: u64,
 }
 
-impl Stalled {
-    /// Reads an event; none where it is no such event.
-    pub fn read(event: &Event) -> Option<Stalled> {
-        (event.f == STALLED).then(|| Stalled::deserialize(&*event.value).ok())?
-    }
-}
-
 /// The name of the storage among the nodes. Its replicas are `storage-2`, `storage-3`, ….
 pub const STORAGE_NODE: &str = "storage";
 

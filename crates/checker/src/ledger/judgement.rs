@@ -109,9 +109,8 @@ pub(crate) fn whose<'r, 'a>(
             }
             let hindered = setting.made_late(a.process, a.invoke_ns, a.until_ns);
             let asked_ns = asked_to_outlast(run, a).unwrap_or_default();
-            let by_stall = || a.ends.cut.is_some_and(|cut| cut.why == Reason::MachineStalled);
             match class {
-                Class::CutOff if by_stall() => {
+                Class::CutOff if a.ends.cut.is_some_and(|cut| cut.why == Reason::MachineStalled) => {
                     (Whose::Machine, Because::Machine { stalled_ns: stalled_ns(run, a) })
                 }
                 Class::CutOff => (Whose::NoFence, Because::Hindered),

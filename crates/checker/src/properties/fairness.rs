@@ -185,12 +185,10 @@ impl Checker for Fairness {
 fn too_short(run: &RunIndex, waits: &Waits, open: Span, bound_ns: u64) -> Option<String> {
     let (stalled_ns, rest_ns) = (run.stalls.within(open), run.stalls.rest_of(open));
     if rest_ns < bound_ns {
-        let stalled = match stalled_ns {
-            0 => String::new(),
-            _ => format!(", without the {} in which the machine stalled,", seconds(stalled_ns)),
-        };
-        let bound = seconds(bound_ns);
-        return Some(format!("the run{stalled} was shorter ({}) than the bound ({bound})", seconds(rest_ns)));
+        let stalled = format!(", without the {} in which the machine stalled,", seconds(stalled_ns));
+        let stalled = if stalled_ns == 0 { "" } else { &stalled };
+        let (rest, bound) = (seconds(rest_ns), seconds(bound_ns));
+        return Some(format!("the run{stalled} was shorter ({rest}) than the bound ({bound})"));
     }
     let left_out = waits.waits_at_the_end(bound_ns)?;
     let why =

@@ -202,8 +202,9 @@ fn lost_at_least(key: &Key) -> usize {
 fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     let mut first: FxHashMap<i64, Write> = FxHashMap::default();
     let mut greatest: Option<Write> = None;
-    // The last write that set the counter back: what comes after it repeats values, and is not to blame.
-    let (mut last, mut back): (Option<Write>, Option<Write>) = (None, None);
+    // The last write that set the counter back, with the one that it overwrote: what comes after it repeats
+    // values, and is not to blame.
+    let (mut last, mut back): (Option<Write>, Option<[Write; 2]>) = (None, None);
     let mut findings = Vec::new();
     let finding = |write: &Write, events: Vec<u64>, sentence: String| Finding {
         class: LOST.to_owned(),
@@ -216,9 +217,10 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     for write in &key.acknowledged {
         let Write { process, value, ok_ns, .. } = *write;
         let time = seconds(ok_ns);
-        if last.replace(*write).is_some_and(|last| last.value >= value) {
-            back = Some(*write);
-        }
+        back = match last.replace(*write) {
+            Some(last) if last.value >= value => Some([last, *write]),
+            _ => back,
+        };
         if let Some(before) = first.get(&value) {
             let sentence = format!(
                 "process {} and process {process} both got the answer that their write of {value} was done, at {} and at \
@@ -226,11 +228,14 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
                 before.process,
                 seconds(before.ok_ns),
             );
-            let back = back.filter(|back| back.ok > before.ok && back.ok < write.ok);
-            let by = back.map(|by| format!("; in between process {} had written {}", by.process, by.value));
-            let events = [Some(before.ok), back.map(|back| back.ok), Some(write.ok)].into_iter().flatten();
-            let pair = if back.is_none() { Some([*before, *write]) } else { None };
-            findings.push((finding(write, events.collect(), sentence + &by.unwrap_or_default()), pair));
+            let cause = back.filter(|[over, _]| over.ok >= before.ok);
+            let beside = cause.map(|[over, late]| if late.ok == write.ok { over } else { late });
+            let beside = beside.filter(|beside| beside.ok != before.ok);
+            let [one, late] = cause.unwrap_or([*before, *write]);
+            let by = beside.map(|by| format!("; in between process {} had written {}", by.process, by.value));
+            let mut events = vec![one.ok, late.ok, write.ok];
+            events.dedup();
+            findings.push((finding(write, events, sentence + &by.unwrap_or_default()), Some([one, late])));
         } else if let Some(before) = greatest
             && before.ok < write.invoke
             && before.value > value
@@ -258,8 +263,10 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
             seconds(write.ok_ns),
             write.value,
         );
-        let back = back.map(|back| back.ok).filter(|back| *back > write.ok);
-        let events = [Some(write.ok), back, Some(read)].into_iter().flatten().collect();
+        let events = match back.filter(|[over, _]| over.ok >= write.ok) {
+            Some([over, late]) => vec![over.ok, late.ok, read],
+            None => vec![write.ok, read],
+        };
         findings.push((finding(&write, events, sentence), None));
     }
     findings

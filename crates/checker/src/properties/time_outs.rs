@@ -75,8 +75,8 @@ impl Checker for TimeOuts {
                 acquire.invoke.time < closing_ns && !begun.insert(run.nodes.slot_of(acquire.process))
             })
             .filter_map(|acquire| {
-                let (from_ns, until_ns) = (acquire.invoke.time, acquire.completion?.time);
-                Some((acquire, acquire.timeout_ns()?, run.stalls.rest_of((from_ns, until_ns))))
+                let took = (acquire.invoke.time, acquire.completion?.time);
+                Some((acquire, acquire.timeout_ns()?, run.stalls.rest_of(took)))
             })
             .collect();
         if timed.is_empty() {

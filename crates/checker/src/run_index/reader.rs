@@ -8,7 +8,7 @@ use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
     AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, Millis,
     NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SERVERS, STALLED, STORAGE,
-    SectionAbandoned, ServerEnded, Stalled,
+    SectionAbandoned, ServerEnded,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -148,10 +148,8 @@ impl<'a> Reader<'a> {
             CUT_OFF => run.cut_off = event.value.as_str().map(|why| (event.time, why)),
             SECTION_ABANDONED => self.abandoned(event),
             STALLED => {
-                if let Ok(stalled) = Stalled::deserialize(&*event.value) {
-                    let node = event.value.get("node").and_then(Value::as_str).unwrap_or_default();
-                    run.stalls.add(node, stalled.for_ms.saturating_mul(1_000_000), event.time);
-                }
+                let for_ms = event.value["for_ms"].as_u64().unwrap_or(0);
+                run.stalls.add(event.value["node"].as_str().unwrap_or_default(), for_ms, event.time);
             }
             FAULT_LEFT_OUT => run.faults_left_out += 1,
             _ => {
