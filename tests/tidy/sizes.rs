@@ -17,7 +17,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("crates/history", 2_118),
     ("crates/hunt", 4_145),
     ("crates/locks", 10_797),
-    ("crates/report", 6_690),
+    ("crates/report", 6_691),
     ("crates/storage", 944),
     ("crates/wire", 407),
     ("fuzz", 145),

@@ -39,9 +39,10 @@ pub(crate) fn proof(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) 
     if let Some(class) = find_class(&finding.class) {
         steps.push(class.meaning.to_owned());
     }
-    let stalled_ns = run.stalls.within((0, finding.time));
+    let begun_ns = finding.events.first().and_then(|index| run.event(*index)).map_or(0, |event| event.time);
+    let stalled_ns = run.stalls.within((begun_ns, finding.time));
     if stalled_ns > 0 {
-        steps.push(format!("Up to then the machine had stalled for {}.", seconds(stalled_ns)));
+        steps.push(format!("Meanwhile the machine stalled for {}.", seconds(stalled_ns)));
     }
     let whose =
         finding.attribution().map(|whose| format!("{whose}: {}", whose.meaning())).unwrap_or_default();
@@ -59,14 +60,14 @@ fn of_overlap(run: &RunIndex, finding: &Finding, a: &Hold, b: &Hold) -> Vec<Stri
     let event = |index: u64| run.event(index).map(in_words).unwrap_or_default();
     let last = run.event(a.until).map_or("", |event| &*event.f);
     let belief = match last {
-        f::RELEASE => "it had not released the lock before, so up to here it held it",
-        f::WRITE => "it wrote under the lock, so here it held it",
-        _ => "it said that it held the lock",
+        f::RELEASE => "had not released it before, so up to here it held it",
+        f::WRITE => "wrote under the lock, so here it held it",
+        _ => "said that it held the lock",
     };
     vec![
         format!("{}: process {} holds {} from here on.", event(a.from), a.process, b.key),
         format!("{}: process {} holds it from here on.", event(b.from), b.process),
-        format!("{}: of process {}: {belief}.", event(a.until), a.process),
+        format!("{}: process {} {belief}.", event(a.until), a.process),
         format!(
             "Between event {} and event {} there is none by which process {} let go of {}. All times are of one clock, the controller's. So at \
              {} both processes held it.",
