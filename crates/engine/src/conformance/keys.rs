@@ -48,7 +48,7 @@ async fn refused_beside(
         return Ok(None);
     }
     let alone = context.process(1).await?;
-    let after = context.acquire(&alone, wanted, alone.free_timeout()).await?;
+    let after = context.acquire_free(&alone, wanted).await?;
     if !after.is_ok() {
         let seen = format!("a free lock was not granted: the answer was {after}");
         return Err(CheckResult::unchecked(seen).into());

@@ -17,7 +17,7 @@ fn wait(context: &RuleContext<'_>) -> Duration {
 
 pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
-    let granted = context.acquire(&process, &key, process.free_timeout()).await?;
+    let granted = context.acquire_free(&process, &key).await?;
     if !granted.is_ok() {
         let seen = format!("the acquire of a free lock was answered with {granted}");
         // A no is an answer as the protocol wants it. An error may be the client's.
@@ -35,7 +35,7 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
         };
         // Where the lock is never granted every other rule would say so again.
         let process = context.process(0).await?;
-        let again = context.acquire(&process, &context.key("b"), process.free_timeout()).await?;
+        let again = context.acquire_free(&process, &context.key("b")).await?;
         return Ok(if again.is_ok() { result } else { result.ending_the_check() });
     }
     let released = context.release(&process, &key).await?;
@@ -97,7 +97,7 @@ pub(super) async fn processes(context: &RuleContext<'_>) -> Checked {
         let others = async {
             // The waiting has begun by then.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let granted = context.acquire(&other, &free, other.free_timeout()).await?;
+            let granted = context.acquire_free(&other, &free).await?;
             let released = context.release(&holder, &key).await?;
             Ok::<_, Ended>((granted, released, begun.elapsed()))
         };

@@ -29,6 +29,8 @@ pub(super) struct CheckSession {
     pub(super) servers: Arc<dyn TestServers>,
     pub(super) transcript: Arc<Transcript>,
     clients: [AsyncMutex<Option<Arc<Client>>>; CLIENTS],
+    /// The longest time that a client took to start, or to acquire a lock that was free.
+    slowest: Arc<Mutex<Duration>>,
 }
 
 /// A running client program.
@@ -39,6 +41,8 @@ pub(super) struct Client {
     pub(super) pid: i32,
     /// The time from its start to its hello.
     pub(super) took: Duration,
+    /// The session's.
+    slowest: Arc<Mutex<Duration>>,
     connection: Mutex<Option<Arc<ClientConnection>>>,
     events: Arc<Events>,
 }
@@ -75,7 +79,8 @@ pub(super) struct Answered {
 
 impl CheckSession {
     pub(super) fn new(servers: Arc<dyn TestServers>) -> CheckSession {
-        CheckSession { servers, transcript: Transcript::begin(), clients: Default::default() }
+        let (clients, slowest) = Default::default();
+        CheckSession { servers, transcript: Transcript::begin(), clients, slowest }
     }
 
     /// The client in this place; it is started where none runs.
@@ -105,12 +110,15 @@ impl CheckSession {
                 });
             }
         };
+        let took = begun.elapsed();
+        note_time(&self.slowest, took);
         Ok(Client {
             place,
             name: hello.client,
             can: connection.hello.can.clone(),
             pid: connection.hello.pid,
-            took: begun.elapsed(),
+            took,
+            slowest: self.slowest.clone(),
             connection: Mutex::new(Some(Arc::new(connection))),
             events,
         })
@@ -256,9 +264,18 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
     }
 
+    /// Acquires a lock that is free.
+    pub(super) async fn acquire_free(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+        let answered = self.acquire(process, key, process.free_timeout()).await?;
+        if answered.is_ok() {
+            note_time(&process.client.slowest, answered.took);
+        }
+        Ok(answered)
+    }
+
     /// Acquires a lock that is free. Without a grant the rule cannot be checked.
     pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
-        let answered = self.acquire(process, key, process.free_timeout()).await?;
+        let answered = self.acquire_free(process, key).await?;
         match answered.completion {
             Completion::Ok(_) => Ok(answered),
             _ => {
@@ -278,15 +295,16 @@ impl<'a> RuleContext<'a> {
 }
 
 impl ClientProcess {
-    /// How long an operation on a lock that is free may take. A program that was slow to start is as slow to
-    /// load what its first operation needs: a JVM's first TLS connection on a busy machine takes seconds.
+    /// How long an operation on a lock that is free may take. A program that was slow to start, or slow at
+    /// its first grant, can be as slow when it is started again: a JVM's first TLS connection on a busy
+    /// machine takes seconds.
     pub(super) fn free_timeout(&self) -> Duration {
-        FREE.max(3 * self.client.took)
+        FREE.max(3 * *self.client.slowest.lock())
     }
 
     /// How long an answer that did not come in time is waited for.
     fn lateness(&self) -> Duration {
-        LATE.max(3 * self.client.took)
+        LATE.max(3 * *self.client.slowest.lock())
     }
 }
 
@@ -313,6 +331,11 @@ impl std::fmt::Display for Answered {
             Completion::Info(error) => write!(out, "`info`, `{error}`"),
         }
     }
+}
+
+fn note_time(slowest: &Mutex<Duration>, took: Duration) {
+    let mut slowest = slowest.lock();
+    *slowest = took.max(*slowest);
 }
 
 /// `1.034 s`.

@@ -45,7 +45,7 @@ impl Tunnel {
             if let Some(tunnel) = open.upgrade().filter(|tunnel| tunnel.stands()) {
                 return Ok(tunnel);
             }
-            let tunnel = Arc::new(Tunnel::open(&address)?);
+            let tunnel = Arc::new(Tunnel::open(|socket| ssh(&address, socket))?);
             *open = Arc::downgrade(&tunnel);
             Ok(tunnel)
         });
@@ -63,11 +63,12 @@ impl Tunnel {
             .is_ok_and(|stat| !stat.contains(") Z "))
     }
 
-    fn open(address: &str) -> Result<Tunnel, ClusterError> {
+    /// Runs the command that leads this socket to the engine's, and waits until the other side is there.
+    fn open(ssh: impl FnOnce(&Path) -> Command) -> Result<Tunnel, ClusterError> {
         let folder = PrivateFolder::create("ssh")?;
         let errors = folder.path().join("errors");
         let file = std::fs::File::create(&errors).map_err(|error| error.to_string())?;
-        let mut command = ssh(address, &socket_in(&folder));
+        let mut command = ssh(&socket_in(&folder));
         // In a group of its own: Ctrl-C must not end it before the containers are removed.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file).process_group(0);
         let ssh = command.spawn().map_err(|error| format!("cannot run ssh: {error}"))?;
@@ -155,10 +156,34 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_host_that_does_not_answer_is_named_with_the_reason() {
-        // The port 1 of this machine: no server listens there.
-        let error = Tunnel::to("ssh://127.0.0.1:1").await.err().unwrap().0;
-        assert!(error.starts_with("ssh says: ") && error.contains("refused"), "{error}");
+    /// A shell that does this in the place of `ssh`, which not every machine has.
+    fn opened(script: &str) -> Result<Tunnel, ClusterError> {
+        Tunnel::open(|_| {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(script);
+            shell
+        })
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_is_named_with_the_reason() {
+        let refused = "ssh: connect to host 127.0.0.1 port 1: Connection refused";
+        let error = opened(&format!("echo Hello.; echo '{refused}' >&2; exit 255")).err().unwrap().0;
+        assert_eq!(error, format!("ssh says: {refused}"));
+    }
+
+    #[test]
+    fn a_connection_stands_from_the_word_of_the_other_side_until_ssh_ends() {
+        let mut tunnel = opened(&format!("echo Hello.; echo '{READY}'; exec cat")).unwrap();
+        assert!(tunnel.stands());
+        drop(tunnel.ssh.stdin.take());
+        tunnel.ssh.wait().unwrap();
+        assert!(!tunnel.stands());
+    }
+
+    #[test]
+    fn without_ssh_the_error_names_it() {
+        let error = Tunnel::open(|_| Command::new("/no/such/ssh")).err().unwrap().0;
+        assert!(error.starts_with("cannot run ssh: "), "{error}");
     }
 }
