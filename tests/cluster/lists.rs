@@ -155,6 +155,28 @@ async fn packages_that_the_base_begins_with_can_be_gone() {
     }
 }
 
+/// A mirror that changes just now says once of a file that it is missing: the pinned apt is used all the
+/// same.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_missing_file_does_not_bring_in_the_apt_of_this_machine() {
+    let _turn = turn().await;
+    let missing = Arc::new(AtomicBool::new(true));
+    let once = move |path: &str, _: Vec<u8>| {
+        let is_first = path.contains("/apt_") && missing.swap(false, Ordering::Relaxed);
+        is_first.then(|| Reply::status("404 Not Found", ""))
+    };
+    let mirror = mirror(Arc::new(once), Arc::default()).await;
+    let all = tempfile::tempdir().unwrap();
+    let said: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let lines = said.clone();
+    let progress: Progress = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
+    let mut downloads = downloads(all.path(), &mirror, &progress);
+    downloads.store = Store::open(all.path().join("store")).unwrap();
+    downloads.apt(Suite::find("bookworm").unwrap()).await.unwrap();
+    let said = said.lock().unwrap().join("\n");
+    assert!(!said.contains("this machine's own apt"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_too_old_and_from_the_future_are_distinguished() {
     let _turn = turn().await;

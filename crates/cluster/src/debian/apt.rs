@@ -2,8 +2,8 @@
 //! node's programs.
 
 use super::download::RemoteFile;
-use super::inside::run_inside;
-use super::lists;
+use super::inside::{run_beside, run_inside};
+use super::lists::{self, Release};
 use super::settings::Mirror;
 use super::suite::{Archive, KEYS, Suite, architecture};
 use crate::ClusterError;
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 pub(super) enum Runner {
     /// The one of this root file system.
     Base(PathBuf),
-    /// This machine's own, where the base cannot be had. Its settings do not count.
+    /// This machine's own, where the base cannot be had. Its settings do not count, and root's is confined.
     Machine,
 }
 
@@ -216,8 +216,9 @@ impl Apt {
         let mut command = std::process::Command::new("apt-get");
         command.args(args).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
         command.env("APT_CONFIG", self.seen.join("apt.conf")).env("TMPDIR", self.seen.join("tmp"));
-        if let Runner::Base(root) = &self.runner {
-            run_inside(&mut command, root)?;
+        match &self.runner {
+            Runner::Base(root) => run_inside(&mut command, root)?,
+            Runner::Machine => run_beside(&mut command, &self.folder)?,
         }
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::null()).kill_on_drop(true).output().await.map_err(cannot)

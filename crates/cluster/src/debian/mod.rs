@@ -106,7 +106,12 @@ impl Downloads<'_> {
     }
 
     pub async fn apt(&self, suite: Suite) -> Result<Apt, ClusterError> {
-        let made = base::make(&self.all, &self.mirror, &self.downloader, &self.store, self.progress).await;
+        let make = || base::make(&self.all, &self.mirror, &self.downloader, &self.store, self.progress);
+        let made = match make().await {
+            // A mirror that changes just now may say so of one file, once.
+            Err(Failure::Missing(_)) => make().await,
+            made => made,
+        };
         let runner = match made {
             Ok(root) => Runner::Base(root),
             Err(Failure::Missing(reason)) if Path::new("/usr/bin/apt-get").exists() => {
