@@ -89,6 +89,28 @@ async fn lists_that_debian_did_not_sign_are_refused() {
     assert!(refused.contains("are not signed by Debian"), "{refused}");
 }
 
+/// Nothing that a list names is asked for, nor stored, unless Debian signed the list.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_unsigned_list_names_is_not_downloaded() {
+    let _turn = turn().await;
+    let asked = Arc::new(AtomicBool::new(false));
+    let seen = asked.clone();
+    let change = move |path: &str, body: Vec<u8>| {
+        seen.fetch_or(path.contains("Packages") || path.contains("by-hash"), Ordering::Relaxed);
+        path.ends_with("dists/bookworm/InRelease").then(|| changed(&body, "SHA256:\n", "SHA256:\n "))?
+    };
+    let mirror = mirror(Arc::new(change), Arc::default()).await;
+    let all = tempfile::tempdir().unwrap();
+    let progress: Progress = Arc::new(|_| {});
+    let suite = Suite::find("bookworm").unwrap();
+    let downloads = downloads(all.path(), &mirror, &progress);
+    let refused = downloads.packages(suite, &[PACKAGE]).await.unwrap_err().0;
+    assert!(refused.contains("are not signed by Debian"), "{refused}");
+    assert!(!asked.load(Ordering::Relaxed), "it asked for what the list names");
+    let lists = downloads.apt(suite).await.unwrap().lists();
+    assert!(!lists.join("debian/dists/bookworm/InRelease").exists(), "the list was stored");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_suite_under_the_name_of_this_one_is_refused() {
     let settings = DownloadSettings::current();

@@ -66,7 +66,7 @@ impl Apt {
         // To apt this is a machine on which nothing is installed: it names everything, down to libc.
         write(&self.folder.join("status"), "")?;
         write_bytes(&self.folder.join("keys.gpg"), KEYS)?;
-        write(&self.folder.join("sources.list"), &self.sources())?;
+        write(&self.folder.join("sources.list"), &self.sources(&self.seen))?;
         write(&self.folder.join("apt.conf"), &self.settings(mirror_is_old))
     }
 
@@ -75,10 +75,11 @@ impl Apt {
         self.folder.join("lists")
     }
 
-    fn sources(&self) -> String {
-        let seen = self.seen.display();
+    /// For lists below this folder.
+    fn sources(&self, of: &Path) -> String {
+        let (seen, of) = (self.seen.display(), of.display());
         let line = |(archive, dist): (Archive, String)| {
-            format!("deb [signed-by={seen}/keys.gpg] file:{seen}/lists/{} {dist} main\n", archive.folder())
+            format!("deb [signed-by={seen}/keys.gpg] file:{of}/lists/{} {dist} main\n", archive.folder())
         };
         self.suite.parts().into_iter().map(line).collect()
     }
@@ -134,12 +135,36 @@ impl Apt {
     /// Checks the signatures and hashes of the downloaded lists, and reads them. Those of before stay in use
     /// where they are not accepted.
     pub(super) async fn update(&self, mirror: &Mirror) -> Result<(), ClusterError> {
-        let output = self.run(&["-q", "update"]).await?;
-        if !output.status.success() {
-            let said = [output.stdout, output.stderr].concat();
-            return Err(lists::refused(&String::from_utf8_lossy(&said), self.suite, mirror));
-        }
+        self.run_update(&[], mirror).await?;
         write(&self.updated(), mirror.name(Archive::Main))
+    }
+
+    async fn run_update(&self, options: &[&str], mirror: &Mirror) -> Result<(), ClusterError> {
+        let output = self.run(&[&["-q", "update"], options].concat()).await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        Err(lists::refused(&String::from_utf8_lossy(&said), self.suite, mirror, &self.folder))
+    }
+
+    /// Checks the signatures of these lists of lists alone, in a folder that is removed again: nothing that
+    /// they name is there yet, and those of before stay in use.
+    pub(super) async fn check(&self, releases: &[Release], mirror: &Mirror) -> Result<(), ClusterError> {
+        let (folder, seen) = (self.folder.join("check"), self.seen.join("check"));
+        let _ = fs::remove_dir_all(&folder);
+        let checked = async {
+            make_folder(&folder.join("state/partial"))?;
+            releases.iter().try_for_each(|release| release.store(&folder.join("lists")))?;
+            write(&folder.join("sources.list"), &self.sources(&seen))?;
+            let sources = format!("Dir::Etc::sourcelist={}/sources.list", seen.display());
+            let state = format!("Dir::State::lists={}/state", seen.display());
+            let no_lists = "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false";
+            self.run_update(&["-o", &sources, "-o", &state, "-o", no_lists], mirror).await
+        };
+        let checked = checked.await;
+        let _ = fs::remove_dir_all(&folder);
+        checked
     }
 
     /// The files of these packages and of all that they need.

@@ -4,7 +4,7 @@
 //! Its packages are pinned by their hashes, since nothing is there yet that could check a signature.
 //! `tools/base-packages` makes the lists anew from Debian's signed ones.
 
-use super::download::{Downloader, Failure, RemoteFile, cannot_store};
+use super::download::{Downloader, Failure, RemoteFile, cannot_store, is_full};
 use super::settings::Mirror;
 use super::store::Store;
 use super::suite::{Archive, architecture};
@@ -97,16 +97,16 @@ pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<De
     let unpacking = tokio::task::spawn_blocking(move || unpack_all(&packages, &to, &stopped));
     let done = unpacking.await.map_err(|error| error.to_string())?;
     drop(stop);
-    done.map_err(|Unpacking { package, error }| {
-        if error.raw_os_error().is_some() {
-            return cannot_store(root, &error).into();
-        }
-        Store::forget(&package);
-        ClusterError::new(format!(
-            "cannot unpack {}: {error}; it was removed, so try again",
-            package.display()
-        ))
-    })
+    done.map_err(|failed| unpacking_failed(root, &failed))
+}
+
+fn unpacking_failed(root: &Path, Unpacking { package, error }: &Unpacking) -> ClusterError {
+    // The reader of archives passes the kind on alone.
+    if is_full(error) || error.raw_os_error().is_some() {
+        return cannot_store(root, error).into();
+    }
+    Store::forget(package);
+    ClusterError::new(format!("cannot unpack {}: {error}; it was removed, so try again", package.display()))
 }
 
 fn remove_folder(folder: &Path) -> Result<(), Failure> {
@@ -123,6 +123,24 @@ fn remove_others(all: &Path, kept: &Path) {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.starts_with("base-") {
             let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_damaged_package() {
+        let full = std::io::Error::from_raw_os_error(nix::libc::ENOSPC);
+        let of_archive = std::io::Error::new(full.kind(), "failed to unpack `usr/bin/redis-server`");
+        for error in [full, of_archive] {
+            let package = tempfile::NamedTempFile::new().unwrap();
+            let said =
+                unpacking_failed(Path::new("/r"), &Unpacking { package: package.path().into(), error }).0;
+            assert!(said.contains("the disk is full") && said.contains("FENCEPOST_CACHE"), "{said}");
+            assert!(package.path().exists(), "it is whole");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Downloading files over HTTP: with retries, from where a cut left off, and never more than was asked for.
 
+use super::pace::Pace;
 use super::settings::DownloadSettings;
 use crate::ClusterError;
 use crate::environment::certificates;
@@ -15,10 +16,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many attempts there are in all, however well each begins.
 const ATTEMPTS_MAX: u32 = 60;
+
+/// The largest file that is downloaded, whatever a list says: no package of Debian's comes near it.
+const BYTES_MAX: u64 = 4 << 30;
 
 /// Timeouts and retries.
 #[derive(Clone, Debug)]
@@ -115,21 +119,27 @@ impl Downloader {
 
     /// A small file of whose size nothing is known.
     pub async fn text(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, Failure> {
-        let mut tries = 0;
+        let (mut tries, mut pace) = (0, Pace::from(Instant::now()));
         loop {
             tries += 1;
-            match self.attempt_text(address, bytes_max).await {
+            match self.attempt_text(address, bytes_max, &mut pace).await {
                 Ok(text) => return Ok(text),
                 Err(attempt) => self.rest(address, attempt, tries).await?,
             }
         }
     }
 
-    async fn attempt_text(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, Attempt> {
+    async fn attempt_text(
+        &self,
+        address: &str,
+        bytes_max: usize,
+        pace: &mut Pace,
+    ) -> Result<Vec<u8>, Attempt> {
         let response = self.client.get(address).send().await.map_err(|error| of_request(&error, address))?;
         let mut response = check_status(response, address)?;
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| of_request(&error, address))? {
+            pace.came(chunk.len(), Instant::now(), address).map_err(too_slow)?;
             text.extend_from_slice(&chunk);
             if text.len() > bytes_max {
                 return Err(Attempt::Never(Failure::Wrong(format!(
@@ -148,11 +158,19 @@ impl Downloader {
         place: &Path,
         on_bytes: impl Fn(u64),
     ) -> Result<(), Failure> {
-        let (mut tries, mut wrong) = (0, 0);
+        if file.bytes > BYTES_MAX {
+            return Err(Failure::Wrong(format!(
+                "{} is said to have {} bytes, and no file of Debian's is larger than {} GiB: nothing of it is used",
+                file.address,
+                file.bytes,
+                BYTES_MAX >> 30
+            )));
+        }
+        let (mut tries, mut wrong, mut pace) = (0, 0, Pace::from(Instant::now()));
         for _ in 0..ATTEMPTS_MAX {
             tries += 1;
             let before = length(place);
-            if let Err(attempt) = self.attempt_file(file, place, &on_bytes).await {
+            if let Err(attempt) = self.attempt_file(file, place, &mut pace, &on_bytes).await {
                 if length(place) > before {
                     tries = 0;
                 }
@@ -181,6 +199,7 @@ impl Downloader {
         &self,
         file: &RemoteFile,
         place: &Path,
+        pace: &mut Pace,
         on_bytes: &impl Fn(u64),
     ) -> Result<(), Attempt> {
         let address = &file.address;
@@ -221,6 +240,7 @@ impl Downloader {
             }
             to.write_all(&chunk).map_err(here)?;
             on_bytes(have);
+            pace.came(chunk.len(), Instant::now(), address).map_err(too_slow)?;
         }
         match have == file.bytes {
             true => Ok(()),
@@ -254,6 +274,10 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn too_slow(sentence: String) -> Attempt {
+    Attempt::Never(Failure::Unreachable(sentence))
 }
 
 /// Whether a partial answer begins where the file ends.
@@ -321,9 +345,15 @@ fn remove(place: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Whether a file could not be written because there is no room for it.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 pub(super) fn cannot_store(place: &Path, error: &io::Error) -> Failure {
+    let full = if is_full(error) { "the disk is full: " } else { "" };
     Failure::Here(format!(
-        "cannot store {}: {error}; make room there, or set FENCEPOST_CACHE to a folder elsewhere",
+        "cannot store {}: {full}{error}; make room there, or set FENCEPOST_CACHE to a folder elsewhere",
         place.display()
     ))
 }

@@ -10,31 +10,62 @@ use std::path::{Path, PathBuf};
 /// A signed list of lists has 150 kB.
 const BYTES_MAX: usize = 8 << 20;
 
+/// With less room than this, in bytes, whatever apt could not do may have failed for that reason.
+const ROOM_MIN: u64 = 1 << 20;
+
 /// How each signed list begins and ends.
 const SIGNED: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
 const END: &str = "-----END PGP SIGNATURE-----";
 
-/// A list of lists, not checked yet: apt does that.
-struct Release {
+/// The longest list of packages: those of today have a twentieth of it.
+const LIST_BYTES_MAX: u64 = 256 << 20;
+
+/// A signed list of lists, of one part of a suite.
+pub(super) struct Release {
+    archive: Archive,
+    dist: String,
     text: String,
     packages: RemoteFile,
     /// The list of packages, for a mirror that does not keep lists under their hashes.
     plain: RemoteFile,
 }
 
-/// Downloads what is new of a suite's lists into this folder, in the mirror's layout.
-pub(super) async fn download(
+impl Release {
+    /// Stores it below this folder, in the mirror's layout.
+    pub(super) fn store(&self, folder: &Path) -> Result<(), Failure> {
+        let to = at(folder, self.archive, &self.dist);
+        let cannot = |error| super::download::cannot_store(&to, &error);
+        std::fs::create_dir_all(&to).map_err(cannot)?;
+        std::fs::write(to.join("InRelease"), &self.text).map_err(cannot)
+    }
+}
+
+/// The lists of lists of a suite, not checked yet: apt does that. Nothing is stored.
+pub(super) async fn releases(
     suite: Suite,
     mirror: &Mirror,
+    downloader: &Downloader,
+) -> Result<Vec<Release>, Failure> {
+    let mut releases = Vec::new();
+    for (archive, dist) in suite.parts() {
+        releases.push(release(archive, dist, mirror, downloader).await?);
+    }
+    Ok(releases)
+}
+
+/// Downloads what is new of the lists that these name into this folder, in the mirror's layout. Their
+/// signatures were checked.
+pub(super) async fn download(
+    releases: &[Release],
     downloader: &Downloader,
     folder: &Path,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    for (archive, dist) in suite.parts() {
-        let release = release(archive, &dist, mirror, downloader).await?;
-        let to = at(folder, archive, &dist);
-        let packages = to.join(packages_path());
+    for release in releases {
+        let packages = at(folder, release.archive, &release.dist).join(packages_path());
         let store = Store::open(packages.parent().unwrap_or(folder).join("new"))?;
+        // What an earlier list began.
+        store.keep_only(&release.packages.hash);
         if hash_of(&packages).await.ok().as_ref() != Some(&release.packages.hash) {
             let list = std::slice::from_ref(&release.packages);
             let got = match store.fetch(downloader, list, progress).await {
@@ -45,7 +76,7 @@ pub(super) async fn download(
             };
             rename(&got[0], &packages)?;
         }
-        write(&to.join("InRelease"), &release.text)?;
+        release.store(folder)?;
     }
     Ok(())
 }
@@ -61,7 +92,7 @@ fn packages_path() -> String {
 
 async fn release(
     archive: Archive,
-    dist: &str,
+    dist: String,
     mirror: &Mirror,
     downloader: &Downloader,
 ) -> Result<Release, Failure> {
@@ -76,8 +107,9 @@ async fn release(
         other => other,
     })?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    read(&text, dist, &address, |path| mirror.address(archive, &format!("dists/{dist}/{path}")))
-        .map(|(packages, plain)| Release { text, packages, plain })
+    let address_of = |path: &str| mirror.address(archive, &format!("dists/{dist}/{path}"));
+    let (packages, plain) = read(&text, &dist, &address, address_of)?;
+    Ok(Release { archive, dist, text, packages, plain })
 }
 
 /// Finds the list of packages in a list of lists.
@@ -120,6 +152,13 @@ fn read(
             architecture()
         )));
     };
+    if bytes > LIST_BYTES_MAX {
+        return Err(Failure::Wrong(format!(
+            "{address} names a list of packages of {bytes} bytes, and none of Debian's has more than {} MiB: is another server in \
+             between?",
+            LIST_BYTES_MAX >> 20
+        )));
+    }
     let by_hash = format!("main/binary-{}/by-hash/SHA256/{hash}", architecture());
     let file = |path: &str| RemoteFile { address: address_of(path), bytes, hash: hash.clone() };
     Ok((file(&by_hash), file(&path)))
@@ -129,15 +168,20 @@ fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
     std::fs::rename(from, to).map_err(|error| super::download::cannot_store(to, &error))
 }
 
-fn write(to: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(to, text).map_err(|error| super::download::cannot_store(to, &error))
-}
-
 /// What apt says of lists that it does not accept, in a sentence.
-pub(super) fn refused(said: &str, suite: Suite, mirror: &Mirror) -> ClusterError {
+pub(super) fn refused(said: &str, suite: Suite, mirror: &Mirror, folder: &Path) -> ClusterError {
     let from = mirror.name(Archive::Main);
     let line = |part: &str| said.lines().find(|line| line.contains(part));
-    let sentence = if let Some(line) = line("is expired").or(line("is not valid yet")) {
+    // On a full disk apt says that signatures or lists are missing.
+    let is_full = nix::sys::statvfs::statvfs(folder)
+        .is_ok_and(|it| it.blocks_available().saturating_mul(it.fragment_size()) < ROOM_MIN);
+    let sentence = if is_full || line("No space left on device").is_some() {
+        format!(
+            "apt cannot read the lists of {suite}: the disk is full on which {} lies; make room there, or set FENCEPOST_CACHE to a \
+             folder elsewhere",
+            folder.display()
+        )
+    } else if let Some(line) = line("is expired").or(line("is not valid yet")) {
         let what = if line.contains("is expired") { "too old" } else { "from the future" };
         format!(
             "the lists of {suite} from {from} are {what} by this machine's clock: the clock is wrong, or the mirror is not kept up to \
@@ -205,6 +249,7 @@ mod tests {
             (text("bookworm"), "serves another suite"),
             (whole.replace("Packages.xz", "Packages.gz"), "names no list"),
             (whole.replace("abab", "zzzz"), "names no list"),
+            (whole.replace(" 42 ", " 1900000000 "), "more than 256 MiB"),
         ] {
             let refused = of(&bad).unwrap_err();
             assert!(refused.sentence().contains(why), "{}", refused.sentence());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! settings.rs (mirror) ─► lists.rs ─► apt.rs (checks lists, resolves packages; in base.rs) ─► store.rs ─► unpack.rs ─► a root
-//!                              └───────────── download.rs ─────────────────────────────────────┘
+//!                              └───────────── download.rs (pace.rs) ───────────────────────────┘
 //! ```
 //!
 //! Fencepost downloads everything by itself; apt sees files alone. So proxies, certificates, retries and
@@ -13,6 +13,7 @@ mod base;
 mod download;
 mod inside;
 mod lists;
+mod pace;
 mod root;
 mod settings;
 mod store;
@@ -101,7 +102,7 @@ impl Downloads<'_> {
     }
 
     async fn fetch(&self, apt: &Apt, packages: &[&str]) -> Result<Vec<PathBuf>, Fetching> {
-        let files = apt.resolve(packages, &self.mirror).await.map_err(Fetching::Unresolved)?;
+        let files = apt.resolve(packages, &self.mirror).await.map_err(Fetching::Refused)?;
         self.store.fetch(&self.downloader, &files, self.progress).await.map_err(Fetching::Failed)
     }
 
@@ -136,27 +137,36 @@ impl Downloads<'_> {
             return Ok(false);
         }
         (self.progress)(&format!("downloading the lists of Debian's packages ({suite})"));
-        match lists::download(suite, &self.mirror, &self.downloader, &apt.lists(), self.progress).await {
+        match self.download_lists(apt, suite).await {
             Ok(()) => apt.update(&self.mirror).await.map(|()| true),
-            Err(Failure::Unreachable(reason)) if apt.age_of_any().is_some() => {
+            Err(Fetching::Failed(Failure::Unreachable(reason))) if apt.age_of_any().is_some() => {
                 (self.progress)(&format!("the lists of packages of an earlier run are used: {reason}"));
                 Ok(false)
             }
-            Err(failure) => Err(failure.into()),
+            Err(fetching) => Err(fetching.into()),
         }
+    }
+
+    /// Nothing that a signed list describes is downloaded before its signature was checked.
+    async fn download_lists(&self, apt: &Apt, suite: Suite) -> Result<(), Fetching> {
+        let releases = lists::releases(suite, &self.mirror, &self.downloader).await;
+        let releases = releases.map_err(Fetching::Failed)?;
+        apt.check(&releases, &self.mirror).await.map_err(Fetching::Refused)?;
+        let downloaded = lists::download(&releases, &self.downloader, &apt.lists(), self.progress).await;
+        downloaded.map_err(Fetching::Failed)
     }
 }
 
 /// Why packages could not be had.
 enum Fetching {
-    Unresolved(ClusterError),
+    Refused(ClusterError),
     Failed(Failure),
 }
 
 impl From<Fetching> for ClusterError {
     fn from(fetching: Fetching) -> ClusterError {
         match fetching {
-            Fetching::Unresolved(error) => error,
+            Fetching::Refused(error) => error,
             Fetching::Failed(failure) => failure.into(),
         }
     }

@@ -65,6 +65,15 @@ impl Store {
         self.folder.join(&file.hash)
     }
 
+    /// Removes all but the file with this hash, and what there is of it.
+    pub(super) fn keep_only(&self, hash: &str) {
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if !entry.file_name().to_string_lossy().starts_with(hash) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// Forgets a file that turned out to be damaged: it is downloaded anew the next time.
     pub(super) fn forget(file: &Path) {
         let _ = std::fs::remove_file(file);

@@ -256,7 +256,9 @@ async fn a_full_disk_and_a_folder_that_cannot_be_written_to_are_said() {
         let file = file(mirror.url("a"));
         async move { downloader(PATIENT).file(&file, Path::new(place), |_| ()).await.unwrap_err() }
     };
-    for (place, why) in [("/dev/full", "No space left"), ("/proc/nowhere/a", "No such file")] {
+    for (place, why) in
+        [("/dev/full", "the disk is full: No space left"), ("/proc/nowhere/a", "No such file")]
+    {
         let failure = to(place).await;
         let said = failure.sentence();
         assert!(
@@ -264,6 +266,17 @@ async fn a_full_disk_and_a_folder_that_cannot_be_written_to_are_said() {
             "{said}"
         );
     }
+}
+
+/// No list makes a download of any size: what it says is looked at before anything is asked for.
+#[tokio::test]
+async fn a_file_without_an_end_is_not_asked_for() {
+    let mirror = FaultyMirror::start(|request| Reply::good(&body(), request)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = RemoteFile { bytes: 5 << 30, ..file(mirror.url("a")) };
+    let got = downloader(PATIENT).file(&file, &folder.path().join("a"), |_| ()).await;
+    wrong(got, "no file of Debian's is larger than 4 GiB");
+    assert_eq!(mirror.requests(), 0);
 }
 
 #[tokio::test]
