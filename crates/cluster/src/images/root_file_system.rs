@@ -7,7 +7,7 @@ use super::stored_item::{Kind, StoredItem};
 use crate::debian::{self, DownloadSettings};
 use crate::file_lock::{self, FileLock};
 use crate::{ClusterError, Progress, cache};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A root file system in the cache, which is not removed while this lives.
 #[derive(Debug)]
@@ -31,9 +31,24 @@ pub(crate) async fn root_file_system(
     // Another run may be making it: then this one waits, and finds it made.
     let _lock = file_lock::lock_blocking(all()?.join(format!("{}.lock", image.name))).await?;
     if !folder.exists() {
+        remove_unfinished(&all()?);
         debian::make(&image.contents(&image.title()), &folder, settings, progress).await?;
     }
     Ok(UnpackedRoot { folder, _used: used })
+}
+
+/// Removes what killed makers left, of each image that no process makes just now. The lock on the image that
+/// this one makes is held, and its folder is removed by the maker.
+fn remove_unfinished(all: &Path) {
+    for folder in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = folder.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let image = name.rsplit_once('-').map_or(&*name, |(image, _)| image);
+        if folder.extension().is_some_and(|it| it == "unfinished")
+            && let Ok(Some(_unused)) = file_lock::try_lock(&all.join(format!("{image}.lock")))
+        {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
 }
 
 /// The right to remove all of them, with what they were made from. New ones are made only after it is
@@ -87,4 +102,22 @@ fn folder(image: &Image) -> Result<PathBuf, ClusterError> {
 
 fn all() -> Result<PathBuf, ClusterError> {
     Ok(cache::folder()?.join("rootfs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_maker_left_is_removed_and_what_is_made_just_now_is_not() {
+        let all = tempfile::tempdir().unwrap();
+        let folders =
+            ["redis-1a.unfinished", "etcd-2b.unfinished", "etcd-3c"].map(|name| all.path().join(name));
+        for folder in &folders {
+            std::fs::create_dir_all(folder.join("usr")).unwrap();
+        }
+        let _made = file_lock::lock(&all.path().join("etcd.lock")).unwrap();
+        remove_unfinished(all.path());
+        assert_eq!(folders.map(|folder| folder.exists()), [false, true, true]);
+    }
 }
