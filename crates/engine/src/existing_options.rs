@@ -2,6 +2,7 @@
 
 use crate::names::BadUsage;
 use clap::Args;
+use fencepost_history::without_secrets;
 use fencepost_locks::{LockDefinition, Options, registry};
 use fencepost_nemesis::{HookAction, ServerFaults};
 use http::Uri;
@@ -195,6 +196,12 @@ impl ExistingOptions {
     /// # Errors
     /// One sentence: a server that makes no sense. It never repeats a password.
     pub(crate) fn places(&self, port: u16) -> Result<Vec<Place>, BadUsage> {
+        if self.servers_user.as_ref().is_some_and(|user| user.contains(':')) {
+            let sentence = format!(
+                "--servers-user has a colon in it, as if a password followed the name: leave that out there, and give it in {PASSWORD} or by --password-file"
+            );
+            return bad("servers-user", &sentence);
+        }
         let has_ca = self.servers_ca.is_some();
         let places: Vec<Place> =
             self.servers.iter().map(|text| parse(text, port, has_ca)).collect::<Result<_, _>>()?;
@@ -244,7 +251,9 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
         }
     };
     let user = rest.rsplit_once('@').map(|(user, _)| user);
-    if user.is_some_and(|user| user.contains(':')) {
+    let has_password = |user: &str| user.contains(':') || user.to_ascii_lowercase().contains("%3a");
+    let asks = rest.split_once('?').is_some_and(|(_, query)| query.to_ascii_lowercase().contains("pass"));
+    if user.is_some_and(has_password) || asks {
         return bad(
             "servers",
             &format!(
@@ -256,13 +265,14 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
         BadUsage::at(
             "servers",
             format!(
-                "`{text}` in --servers is no server: expected HOST:PORT, or a URL such as rediss://HOST:PORT"
+                "`{}` in --servers is no server: expected HOST:PORT, or a URL such as rediss://HOST:PORT",
+                shown(text)
             ),
         )
     };
     let uri: Uri = format!("http://{rest}").parse().map_err(|_| no_server())?;
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(no_server)?;
-    if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+    if !matches!(uri.path(), "" | "/") || uri.query().is_some() || rest.contains('#') {
         return Err(no_server());
     }
     // The crate takes a port of any length, and then gives none.
@@ -277,6 +287,16 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
         tls,
         user: user.filter(|user| !user.is_empty()).map(str::to_owned),
     })
+}
+
+/// A server as it may be repeated. What a comma in a password cut off looks like a port that is no number.
+fn shown(text: &str) -> String {
+    let shown = without_secrets(text);
+    let is_number = |port: &str| port.chars().all(|c| c.is_ascii_digit() || c == '/');
+    match shown.rsplit_once(':') {
+        Some((host, port)) if !port.starts_with("//") && !is_number(port) => format!("{host}:…"),
+        _ => shown,
+    }
 }
 
 /// Refuses this option.
@@ -314,7 +334,35 @@ mod tests {
     fn a_password_on_the_command_line_is_refused_and_not_repeated() {
         let refused = places("rediss://ann:hunter2@db:6379").unwrap_err();
         assert!(refused.contains("FENCEPOST_SERVERS_PASSWORD") && !refused.contains("hunter2"), "{refused}");
-        let refused = places("redis://:hunter2@db").unwrap_err();
-        assert!(!refused.contains("hunter2"), "{refused}");
+        for given in [
+            "redis://:hunter2@db",
+            "ann:hunter2@db",
+            "redis://ann%3Ahunter2@db",
+            "redis://ann%3ahunter2@db",
+            "redis://ann:hun/hunter2@db",
+            "redis://ann:x#hunter2@db",
+            "redis://db?password=hunter2",
+            "redis://db/?PASSWORD=hunter2",
+            "db?password=hunter2",
+            "redis://db/0?auth=hunter2",
+            "redis://db#hunter2",
+            "foo://ann:hunter2@db",
+            // The comma stands for the end of a server.
+            "redis://ann:hunter2,x@db",
+        ] {
+            let refused = places(given).unwrap_err();
+            assert!(!refused.contains("hunter2"), "{given}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_user_with_a_password_behind_it_is_refused_and_not_repeated() {
+        let options = ExistingOptions {
+            servers: vec!["db".to_owned()],
+            servers_user: Some("ann:hunter2".to_owned()),
+            ..ExistingOptions::default()
+        };
+        let refused = options.places(6379).unwrap_err().sentence;
+        assert!(refused.contains("--password-file") && !refused.contains("hunter2"), "{refused}");
     }
 }

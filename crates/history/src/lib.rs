@@ -10,6 +10,7 @@ compile_error!(
     "Fencepost builds and runs on Linux: on a Mac run its image, on Windows WSL 2 (docs/installing.md)"
 );
 
+mod address;
 mod bounded;
 mod completion;
 mod compressed;
@@ -37,6 +38,7 @@ mod stored;
 mod time_span;
 mod values;
 
+pub use address::without_secrets;
 pub use bounded::{
     BASELINE_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, SETTINGS_BYTES_MAX, is_too_long, read_line, too_long,
 };

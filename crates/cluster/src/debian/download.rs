@@ -1,13 +1,13 @@
 //! Downloading files over HTTP: with retries, from where a cut left off, and never more than was asked for.
 
 use super::pace::Pace;
-use super::settings::DownloadSettings;
+use super::settings::{DownloadSettings, Mirror};
 use crate::ClusterError;
 use crate::environment::certificates;
 use crate::hash::hex;
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Proxy, Response, StatusCode};
+use reqwest::{Client, Proxy, RequestBuilder, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -97,6 +97,8 @@ enum Attempt {
 pub struct Downloader {
     client: Client,
     limits: Limits,
+    /// The mirror that asks for a user and a password, if one is set.
+    mirror: Option<Mirror>,
 }
 
 impl Downloader {
@@ -114,7 +116,12 @@ impl Downloader {
             builder = builder.proxy(Proxy::all(proxy).map_err(|error| cannot(&error))?);
         }
         let client = builder.build().map_err(|error| cannot(&error))?;
-        Ok(Downloader { client, limits })
+        Ok(Downloader { client, limits, mirror: Mirror::find(settings).ok() })
+    }
+
+    fn get(&self, address: &str) -> RequestBuilder {
+        let with_login = self.mirror.as_ref().and_then(|mirror| mirror.with_login(address));
+        self.client.get(with_login.as_deref().unwrap_or(address))
     }
 
     /// A small file of whose size nothing is known.
@@ -135,7 +142,7 @@ impl Downloader {
         bytes_max: usize,
         pace: &mut Pace,
     ) -> Result<Vec<u8>, Attempt> {
-        let response = self.client.get(address).send().await.map_err(|error| of_request(&error, address))?;
+        let response = self.get(address).send().await.map_err(|error| of_request(&error, address))?;
         let mut response = check_status(response, address)?;
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| of_request(&error, address))? {
@@ -212,7 +219,7 @@ impl Downloader {
         if have == file.bytes && have > 0 {
             return Ok(());
         }
-        let mut request = self.client.get(address);
+        let mut request = self.get(address);
         if have > 0 {
             request = request.header(RANGE, format!("bytes={have}-"));
         }

@@ -3,7 +3,7 @@
 
 use super::suite::Archive;
 use crate::ClusterError;
-use fencepost_history::Refusal;
+use fencepost_history::{Refusal, without_secrets};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -63,7 +63,8 @@ impl DownloadSettings {
     /// The settings, with the mirror of some sources of apt.
     pub(crate) fn with_sources(&self, sources: &str) -> DownloadSettings {
         let found = Mirror::of_addresses(&addresses(sources));
-        let (mirror, security_mirror) = found.map(|found| (found.main, found.security)).unzip();
+        let both = found.map(|found| (found.real(Archive::Main), found.real(Archive::Security)));
+        let (mirror, security_mirror) = both.unzip();
         DownloadSettings { mirror, security_mirror, ..self.clone() }
     }
 
@@ -76,7 +77,8 @@ impl DownloadSettings {
             let (scheme, rest) = address.split_once("://").unwrap_or_default();
             if !["http", "https"].contains(&scheme) || rest.is_empty() || rest.contains(char::is_whitespace) {
                 return Err(Refusal::new(format!(
-                    "invalid address {address:?}: expected one that begins with http:// or https://"
+                    "invalid address {:?}: expected one that begins with http:// or https://",
+                    without_secrets(address)
                 )));
             }
         }
@@ -87,11 +89,13 @@ impl DownloadSettings {
     }
 }
 
-/// A mirror of Debian's two archives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A mirror of Debian's two archives. Its addresses bear no user and password: messages and files show them.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Mirror {
     main: String,
     security: String,
+    /// What stands before the `@` of each.
+    logins: [String; 2],
 }
 
 impl Mirror {
@@ -120,13 +124,32 @@ impl Mirror {
                 Some(host) => format!("{host}/debian-security"),
                 None => {
                     return Err(Refusal::new(format!(
-                        "invalid mirror {main:?}: expected an address that ends in /debian or has {ARCHIVE} in the place of \
-                         that name; or set {SECURITY_MIRROR}, too"
+                        "invalid mirror {:?}: expected an address that ends in /debian or has {ARCHIVE} in the place of \
+                         that name; or set {SECURITY_MIRROR}, too",
+                        without_secrets(main)
                     )));
                 }
             },
         };
-        Ok(Mirror { main: own(Archive::Main), security })
+        let ((main, login), (security, of_security)) = (apart(&own(Archive::Main)), apart(&security));
+        Ok(Mirror { main, security, logins: [login, of_security] })
+    }
+
+    /// The address by which the archive is reached, with the user and password that were given.
+    fn real(&self, archive: Archive) -> String {
+        let (base, login) = (self.name(archive), &self.logins[archive as usize]);
+        match base.split_once("://") {
+            Some((scheme, rest)) if !login.is_empty() => format!("{scheme}://{login}@{rest}"),
+            _ => base.to_owned(),
+        }
+    }
+
+    /// By which address a file of this mirror is reached, where that takes a user and a password.
+    pub(super) fn with_login(&self, address: &str) -> Option<String> {
+        [Archive::Main, Archive::Security].into_iter().find_map(|archive| {
+            let path = address.strip_prefix(self.name(archive)).filter(|path| path.starts_with('/'))?;
+            (!self.logins[archive as usize].is_empty()).then(|| self.real(archive) + path)
+        })
     }
 
     /// The mirror in the sources of an apt, where it is one of Debian. It counts where no apt is, too.
@@ -179,6 +202,15 @@ impl Mirror {
     }
 }
 
+/// An address without what stands before its `@`, and that.
+fn apart(address: &str) -> (String, String) {
+    let parts = address.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
+    match parts {
+        Some((scheme, (login, rest))) => (format!("{scheme}://{rest}"), login.to_owned()),
+        None => (address.to_owned(), String::new()),
+    }
+}
+
 /// The addresses in a file of apt's sources, in either of its two forms.
 fn addresses(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
@@ -221,6 +253,24 @@ mod tests {
         for bad in ["ftp://a/debian", "debian", "http://", "http://a b/debian"] {
             let settings = DownloadSettings { mirror: Some(bad.to_owned()), ..Default::default() };
             assert!(settings.check().unwrap_err().sentence.contains("invalid address"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_in_no_address_that_is_shown() {
+        let mirror = Mirror::of("http://ann:hunter2@a/debian", None).unwrap();
+        let file = mirror.address(Archive::Security, "dists/x");
+        assert_eq!(file, "http://a/debian-security/dists/x");
+        assert_eq!(mirror.with_login(&file).as_deref(), Some("http://ann:hunter2@a/debian-security/dists/x"));
+        assert_eq!(mirror.with_login("http://b/debian/x"), None, "another server does not get it");
+        let two = Mirror::of("http://a/debian", Some("http://bob:hunter2@b/s")).unwrap();
+        assert_eq!(two.with_login("http://a/debian/x"), None);
+        assert_eq!(two.with_login("http://b/s/x").as_deref(), Some("http://bob:hunter2@b/s/x"));
+        for wrong in ["ftp://ann:hunter2@a/debian", "http://ann:hunter2@a/x", "http://ann:hunt er2@a/debian"]
+        {
+            let settings = DownloadSettings { mirror: Some(wrong.to_owned()), ..Default::default() };
+            let refused = settings.check().unwrap_err().sentence;
+            assert!(!refused.contains("hunt") && refused.contains("a/"), "{refused}");
         }
     }
 

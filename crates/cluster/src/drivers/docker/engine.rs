@@ -7,6 +7,7 @@ use crate::debian::architecture;
 use bollard::errors::Error;
 use bollard::models::SystemInfo;
 use bollard::{API_DEFAULT_VERSION, Docker};
+use fencepost_history::without_secrets;
 use serde::Serialize;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -84,7 +85,7 @@ impl Engine {
         let mut all = Vec::new();
         for place in Surroundings::of_this_process().places().unwrap_or_default() {
             if let Ok(engine) = Engine::at(&place).await
-                && let Ok(found) = engine.description(&place.address).await
+                && let Ok(found) = engine.description(&without_secrets(&place.address)).await
             {
                 all.push(found);
             }

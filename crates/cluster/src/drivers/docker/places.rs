@@ -4,6 +4,7 @@
 
 use crate::ClusterError;
 use crate::hash::hex;
+use fencepost_history::without_secrets;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -20,9 +21,10 @@ pub(super) struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = without_secrets(&self.address);
         match self.named_by.is_empty() {
-            true => to.write_str(&self.address),
-            false => write!(to, "{}, which {} names", self.address, self.named_by),
+            true => to.write_str(&address),
+            false => write!(to, "{address}, which {} names", self.named_by),
         }
     }
 }
