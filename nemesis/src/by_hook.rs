@@ -2,10 +2,10 @@
 //! observed from outside: whether the server answers, and whether it closes a connection.
 
 use crate::context::FaultContext;
-use crate::existing_servers::HookAction;
+use crate::existing_servers::{ExistingServers, HookAction};
 use crate::fault::FaultError;
 use fencepost_history::prose::{and, was};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -17,6 +17,8 @@ const EFFECT: Duration = Duration::from_secs(3);
 /// How long a server may take to answer again.
 const BACK: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
+/// How long a hook that failed is left alone before it is called again.
+const AGAIN: Duration = Duration::from_secs(4);
 
 /// The servers among the targets of a fault that exist without the run, and what is done to them.
 pub(crate) struct ByHook {
@@ -49,7 +51,8 @@ impl ByHook {
     /// Has the fault undone wherever the hook was called, whatever it did there.
     pub(crate) async fn heal(&self, context: &FaultContext) -> Result<Map<String, Value>, FaultError> {
         let healed = self.touched.iter().map(|server| heal(self.action.undo(), server, context));
-        try_join_all(healed).await?;
+        // To the end, each, as above.
+        join_all(healed).await.into_iter().collect::<Result<(), FaultError>>()?;
         Ok(self.touched.iter().map(|server| (server.clone(), json!({"answers": true}))).collect())
     }
 }
@@ -83,8 +86,19 @@ async fn is_closed(open: Option<&mut TcpStream>) -> bool {
 }
 
 async fn heal(undo: HookAction, server: &str, context: &FaultContext) -> Result<(), FaultError> {
-    let existing = context.existing(server)?;
-    existing.act(server, undo).await?;
+    bring_back(context.existing(server)?, server, undo).await
+}
+
+async fn bring_back(
+    existing: &dyn ExistingServers,
+    server: &str,
+    undo: HookAction,
+) -> Result<(), FaultError> {
+    if let Err(error) = existing.act(server, undo).await {
+        // It is called again; what fails at once would be called a hundred times.
+        tokio::time::sleep(AGAIN).await;
+        return Err(error.into());
+    }
     let deadline = Instant::now() + BACK;
     while !existing.answers(server).await {
         if Instant::now() > deadline {
@@ -116,4 +130,42 @@ pub(crate) fn sentence(
 
 fn is_by_hook(observed: &Map<String, Value>, target: &str) -> bool {
     observed.get(target).is_some_and(|seen| seen["by"] == "hook")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use fencepost_cluster::ClusterError;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A server whose hook fails at once.
+    #[derive(Default)]
+    struct Broken(AtomicU32);
+
+    #[async_trait]
+    impl ExistingServers for Broken {
+        async fn act(&self, _: &str, _: HookAction) -> Result<(), ClusterError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(ClusterError::new("failed (exit status: 1)"))
+        }
+
+        async fn answers(&self, _: &str) -> bool {
+            false
+        }
+
+        async fn connect(&self, _: &str) -> std::io::Result<TcpStream> {
+            Err(std::io::ErrorKind::ConnectionRefused.into())
+        }
+    }
+
+    /// For 20 s, as a healing that fails is tried.
+    #[tokio::test(start_paused = true)]
+    async fn a_hook_that_fails_is_called_a_few_times_only() {
+        let (broken, begun) = (Broken::default(), Instant::now());
+        while Instant::now() < begun + Duration::from_secs(20) {
+            bring_back(&broken, "n1", HookAction::Continue).await.unwrap_err();
+        }
+        assert_eq!(broken.0.load(Ordering::Relaxed), 5);
+    }
 }
