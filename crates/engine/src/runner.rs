@@ -90,7 +90,7 @@ pub async fn run(
     folder.write("plan.toml", spec.plan.to_toml().as_bytes())?;
     observer.planned(&spec.plan);
     let name = run_name(spec);
-    let existing = Existing::of(spec, &name)?;
+    let existing = interruptible(stop, Existing::of(spec, &name)).await?;
     if let Some(existing) = &existing {
         file.servers = interruptible(stop, existing.look()).await?;
         folder.write_run(&file)?;

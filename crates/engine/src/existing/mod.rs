@@ -11,11 +11,16 @@ use announcement::PREFIX;
 use anyhow::{Context, Result, anyhow, bail};
 use async_trait::async_trait;
 use fencepost_cluster::{ClusterError, Door, Node};
+use fencepost_history::is_too_long;
+use fencepost_history::run::read_bounded;
 use fencepost_locks::protocol::Server;
 use fencepost_locks::{Access, ExistingService, LockService, Secret, TlsFiles};
 use fencepost_nemesis::{ExistingServers, HookAction, Readiness};
 use futures_util::future::{join_all, try_join_all};
 use hook::Hook;
+use nix::fcntl::OFlag;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +39,10 @@ const SETTLED: Duration = Duration::from_millis(200);
 const FOLDER: &str = "/run/access";
 
 /// The longest password file, in bytes.
-const PASSWORD_MAX: usize = 4096;
+const PASSWORD_MAX: u64 = 4096;
+
+/// The longest file of certificates or of a key, in bytes.
+const FILE_MAX: u64 = 1 << 20;
 
 /// The servers of a run that it did not start.
 pub(crate) struct Existing {
@@ -50,7 +58,7 @@ impl Existing {
     ///
     /// # Errors
     /// The password or a file cannot be read.
-    pub(crate) fn of(spec: &RunSpec, run: &str) -> Result<Option<Arc<Existing>>> {
+    pub(crate) async fn of(spec: &RunSpec, run: &str) -> Result<Option<Arc<Existing>>> {
         let options = &spec.options.existing;
         if !options.are_used() {
             return Ok(None);
@@ -65,7 +73,7 @@ impl Existing {
         };
         let access = Access {
             user: options.user(&places),
-            password: password(options.password_file.as_deref())?,
+            password: password(options.password_file.as_deref()).await?,
             tls: places.iter().any(|place| place.tls).then_some(tls),
         };
         let servers = places.into_iter().enumerate().map(|(at, place)| {
@@ -227,15 +235,25 @@ impl Readiness for Existing {
     }
 }
 
-/// The path of a file that can be read.
+/// The path of a file that can be read, as often as it is needed.
 fn readable(path: &Path) -> Result<String> {
-    std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    // A pipe without a writer would be waited for.
+    let opened = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+    let file =
+        opened.and_then(|file| file.metadata()).with_context(|| format!("cannot read {}", path.display()))?;
+    if !file.is_file() || file.len() > FILE_MAX {
+        bail!(
+            "cannot read {}: certificates and keys are regular files of at most {} MiB, which are read more than once",
+            path.display(),
+            FILE_MAX >> 20
+        );
+    }
     let path = std::path::absolute(path)?;
     path.into_os_string().into_string().map_err(|path| anyhow!("the path {} is no text", path.display()))
 }
 
 /// The password, from the file or else from the environment; none where neither has one.
-fn password(file: Option<&Path>) -> Result<Option<Secret>> {
+async fn password(file: Option<&Path>) -> Result<Option<Secret>> {
     let set = std::env::var(PASSWORD).ok().filter(|password| !password.is_empty());
     let Some(file) = file else { return Ok(set.map(Secret::new)) };
     if set.is_some() {
@@ -244,10 +262,62 @@ fn password(file: Option<&Path>) -> Result<Option<Secret>> {
             file.display()
         );
     }
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the password file {}", file.display()))?;
+    let cannot = || format!("cannot read the password file {}", file.display());
+    let (to, read) = tokio::sync::oneshot::channel();
+    let path = file.to_owned();
+    // A thread that nothing waits for: a pipe may have no end, and the run is to end at a signal.
+    let reading = move || drop(to.send(read_bounded(&path, PASSWORD_MAX)));
+    std::thread::Builder::new().spawn(reading).with_context(cannot)?;
+    let text = match read.await.with_context(cannot)? {
+        Err(error) if is_too_long(&error) => String::new(),
+        read => read.with_context(cannot)?,
+    };
     match text.lines().next() {
-        Some(line) if !line.is_empty() && text.len() <= PASSWORD_MAX => Ok(Some(Secret::new(line))),
-        _ => bail!("the password file {} has no password in its first line", file.display()),
+        Some(line) if !line.is_empty() => Ok(Some(Secret::new(line))),
+        _ => bail!(
+            "the password file {} has no password in its first line, or more than {PASSWORD_MAX} bytes",
+            file.display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+
+    #[tokio::test]
+    async fn a_password_is_read_within_a_limit_and_from_a_pipe_until_it_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "hunter2\nmore\n").unwrap();
+        assert_eq!(password(Some(&file)).await.unwrap(), Some(Secret::new("hunter2")));
+        let endless = password(Some(Path::new("/dev/zero"))).await.unwrap_err().to_string();
+        assert!(endless.contains("no password in its first line, or more than 4096 bytes"), "{endless}");
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        let waited = futures_util::FutureExt::now_or_never(password(Some(&pipe)));
+        assert!(waited.is_none(), "it waits, and can be given up");
+        let writing = {
+            let pipe = pipe.clone();
+            tokio::task::spawn_blocking(move || std::fs::write(pipe, "hunter2\n"))
+        };
+        // The reader that was given up may have taken it.
+        writing.await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_certificate_on_a_pipe_or_without_an_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        for path in [&*pipe, Path::new("/dev/zero"), folder.path()] {
+            let refused = readable(path).unwrap_err().to_string();
+            assert!(refused.contains("are regular files of at most 1 MiB"), "{refused}");
+        }
+        let long = folder.path().join("long");
+        File::create(&long).unwrap().set_len(FILE_MAX + 1).unwrap();
+        assert!(readable(&long).is_err());
+        assert!(readable(Path::new("/etc/passwd")).is_ok());
     }
 }
