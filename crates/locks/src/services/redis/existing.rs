@@ -11,8 +11,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
 };
+use std::io;
+use std::pin::Pin;
 use std::sync::LazyLock;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -21,6 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many keys a server looks at for one answer of SCAN.
 const SCANNED: u32 = 1000;
+
+/// How many answers a SCAN has at most: a billion keys have so many.
+const ANSWERS_MAX: u32 = 1_000_000;
+
+/// How many keys of one run there can be.
+const FOUND_MAX: usize = 1_000_000;
+
+/// The longest that a server says before it is asked again, in bytes: the longest answer here has a hundredth
+/// of it.
+const SAID_MAX: usize = 16 << 20;
 
 /// Servers of Redis, each with keys of its own.
 pub(crate) struct ExistingRedis;
@@ -57,6 +71,7 @@ impl Link {
             _ => format!("does not answer: {error}"),
         })?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let stream = Bounded { stream, room: SAID_MAX };
         let connected = MultiplexedConnection::new_with_config(&PLAIN, stream, config).await;
         let (talk, driver) = connected.map_err(|error| said(&error))?;
         let mut link = Link { talk, driver: tokio::spawn(driver) };
@@ -77,6 +92,52 @@ impl Link {
     async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         let late = || RedisError::from((ErrorKind::Io, "no answer", late()));
         timeout(PATIENCE, command.query_async(&mut self.talk)).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// A connection to a server that says no more than fits into memory, whatever it is.
+struct Bounded<S> {
+    stream: S,
+    room: usize,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        let came = into.filled().len() - before;
+        match self.room.checked_sub(came) {
+            Some(room) => self.room = room,
+            None => {
+                let sentence = format!("its answer is longer than {} MiB", SAID_MAX >> 20);
+                return Poll::Ready(Err(io::Error::other(sentence)));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        // A new question.
+        self.room = SAID_MAX;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -171,17 +232,37 @@ impl Link {
     /// The keys that begin with this prefix, which has no character that a pattern gives a meaning to. The
     /// server answers with no other key.
     async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, RedisError> {
-        let (mut cursor, mut found) = (0_u64, Vec::new());
+        let mut scanning = Scanning::default();
         loop {
             let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(SCANNED);
+            scan.arg(scanning.cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(SCANNED);
             let (next, keys): (u64, Vec<String>) = self.ask(&scan).await?;
-            found.extend(keys.into_iter().filter(|key| key.starts_with(prefix)));
-            if next == 0 {
-                return Ok(found);
+            if scanning.is_over(next, keys.into_iter().filter(|key| key.starts_with(prefix)))? {
+                return Ok(scanning.found);
             }
-            cursor = next;
         }
+    }
+}
+
+/// A SCAN under way.
+#[derive(Default)]
+struct Scanning {
+    cursor: u64,
+    answers: u32,
+    found: Vec<String>,
+}
+
+impl Scanning {
+    /// Takes an answer in, and says whether it was the last one.
+    fn is_over(&mut self, next: u64, keys: impl Iterator<Item = String>) -> Result<bool, RedisError> {
+        self.found.extend(keys);
+        self.answers += 1;
+        let stands = next == self.cursor && next != 0;
+        if stands || self.answers >= ANSWERS_MAX || self.found.len() > FOUND_MAX {
+            return Err(RedisError::from((ErrorKind::Parse, "its SCAN comes to no end")));
+        }
+        self.cursor = next;
+        Ok(next == 0)
     }
 }
 
@@ -256,5 +337,37 @@ mod tests {
         assert!(server(ServerErrorKind::Moved).contains("Redis Cluster"));
         assert!(server(ServerErrorKind::NoPerm).contains("does not let this user"));
         assert!(said(&RedisError::from((ErrorKind::Parse, "words"))).contains("another service"));
+    }
+    #[test]
+    fn a_scan_without_an_end_has_one() {
+        let one = |key: &str| std::iter::once(key.to_owned());
+        let mut good = Scanning::default();
+        assert!(!good.is_over(7, one("a")).unwrap() && !good.is_over(3, std::iter::empty()).unwrap());
+        assert!(good.is_over(0, one("b")).unwrap());
+        assert_eq!(good.found, ["a", "b"]);
+        let mut stands = Scanning::default();
+        assert!(!stands.is_over(1, one("a")).unwrap());
+        let said = said(&stands.is_over(1, one("a")).unwrap_err());
+        assert!(said.contains("its SCAN comes to no end"), "{said}");
+        let mut turns = Scanning::default();
+        assert!((1..u64::MAX).any(|number| turns.is_over(1 + number % 2, std::iter::empty()).is_err()));
+        let mut many = Scanning::default();
+        let keys = (0..=FOUND_MAX).map(|number| number.to_string());
+        assert!(many.is_over(1, keys).is_err());
+    }
+
+    /// What a server says without an end is read up to a limit, which begins anew with each question.
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_refused() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let endless = tokio::io::join(tokio::io::repeat(b'x'), tokio::io::sink());
+        let mut bounded = Bounded { stream: endless, room: SAID_MAX };
+        let mut bytes = vec![0; SAID_MAX];
+        for _ in 0..3 {
+            bounded.write_all(b"INFO").await.unwrap();
+            bounded.read_exact(&mut bytes).await.unwrap();
+        }
+        let refused = bounded.read_exact(&mut bytes).await.unwrap_err().to_string();
+        assert_eq!(refused, "its answer is longer than 16 MiB");
     }
 }
