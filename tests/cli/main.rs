@@ -9,6 +9,7 @@ mod check;
 mod common;
 mod existing_servers;
 mod formats;
+mod launcher;
 mod links;
 mod long_files;
 mod machines;
