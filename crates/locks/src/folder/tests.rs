@@ -154,6 +154,9 @@ fn texts_that_would_be_something_else_elsewhere_are_refused() {
     );
     let package = refused("lease = \"ttl\"", "packages = [\"-oDir=/etc\"]");
     assert_eq!(package, "lock.toml, line 6: \"-oDir=/etc\" is no name of a Debian package");
+    // apt would remove it.
+    let gone = refused("lease = \"ttl\"", "packages = [\"redis-server-\"]");
+    assert_eq!(gone, "lock.toml, line 6: \"redis-server-\" is no name of a Debian package");
     let patient = refused("ttl-step = \"1s\"", "start-time = \"2h\"");
     assert_eq!(patient, "lock.toml, line 7: start-time is 3600s at most, not 7200s");
     let at_once = refused("ttl-step = \"1s\"", "start-time = \"0s\"");

@@ -44,7 +44,9 @@ pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
 /// Refuses what is no name of a Debian package, such as an option of the program that downloads it.
 pub(super) fn check_package(name: &str) -> Result<(), Refusal> {
     let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
-    match name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_of_names) {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_of_names);
+    // To apt a hyphen at the end means that the package is to go.
+    match is_name && !name.ends_with('-') {
         true => Ok(()),
         false => Err(format!("{name:?} is no name of a Debian package").into()),
     }
