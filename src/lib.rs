@@ -28,8 +28,9 @@ use fencepost_engine::BadUsage;
 use fencepost_history::HistoryError;
 use fencepost_history::run::RunError;
 use log::Level;
-use output::complain;
+use output::{complain, shortened};
 use runtime::{runtime, small_runtime};
+use std::borrow::Cow;
 use std::io::Write;
 
 /// Runs the program and gives its exit code.
@@ -47,14 +48,18 @@ fn run() -> i32 {
     let arguments = match config::arguments(&Cli::command()) {
         Ok(arguments) => arguments,
         Err(mistake) => {
-            complain!("fencepost: {mistake}");
+            complain!("fencepost: {}", shortened(&mistake.to_string()));
             return BAD_USAGE;
         }
     };
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
+            let text = error.to_string();
+            match shortened(&text) {
+                Cow::Owned(text) => complain!("{text}"),
+                Cow::Borrowed(_) => drop(error.print()),
+            }
             return if error.use_stderr() { BAD_USAGE } else { 0 };
         }
     };
@@ -72,7 +77,7 @@ fn run() -> i32 {
         Err(error) => {
             let _ = std::io::stdout().flush();
             let sentence = format!("{error:#}");
-            complain!("fencepost: {sentence}{}", open_files::advice(&sentence));
+            complain!("fencepost: {}{}", shortened(&sentence), open_files::advice(&sentence));
             if is_bad_usage(&error) { BAD_USAGE } else { FAILED }
         }
     }

@@ -40,6 +40,20 @@ pub fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
 
+/// A message without its middle, where it repeats a value that is longer than anyone reads.
+pub fn shortened(message: &str) -> Cow<'_, str> {
+    const BEGINNING: usize = 6000;
+    const END: usize = 1000;
+    if message.len() <= BEGINNING + END {
+        return Cow::Borrowed(message);
+    }
+    let is_between = |at: &usize| message.is_char_boundary(*at);
+    let beginning = (0..BEGINNING).rev().find(is_between).unwrap_or_default();
+    let end = (message.len() - END..message.len()).find(is_between).unwrap_or(message.len());
+    let left_out = end - beginning;
+    Cow::Owned(format!("{} […{left_out} bytes…] {}", &message[..beginning], &message[end..]))
+}
+
 /// A text without what could steer the terminal that shows it, end a line early for a program that reads it,
 /// or be a command to a runner of GitHub's: names and texts come from files and clients of anyone. Breaks and
 /// tabs stay, and with `colours` what sets colours, which are our own.
@@ -128,7 +142,7 @@ pub(crate) use complain;
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{shortened, shown};
 
     #[test]
     fn what_steers_a_terminal_is_not_printed_and_own_colours_are() {
@@ -155,5 +169,14 @@ mod tests {
         }
         let plain = "a::b\n[::1]:80 # [c] ## d";
         assert_eq!(shown(plain, false), plain);
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_to_read_is_cut_in_a_message() {
+        let message = format!("invalid value '{}': expected a number", "é".repeat(1 << 20));
+        let short = shortened(&message);
+        assert!(short.starts_with("invalid value 'é") && short.ends_with("é': expected a number"), "{short}");
+        assert!(short.len() < 7100, "{} bytes", short.len());
+        assert_eq!(shortened("invalid value 'x'"), "invalid value 'x'");
     }
 }
