@@ -34,3 +34,19 @@ fn mistakes_are_named() {
     assert!(refused(&["scenario"]).contains("name a scenario to play, or use --all"));
     assert!(refused(&["scenario", "redis-no-ttl", "--jobs", "0"]).contains("--jobs must be from 1 to"));
 }
+
+/// That no engine answers is no outcome of a scenario.
+#[test]
+fn without_an_engine_nothing_was_played() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let results = results.path().to_str().expect("a path in UTF-8");
+    let one = ["scenario", "redis-expiry-pause", "--driver", "docker", "--results", results];
+    let two = [&one[..], &["redis-no-ttl"]].concat();
+    for words in [&one[..], &two[..]] {
+        let output =
+            fencepost(words).env("DOCKER_HOST", "unix:///nowhere").output().expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(255), "{said}");
+        assert!(said.contains("no Docker engine answers"), "{said}");
+    }
+}

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const CEILINGS: &[(&str, usize)] = &[
     ("adapters", 80),
     ("benches", 618),
-    ("crates/campaign", 2_590),
+    ("crates/campaign", 2_592),
     ("crates/checker", 11_049),
     ("crates/cluster", 10_132),
     ("crates/engine", 7_639),

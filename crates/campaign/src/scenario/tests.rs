@@ -93,6 +93,11 @@ async fn a_failure_is_part_of_its_report_and_the_others_go_on() {
     let failed: Vec<&Report> = played.sitting.outcomes.values().filter(|report| !report.is_done()).collect();
     assert_eq!((failed.len(), failed[0].failed.as_deref()), (1, Some("n1 does not answer")));
     assert_eq!(failed[0].ending, Ending::DidNotHappen);
+    // Where nothing could be played, that is no outcome of a scenario.
+    let failed: Vec<Report> = failed.into_iter().cloned().collect();
+    assert_eq!(exit_code(&failed), 255);
+    let all: Vec<Report> = played.sitting.outcomes.into_values().collect();
+    assert_ne!(exit_code(&all), 255);
 }
 
 #[tokio::test(start_paused = true)]
