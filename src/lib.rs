@@ -57,8 +57,9 @@ fn run() -> i32 {
         Err(error) => {
             let text = error.to_string();
             match shortened(&text) {
-                Cow::Owned(text) => complain!("{text}"),
-                Cow::Borrowed(_) => drop(error.print()),
+                // Not what was asked for: help, and the version.
+                Cow::Owned(text) if error.use_stderr() => complain!("{text}"),
+                _ => drop(error.print()),
             }
             return if error.use_stderr() { BAD_USAGE } else { 0 };
         }
