@@ -14,6 +14,7 @@ mod output;
 mod panics;
 mod runtime;
 mod store;
+mod suggestions;
 #[cfg(test)]
 mod testing;
 mod unwritten;
@@ -54,6 +55,7 @@ fn run() -> i32 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = suggestions::with_suggestion(error);
             let _ = error.print();
             return if error.use_stderr() { BAD_USAGE } else { 0 };
         }
@@ -100,7 +102,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Export(args) => export::export(&args),
         Command::Gc(args) => gc::gc(&args),
         Command::Serve(args) => serve::serve(&args),
-        Command::List(args) => list::list(args.what.as_deref(), &args.folders),
+        Command::List(args) => list::list(&args.what),
         Command::Lock(args) => commands::lock::lock(args),
         Command::Upload(args) => commands::upload::upload(&args),
         Command::Clean => runtime()?.block_on(commands::clean::clean()),
