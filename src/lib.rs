@@ -14,6 +14,7 @@ mod output;
 mod panics;
 mod runtime;
 mod store;
+mod suggestions;
 #[cfg(test)]
 mod testing;
 mod unwritten;
@@ -55,6 +56,7 @@ fn run() -> i32 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = suggestions::with_suggestion(error);
             let text = error.to_string();
             match shortened(&text) {
                 // Not what was asked for: help, and the version.
@@ -106,7 +108,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Export(args) => export::export(&args),
         Command::Gc(args) => gc::gc(&args),
         Command::Serve(args) => serve::serve(&args),
-        Command::List(args) => list::list(args.what.as_deref(), &args.folders),
+        Command::List(args) => list::list(&args.what),
         Command::Lock(args) => commands::lock::lock(args),
         Command::Upload(args) => commands::upload::upload(&args),
         Command::Clean => runtime()?.block_on(commands::clean::clean()),

@@ -6,15 +6,14 @@ use clap::Args;
 use fencepost_cluster::images::{self, RELEASES, Release};
 use fencepost_engine::{BadUsage, find_lock, unknown};
 use fencepost_locks::ClientProgram;
-use fencepost_locks::LockDefinition;
+use fencepost_locks::{LockDefinition, folder};
 
 /// What to list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// locks (or backends), servers, workloads, nemeses, guards or checkers [default: all].
-    pub what: Option<String>,
-    /// Folders of locks of your own, to list in place of the built-in locks.
-    pub folders: Vec<String>,
+    /// locks (or backends), servers, workloads, nemeses, guards, checkers [default: all], and folders of
+    /// locks of your own, to list in place of the built-in locks.
+    pub what: Vec<String>,
 }
 
 /// A name and its lines.
@@ -93,23 +92,24 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     ]
 }
 
-/// `fencepost list [WHAT] [FOLDER…]`.
-pub fn list(what: Option<&str>, folders: &[String]) -> Result<i32> {
-    let locks = match folders {
-        [] => fencepost_locks::registry().to_vec(),
-        folders => folders.iter().map(|folder| find_lock(folder)).collect::<Result<_, _>>()?,
-    };
-    let sections = sections(&locks);
+/// `fencepost list [WHAT…] [FOLDER…]`.
+pub fn list(words: &[String]) -> Result<i32> {
+    let mut sections = sections(fencepost_locks::registry());
     let names: Vec<&str> = sections.iter().map(|(name, _)| *name).collect();
-    // Locks are often called backends.
-    let what = what.map(|what| if what == "backends" { "locks" } else { what });
-    if let Some(what) = what
-        && !names.contains(&what)
-    {
-        return Err(BadUsage::new(unknown("list of", what, &names)).into());
+    let words = words.iter().filter(|word| *word != "all").map(|word| name_here(word));
+    let (what, locks): (Vec<&str>, Vec<&str>) = words.partition(|word| names.contains(word));
+    match &locks[..] {
+        [] => {}
+        [wrong, ..] if what.is_empty() && !folder::is_folder(wrong) => {
+            return Err(BadUsage::new(unknown("list of", wrong, &names)).into());
+        }
+        locks => {
+            let locks: Vec<_> = locks.iter().map(|lock| find_lock(lock)).collect::<Result<_, _>>()?;
+            sections = self::sections(&locks);
+        }
     }
     let width = sections.iter().flat_map(|(_, rows)| rows).map(|(name, _)| name.len()).max().unwrap_or(0);
-    let shown = sections.iter().filter(|(name, _)| what.is_none_or(|what| what == *name));
+    let shown = sections.iter().filter(|(name, _)| what.is_empty() || what.contains(name));
     let blocks: Vec<String> = shown
         .map(|(name, rows)| {
             let indent = format!("\n  {:width$}  ", "");
@@ -122,4 +122,13 @@ pub fn list(what: Option<&str>, folders: &[String]) -> Result<i32> {
         .collect();
     say!("{}", blocks.join("\n").trim_end());
     Ok(0)
+}
+
+/// What a list is called here: locks are often called backends.
+fn name_here(list: &str) -> &str {
+    match list {
+        "backends" => "locks",
+        "faults" => "nemeses",
+        list => list,
+    }
 }

@@ -48,8 +48,12 @@ pub fn comes_from_file(option: &str) -> bool {
 
 /// Whether this call says this option, on the command line or in the file.
 pub fn is_said(option: &str) -> bool {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    comes_from_file(option) || is_among(&arguments, option)
+    comes_from_file(option) || is_called_with(option)
+}
+
+/// Whether the command line says this option.
+pub fn is_called_with(option: &str) -> bool {
+    is_among(&std::env::args_os().collect::<Vec<OsString>>(), option)
 }
 
 /// Whether an option is among these arguments.

@@ -83,10 +83,17 @@ async fn a_violation_opens(client: &Client) {
     assert_eq!(run(client, "return document.querySelector('details.violated').open").await, false);
     click(client, "details.violated > summary").await;
     assert_eq!(run(client, shown).await, true);
-    // Its events, as they stand in the history.
+    // Its proof opens, with the ledger of both holds.
+    let height = "return document.querySelector('details.violated pre').getBoundingClientRect().height > 0";
+    assert_eq!(run(client, height).await, false);
     click(client, "details.violated details summary").await;
-    let events = run(client, "return document.querySelector('details.violated pre').textContent").await;
-    assert!(events.as_str().is_some_and(|text| text.contains("\"f\":\"acquire\"")), "{events}");
+    assert_eq!(run(client, height).await, true);
+    let steps = run(client, "return document.querySelector('details.violated details ol').textContent").await;
+    assert!(steps.as_str().is_some_and(|text| text.contains("process 4: acquire k0 ok")), "{steps}");
+    let ledger = run(client, "return document.querySelector('details.violated pre').textContent").await;
+    let holds =
+        |text: &str| text.matches("granted ").count() == 2 && text.contains("(the acquire was invoked)");
+    assert!(ledger.as_str().is_some_and(holds), "{ledger}");
 }
 
 async fn the_timeline_zooms_and_moves(client: &Client) {

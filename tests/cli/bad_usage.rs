@@ -25,6 +25,30 @@ fn unknown_names_come_with_the_nearest_right_one() {
 }
 
 #[test]
+fn words_from_elsewhere_are_answered_with_what_they_are_here() {
+    for (args, answer) in [
+        ("test --lock redis", "\"redis-cluster\" or \"redlock\"?"),
+        ("test --lock postgres", "\"postgres-advisory\", \"postgres-row\" or \"postgres-version\"?"),
+        ("test --lock consul", "docs/your-own-servers.md"),
+        ("hunt --lock curator", "--lock adapters/curator"),
+        ("test --nemesis clock", "\"clock-jump\", \"clock-drift\", \"clock-strobe\" or \"clock-freeze\"?"),
+        ("test --nemesis netsplit", "did you mean \"partition\"?"),
+        ("test --driver podman", "did you mean \"docker\"?"),
+        ("test --for 5s", "tip: --time-limit 20s"),
+        ("test --nemesis pause, kill", "tip: names in a list are separated by commas"),
+        ("compare --lock redlock", "use --locks to compare several"),
+        ("init", "tip: `fencepost lock new FOLDER`"),
+    ] {
+        let said = refused(args);
+        assert!(said.contains(answer), "{args}: {said}");
+    }
+    let listed = |words: &[&str]| fencepost(words).output().expect("the program starts").stdout;
+    let both = String::from_utf8(listed(&["list", "workloads", "guards"])).expect("UTF-8");
+    assert!(both.contains("workloads\n  increment") && both.contains("guards\n  none"), "{both}");
+    assert_eq!(listed(&["list", "all"]), listed(&["list"]));
+}
+
+#[test]
 fn names_cannot_steer_the_terminal() {
     for args in
         ["test --lock a\u{1b}[31mb", "analyze a\u{1b}[2Jb", "test --nemesis \u{9b}31m", "scenario a\u{7}"]

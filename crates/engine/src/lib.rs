@@ -28,6 +28,7 @@ mod observer;
 mod option_facts;
 mod options;
 mod other_clients;
+mod other_names;
 mod phases;
 mod prepared_fault;
 pub mod processes;
@@ -57,7 +58,7 @@ pub use conformance::{
 pub use existing_options::ExistingOptions;
 pub use help::{grouped, grouped_without_servers};
 pub use lists::check_once;
-pub use names::{BadUsage, find_lock, pick, unknown};
+pub use names::{BadUsage, find_lock, name_in_list, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;
 pub use phases::RunOutcome;

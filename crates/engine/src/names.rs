@@ -1,9 +1,12 @@
 //! Looks up what a user named, and says which name was probably meant.
 
+use crate::other_names::known_elsewhere;
 use fencepost_history::mistake::Mistake;
-use fencepost_history::prose::nearest;
+use fencepost_history::printable;
+use fencepost_history::prose::meant;
 pub use fencepost_history::prose::unknown;
 use fencepost_locks::{LockDefinition, OptionError, folder, on_server};
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::path::Path;
 use toml::Spanned;
@@ -51,14 +54,23 @@ pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
         true => folder::load(name).map_err(|sentence| BadUsage::at("lock", sentence)),
         false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name).map_err(|refused| {
             let names: Vec<&str> = fencepost_locks::registry().iter().map(|lock| lock.name).collect();
+            let is_answered = !meant(name, &names).is_empty() || known_elsewhere("lock", name).is_some();
             let sentence = match Path::new(name).is_dir() {
                 true => format!("unknown lock \"{name}\": did you mean the folder ./{name}?"),
-                false if nearest(name, &names).is_some() => refused.sentence,
+                false if is_answered => refused.sentence,
                 false => format!("{refused}, or the folder of a lock of your own, such as ./{name}"),
             };
             BadUsage::at("lock", sentence)
         }),
     }
+}
+
+/// A name in a list of an option, without the blanks that stand around it: `pause, kill`.
+///
+/// # Errors
+/// None; a list's parser may fail.
+pub fn name_in_list(text: &str) -> Result<String, Infallible> {
+    Ok(text.trim().to_owned())
 }
 
 /// The one of that name, or a sentence that offers the nearest right one. `what` is the option that names it.
@@ -72,7 +84,11 @@ pub fn pick<T: Copy>(
         return Ok(*found);
     }
     let names: Vec<&str> = all.iter().map(&name_of).collect();
-    Err(BadUsage::at(what, unknown(what, name, &names)))
+    let sentence = match known_elsewhere(what, name) {
+        Some(answer) => format!("unknown {what} \"{}\": {answer}", printable(name)),
+        None => unknown(what, name, &names),
+    };
+    Err(BadUsage::at(what, sentence))
 }
 
 /// As [`pick`], of a name in a file.

@@ -3,6 +3,7 @@
 //! the same everywhere.
 
 use crate::existing_options::ExistingOptions;
+use crate::names::name_in_list;
 use clap::{Args, Command, FromArgMatches};
 use fencepost_history::run::{RunFile, RunSettings, now};
 use fencepost_history::{Seed, TimeSpan};
@@ -47,7 +48,7 @@ pub struct RunOptions {
     pub option: Vec<String>,
     /// Nemeses, separated by commas; `swarm` draws some, `none` injects no fault (see
     /// `fencepost list nemeses`).
-    #[arg(long, value_delimiter = ',', default_value = "none")]
+    #[arg(long, value_delimiter = ',', value_parser = name_in_list, default_value = "none")]
     pub nemesis: Vec<String>,
     /// A plan of faults in TOML, in place of a drawn one (each run keeps its own as plan.toml).
     #[arg(long, value_name = "FILE", conflicts_with = "nemesis")]

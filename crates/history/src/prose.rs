@@ -38,16 +38,33 @@ pub fn second_of_a_name<N: AsRef<str>>(names: &[N]) -> Option<usize> {
 /// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or, where no known name is
 /// near, with all of them.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known) {
-        Some(nearest) => format!("unknown {what} \"{name}\": did you mean \"{nearest}\"?"),
-        None => format!("unknown {what} \"{name}\": expected one of {}", known.join(", ")),
+    match &meant(name, known)[..] {
+        [] => format!("unknown {what} \"{name}\": expected one of {}", known.join(", ")),
+        meant => format!("unknown {what} \"{name}\": did you mean {}?", quoted_or(meant)),
     }
+}
+
+/// `"redlock"`; `"clock-jump" or "clock-drift"`.
+pub fn quoted_or(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    match &names[..] {
+        [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// The names that were probably meant by a wrong one: all that begin with it, else the nearest, if one is
+/// near.
+pub fn meant<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let begun = known.iter().copied().filter(|known| name.len() > 1 && known.starts_with(name));
+    let begun: Vec<&str> = begun.collect();
+    if begun.is_empty() { nearest(name, known).into_iter().collect() } else { begun }
 }
 
 /// The name that was probably meant by a misspelled one.
 pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
-    let near = distances.filter(|(distance, known)| *distance <= known.len().div_ceil(2));
+    let near = distances.filter(|(distance, known)| *distance <= known.len().div_ceil(3));
     near.min().map(|(_, known)| known)
 }
 
@@ -57,8 +74,19 @@ mod tests {
 
     #[test]
     fn a_misspelled_name_finds_its_neighbour() {
-        assert_eq!(nearest("stop", &["on", "stop_ms", "run_ms"]), Some("stop_ms"));
+        assert_eq!(nearest("stop_m", &["on", "stop_ms", "run_ms"]), Some("stop_ms"));
         assert_eq!(nearest("cosmic-ray", &["on", "pause"]), None);
+        assert_eq!(nearest("sigkill", &["disk-full", "pause"]), None);
+    }
+
+    #[test]
+    fn the_beginning_of_names_means_all_of_them() {
+        let names = ["clock-jump", "clock-drift", "pause"];
+        assert_eq!(meant("clock", &names), ["clock-jump", "clock-drift"]);
+        assert_eq!(meant("pa", &names), ["pause"]);
+        assert!(meant("c", &names).is_empty());
+        let all = "unknown nemesis \"clock\": did you mean \"clock-jump\" or \"clock-drift\"?";
+        assert_eq!(unknown("nemesis", "clock", &names), all);
     }
 
     #[test]

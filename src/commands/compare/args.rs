@@ -1,11 +1,13 @@
 //! The options of `fencepost compare`.
 
 use super::report::ComparisonFiles;
-use crate::config::comes_from_file;
+use crate::config::{comes_from_file, is_called_with};
 use crate::store::Results;
 use clap::Args;
 use fencepost_campaign::compare::Matrix;
-use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers};
+use fencepost_engine::{
+    BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers, name_in_list,
+};
 use fencepost_history::{Seed, Shard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,15 +35,16 @@ pub struct CompareArgs {
         long,
         visible_alias = "backends",
         value_delimiter = ',',
+        value_parser = name_in_list,
         default_value = "redis-single,redlock,etcd,zookeeper-sequential"
     )]
     pub locks: Vec<String>,
     /// The nemeses: a column for each, or `all`; several at once are joined by `+` (see
     /// `fencepost list nemeses`).
-    #[arg(long, value_delimiter = ',', default_value = "none,clock-jump,pause,delay,partition,power-loss")]
+    #[arg(long, value_delimiter = ',', value_parser = name_in_list, default_value = "none,clock-jump,pause,delay,partition,power-loss")]
     pub nemeses: Vec<String>,
     /// The guards of the storage: a row for each (see `fencepost list guards`).
-    #[arg(long, value_delimiter = ',', default_value = "none")]
+    #[arg(long, value_delimiter = ',', value_parser = name_in_list, default_value = "none")]
     pub guards: Vec<String>,
     /// Say of each lock what it does worse and better than this one, which runs on the same servers. It gets
     /// a row of its own, and all rows have the same seeds. `none` compares nothing.
@@ -107,7 +110,7 @@ impl CompareArgs {
         let RunOptions { lock, guard, nemesis, nemesis_file, .. } = &self.options;
         let default = RunOptions::default();
         let given = [
-            (*lock != default.lock, "--lock", "--locks"),
+            (*lock != default.lock || is_called_with("lock"), "--lock", "--locks"),
             (*guard != default.guard, "--guard", "--guards"),
             (nemesis != &["none"], "--nemesis", "--nemeses"),
             (nemesis_file.is_some(), "--nemesis-file", "--nemeses"),

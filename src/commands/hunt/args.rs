@@ -4,7 +4,7 @@ use crate::store::Results;
 use clap::{Args, ValueEnum};
 use fencepost_engine::{
     BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, grouped_without_servers,
-    named_reference,
+    name_in_list, named_reference,
 };
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
@@ -45,7 +45,7 @@ const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL
 )]
 pub struct HuntArgs {
     /// The nemeses to draw faults from, or `all` that fit the lock (see `fencepost list nemeses`).
-    #[arg(long, value_delimiter = ',', default_value = "all")]
+    #[arg(long, value_delimiter = ',', value_parser = name_in_list, default_value = "all")]
     pub nemeses: Vec<String>,
     /// How long to hunt.
     #[arg(long = "for", value_name = "TIME", default_value = "10m")]

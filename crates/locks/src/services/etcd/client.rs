@@ -25,7 +25,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
+/// How long a connection to a member may take to open: its port is there, or the member is not.
 const CONNECT: Duration = Duration::from_millis(300);
+/// The same with TLS, whose handshake is work for both sides and takes more journeys between them.
+const CONNECT_WITH_TLS: Duration = Duration::from_secs(2);
 
 /// A connection to one member, opened by the first call and again whenever it broke. Clones share it.
 #[derive(Clone)]
@@ -61,7 +64,7 @@ impl Client {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
             ClientError::BadHello(format!("`{address}` is no address of an etcd member: {error}"))
         })?;
-        let endpoint = endpoint.connect_timeout(CONNECT);
+        let endpoint = endpoint.connect_timeout(if dialer.is_tls() { CONNECT_WITH_TLS } else { CONNECT });
         if !dialer.is_tls() {
             return Ok(Client { channel: endpoint.connect_lazy(), login });
         }
