@@ -164,7 +164,7 @@ fn results_are_sent_later_and_removed_there() {
 fn a_hunt_begins_with_what_one_before_it_sent() {
     let store = Store::start();
     let hunt =
-        "hunt --driver local --lock redis-single --nemeses duplicate --ttl 500ms --for 3s --jobs 2 --seed 3";
+        "hunt --driver local --lock redis-single --nemeses duplicate --ttl 500ms --for 10s --jobs 2 --seed 3";
     let (code, _) = store.run(&format!("{hunt} --results s3://bucket/hunts"));
     assert_eq!(code, 0);
     // Only the store has it now.

@@ -119,21 +119,19 @@ impl<'r, 'a> Setting<'r, 'a> {
     /// several faults the one that began last did it most likely. `asked_ns` is when that lock was asked for:
     /// of several servers, a new leader may come late.
     pub fn on_service(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Option<ServiceEffect<'r, 'a>> {
-        let losing = self.losing(asked_ns, granted_ns, until_ns);
-        self.effect(losing.into_iter().max_by_key(|fault| self.begins(fault).ns), granted_ns, until_ns)
+        let losing = self.losing(asked_ns, granted_ns, until_ns).into_iter();
+        let last = losing.max_by_key(|fault| self.begins(fault).ns).map(ServiceEffect::Fault);
+        last.or_else(|| self.ended(granted_ns, until_ns).next())
     }
 
-    /// The fault, or else a server that ended by itself.
-    fn effect(
+    /// The servers that ended by themselves between two moments.
+    fn ended(
         &self,
-        fault: Option<&'r Fault<'a>>,
-        granted_ns: u64,
+        from_ns: u64,
         until_ns: u64,
-    ) -> Option<ServiceEffect<'r, 'a>> {
-        let ended = || self.servers_ended.iter().find(|(at_ns, _)| (granted_ns..=until_ns).contains(at_ns));
-        fault
-            .map(ServiceEffect::Fault)
-            .or_else(|| ended().map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended)))
+    ) -> impl Iterator<Item = ServiceEffect<'r, 'a>> + use<'r, 'a> {
+        let between = move |(at_ns, _): &&(u64, _)| (from_ns..=until_ns).contains(at_ns);
+        self.servers_ended.iter().filter(between).map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended))
     }
 
     /// All faults that can have made the service lose such a lock.
@@ -154,14 +152,13 @@ impl<'r, 'a> Setting<'r, 'a> {
         begun.filter(loses).collect()
     }
 
-    /// What of this can first have made the service lose a hold until a moment, and when.
-    pub fn service_loses(&self, hold: &Hold, until_ns: u64) -> Option<(ServiceEffect<'r, 'a>, Interval)> {
+    /// All that can have made the service lose a hold until a moment, and when each can have.
+    pub fn service_loses(&self, hold: &Hold, until_ns: u64) -> Vec<(ServiceEffect<'r, 'a>, Interval)> {
         let granted = Bound::new(hold.granted.earliest.ns, Reason::Granted);
-        let losing = self.losing(hold.invoke_ns, granted.ns, until_ns).into_iter();
-        let effect = self.effect(losing.min_by_key(|fault| self.begins(fault).ns), granted.ns, until_ns)?;
-        let interval = match effect {
+        let losing = self.losing(hold.invoke_ns, granted.ns, until_ns).into_iter().map(ServiceEffect::Fault);
+        let interval = |effect: &ServiceEffect| match effect {
             ServiceEffect::Ended(at_ns, _) => {
-                let at = Bound::new(at_ns, Reason::ServerEnded).or_later(granted);
+                let at = Bound::new(*at_ns, Reason::ServerEnded).or_later(granted);
                 Interval::new(at, at)
             }
             ServiceEffect::Fault(fault) => {
@@ -170,7 +167,8 @@ impl<'r, 'a> Setting<'r, 'a> {
                 Interval::new(self.begins(fault).or_later(granted), fault.healed_ns.map_or(open, over))
             }
         };
-        Some((effect, interval))
+        let all = losing.chain(self.ended(granted.ns, until_ns));
+        all.map(|effect| (effect, interval(&effect))).collect()
     }
 
     /// From when on a fault can have ended what servers had granted: those that are all stopped end nothing

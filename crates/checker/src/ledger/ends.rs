@@ -191,7 +191,7 @@ pub(crate) fn possible_ends(
         let interval = Interval::new(cut, Bound::new(u64::MAX, Reason::Open));
         push(Cause::CutOff, interval, of_fault(cut.why).into_iter().collect());
     }
-    if let Some((effect, interval)) = setting.service_loses(hold, until_ns) {
+    for (effect, interval) in setting.service_loses(hold, until_ns) {
         let fault = match effect {
             ServiceEffect::Fault(fault) => Some(fault.inject),
             ServiceEffect::Ended(..) => None,

@@ -158,7 +158,7 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
         before.lease_at(hold.from).map(|lease| lease.earliest.ns),
         before.ends.cut.map(|cut| cut.ns),
         first_within(foreign, before.from_ns, hold.from_ns),
-        setting.service_loses(before, hold.from_ns).map(|(_, lost)| lost.earliest.ns),
+        setting.service_loses(before, hold.from_ns).iter().map(|(_, lost)| lost.earliest.ns).min(),
     ];
     for alternative in alternatives.into_iter().flatten() {
         ends_ns = ends_ns.min(alternative);

@@ -343,6 +343,14 @@ fn every_end_that_the_history_allows_is_kept() {
     assert_eq!(causes(&run, a, (b.from, b.granted.latest.ns)), [Cause::Forgotten]);
     assert_eq!(causes(&run, b, (c.from, c.granted.latest.ns)), [Cause::Released, Cause::Forgotten]);
     assert_eq!(causes(&run, c, (u64::MAX, 3000 * MS)), [Cause::GivenUp, Cause::RanOut, Cause::Forgotten]);
+    // Each fault that can have done it is an end of its own.
+    let before = fault("\"moves-clocks\"", "", "\"n1\"", (0, 5)).replace("id:1", "id:0");
+    let all = events(&in_order(&format!("{ONE_SERVER}{GRANTED_IN_BETWEEN}\n{before}\n{jump}")));
+    let run = RunIndex::new(&all).unwrap();
+    let lost = possible_ends(&run.setting(), &run.holds, &run.holds[0], (u64::MAX, 300 * MS));
+    let lost = lost.iter().filter(|end| end.cause == Cause::Forgotten);
+    let over: Vec<Reason> = lost.map(|end| end.interval.latest.why).collect();
+    assert_eq!(over, [Reason::FaultOver { id: 0 }, Reason::FaultOver { id: 1 }]);
     let all = events(&in_order(&format!("{ONE_SERVER}{REMOVED_BY_A_STRANGER}")));
     let run = RunIndex::new(&all).unwrap();
     let [_, removed, next] = &run.holds[..] else { panic!("three grants") };

@@ -91,7 +91,7 @@ impl FindingClass {
             }
             ("granted-twice", Some(Whose::Library)) => {
                 "Look at what the client sends to acquire, renew and release: each must name its own grant, and nothing may stand \
-                 between it and the servers. The built-in lock on the same servers (`--against`) shows whether they do it alone."
+                 between it and the servers."
             }
             ("overstayed" | "cut-off", Some(Whose::Library)) => {
                 "Let the client look at its lease before it goes on, and report the loss; the storage can reject late writes by a \
