@@ -12,7 +12,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("benches", 618),
     ("crates/campaign", 2_592),
     ("crates/checker", 11_049),
-    ("crates/cluster", 10_132),
+    ("crates/cluster", 10_356),
     ("crates/engine", 7_694),
     ("crates/history", 2_141),
     ("crates/hunt", 4_145),
@@ -23,7 +23,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("fuzz", 145),
     ("kits", 1_126),
     ("nemesis", 10_185),
-    ("src", 5_964),
+    ("src", 5_965),
     ("workloads", 587),
 ];
 

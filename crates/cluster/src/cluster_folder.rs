@@ -39,6 +39,11 @@ impl ClusterFolder {
         self.entry.folder()
     }
 
+    /// Writes down a control group of the cluster, which goes with the folder.
+    pub(crate) fn add_group(&self, group: &Path) -> std::io::Result<()> {
+        self.entry.add_group(group)
+    }
+
     /// What the run's controller has locked, for as long as it lives.
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.entry.lock_file()

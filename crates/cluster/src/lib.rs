@@ -14,6 +14,7 @@ mod clock_mechanism;
 mod cluster_folder;
 mod confinement;
 mod container;
+mod control_groups;
 mod debian;
 pub mod doctor;
 mod door;

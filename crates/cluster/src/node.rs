@@ -28,6 +28,9 @@ pub struct NodeSpec {
     pub may_mount: bool,
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
+    /// What its programs may use, where the driver can have the kernel see to it ([`Node::limit`] has the
+    /// agent see to it, under every driver).
+    pub limits: Option<Limits>,
 }
 
 impl NodeSpec {

@@ -52,6 +52,10 @@ pub enum Op {
     Tool { name: String, args: Value },
 }
 
+/// Programs and threads that the programs of a node may be together, where they have limits. Runtimes start
+/// some dozens; a program that forks without end reaches every number.
+pub(crate) const TASKS_MAX: u64 = 5000;
+
 /// What the programs of a node may use together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {

@@ -7,15 +7,17 @@
 
 use crate::ClusterError;
 use crate::cache;
+use crate::control_groups;
 use crate::file_lock::{FileLock, is_held, lock};
 use nix::unistd::{AccessFlags, access};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Names of the files of an entry.
 const LOCK: &str = "lock";
 const FOLDER: &str = "folder";
+const GROUPS: &str = "control-groups";
 
 /// Letters of a private folder's name that are drawn at random.
 const RANDOM_LETTERS: usize = 12;
@@ -97,10 +99,22 @@ impl Entry {
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.path.join(LOCK)
     }
+
+    /// Writes down a control group that goes with the entry.
+    pub(crate) fn add_group(&self, group: &Path) -> io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(self.path.join(GROUPS))?;
+        writeln!(file, "{}", group.display())
+    }
+}
+
+/// Those that the entry in this folder names.
+fn remove_groups(entry: &Path) {
+    control_groups::remove(&std::fs::read_to_string(entry.join(GROUPS)).unwrap_or_default());
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        remove_groups(&self.path);
         let _ = std::fs::remove_dir_all(&self.folder);
         // Alone: a search for runs that were killed must not find half an entry, and take its run for one of
         // them.
@@ -128,6 +142,7 @@ impl Found {
 
     /// Removes the private folder, and then the entry: one that names a folder that stays must stay, too.
     pub(crate) fn remove(&self) -> io::Result<()> {
+        remove_groups(&self.path);
         if let Some(folder) = &self.folder {
             std::fs::remove_dir_all(folder)?;
         }

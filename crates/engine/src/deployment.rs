@@ -56,7 +56,8 @@ pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
             NodeKind::Server => spec.lock.service.environment(&spec.options.lock_options).ok().flatten(),
             NodeKind::Storage => None,
         };
-        NodeSpec { name, kind, image, may_mount, environment }
+        let limits = (kind == NodeKind::Client).then(|| limits(spec));
+        NodeSpec { name, kind, image, may_mount, environment, limits }
     };
     let mut nodes = Vec::new();
     if let Some(image) = spec.lock.service.image(&spec.options.lock_options) {
@@ -139,10 +140,15 @@ const CLIENT_MEMORY_MIB: u32 = 2048;
 /// A client keeps its state in a service, and needs its disk for little more than logs.
 const CLIENT_DISK_BYTES: u64 = 1 << 30;
 
+/// What the programs of a client's node may use.
+fn limits(spec: &RunSpec) -> Limits {
+    let memory_mib = spec.options.client_memory.unwrap_or(CLIENT_MEMORY_MIB);
+    Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
+}
+
 /// Limits what programs use in these nodes of clients.
 pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<()> {
-    let memory_mib = spec.options.client_memory.unwrap_or(CLIENT_MEMORY_MIB);
-    let limits = Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES };
+    let limits = limits(spec);
     try_join_all(clients.iter().map(|node| node.limit(limits))).await?;
     Ok(())
 }

@@ -3,6 +3,8 @@
 use fencepost_cluster::LIMIT_NOTE;
 use fencepost_history::printable;
 use fencepost_history::run::read_end;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,10 +56,12 @@ pub(crate) async fn last_line(path: &Path) -> Option<String> {
 /// The limit that the programs of a node went over, in the words of its agent, after which they were ended.
 fn limit(path: &Path) -> Option<String> {
     let begin = format!(" agent | {LIMIT_NOTE}");
-    let text = tail(path);
-    text.lines()
-        .find_map(|line| line.split_once(&begin))
-        .map(|(_, words)| printable(words.trim()).into_owned())
+    // Thousands of programs may have said something after it.
+    let lines = BufReader::new(File::open(path).ok()?).split(b'\n');
+    lines.map_while(Result::ok).find_map(|line| {
+        let line = String::from_utf8_lossy(&line);
+        Some(printable(line.split_once(&begin)?.1.trim()).into_owned())
+    })
 }
 
 /// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the
@@ -100,7 +104,8 @@ mod tests {
         assert_eq!(last_line(&path).await.as_deref(), Some("ImportError: redis"));
         let over =
             "10:00:00.003 agent | -- limit: used more than 64 MiB of memory\n10:00:00.004 client | bye\n";
-        std::fs::write(&path, over).unwrap();
+        std::fs::write(&path, format!("{over}{}", "10:00:00.005 client | fork: retry\n".repeat(1000)))
+            .unwrap();
         let ended = as_last_rule("client c1 ended", folder.path(), "c1").await;
         assert_eq!(ended, "client c1 used more than 64 MiB of memory, and was ended");
         std::fs::write(&path, note).unwrap();

@@ -40,6 +40,7 @@ pub(super) async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str,
         image: "client",
         may_mount: kind == NodeKind::Server && offered.contains(&Capability::Fuse),
         environment: None,
+        limits: None,
     };
     let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, NodeKind::Server)).collect();
     nodes.push(node(CLIENT, NodeKind::Client));

@@ -45,6 +45,7 @@ pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
             image,
             may_mount: false,
             environment: None,
+            limits: None,
         })
         .collect();
     ClusterSpec { logs: logs(&run), run, nodes }

@@ -1,14 +1,20 @@
 //! What a user's programs may use of a node: memory, programs and threads, and room on the disk.
 //!
-//! The agent looks from time to time, and ends all programs of a node that use more. Limits of the kernel
-//! would not do: a limit of address space breaks programs that reserve much and use little (Java, Node.js,
-//! Go), and a control group of its own a node has only under some engines.
+//! The agent looks from time to time, and ends all programs of a node that use more. Where the node has
+//! control groups ([`control_groups`](crate::control_groups)), the kernel sees to a little more than that
+//! itself, and the agent says what it did. Other limits of the kernel would not do: one of address
+//! space breaks programs that reserve much and use little (Java, Node.js, Go).
 
 use super::disk_use::{DiskUse, FILES_MAX, disk_use, places};
 use super::memory_use::{of_own_control_group, uses_more};
 use super::output::Out;
-use crate::protocol::Limits;
+use crate::protocol::{Limits, TASKS_MAX};
+use nix::libc;
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A program that takes memory as fast as it can takes some hundred megabytes meanwhile.
@@ -17,49 +23,96 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One look at the disk for so many looks at the memory.
 const LOOKS_PER_DISK: u32 = 10;
 
-/// Programs and threads of a node. Runtimes start some dozens; a program that forks without end reaches every
-/// number, and each takes one of the machine's process numbers.
-const TASKS_MAX: u64 = 5000;
+/// How long all programs stand still before they are killed, so that the reason is on its way before their
+/// streams close, however many they are.
+const NOTE: Duration = Duration::from_millis(100);
+
+/// How much the thread that counts programs comes before them, as `nice` counts; for root only.
+const COMES_BEFORE: libc::c_int = -10;
+
+/// What the kernel counts for this node alone.
+#[derive(Clone, Debug, Default)]
+pub struct OwnGroups {
+    /// Whether the engine made a control group for it, which it finds where such groups are.
+    pub by_engine: bool,
+    /// A file that tells how many processes the kernel killed since memory ran out.
+    pub events: Option<Arc<File>>,
+}
+
+impl OwnGroups {
+    /// Of a node to which a container engine gave them.
+    pub fn by_engine() -> OwnGroups {
+        let files = ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"];
+        let events = files.iter().find_map(|file| File::open(file).ok());
+        OwnGroups { by_engine: true, events: events.map(Arc::new) }
+    }
+
+    fn killed(&self) -> Option<u64> {
+        let mut text = [0; 1024];
+        let length = self.events.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+    }
+}
 
 /// Watches the programs of this node, for ever.
-pub(super) async fn keep(limits: Limits, data: String, own_control_group: bool, out: Out) {
+pub(super) async fn keep(limits: Limits, data: String, groups: OwnGroups, out: Out) {
     // Elsewhere than in a node of its own the agent would end programs that are none of its business.
     if std::process::id() != 1 {
         return;
     }
-    let end = |sentence: String| {
+    let end = move |sentence: String| {
+        signal_all(Signal::SIGSTOP);
         out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
-        end_all();
+        std::thread::sleep(NOTE);
+        signal_all(Signal::SIGKILL);
     };
-    // Programs that fork without end multiply while the memory of thousands is added up: they are counted
-    // meanwhile.
-    tokio::join!(watch_tasks(&end), watch_space(limits, &data, own_control_group, &end));
+    let of_tasks = end.clone();
+    // Programs that fork without end multiply while the memory of thousands is added up, and take the
+    // processor from all others: a thread that comes before them counts them meanwhile.
+    std::thread::spawn(move || watch_tasks(&of_tasks));
+    watch_space(limits, &data, &groups, &end).await;
 }
 
-async fn watch_tasks(end: &impl Fn(String)) {
+fn watch_tasks(end: &impl Fn(String)) {
+    // SAFETY: a call that takes numbers only; 0 is this thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, COMES_BEFORE) };
     loop {
-        tokio::time::sleep(LOOK).await;
+        std::thread::sleep(LOOK);
         if others().count() as u64 > TASKS_MAX || sum(tasks) > TASKS_MAX {
             end(format!("started more than {TASKS_MAX} programs and threads"));
         }
     }
 }
 
-async fn watch_space(limits: Limits, data: &str, own_control_group: bool, end: &impl Fn(String)) {
+async fn watch_space(
+    limits: Limits,
+    data: &str,
+    groups: &OwnGroups,
+    end: &(impl Fn(String) + Clone + Send + 'static),
+) {
+    let mut killed = groups.killed();
     for look in 0_u32.. {
         tokio::time::sleep(LOOK).await;
         let places = look.is_multiple_of(LOOKS_PER_DISK).then(|| places(data));
-        let looked = tokio::task::spawn_blocking(move || overuse(limits, places, own_control_group));
-        if let Ok(Some(sentence)) = looked.await {
-            end(sentence);
-        }
+        let (groups, end) = (groups.clone(), end.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let now = groups.killed();
+            let sentence = if now > killed {
+                Some(too_much_memory(limits))
+            } else {
+                overuse(limits, places, groups.by_engine)
+            };
+            sentence.into_iter().for_each(end);
+            now
+        });
+        killed = looked.await.unwrap_or(killed);
     }
 }
 
 /// What is used beyond the limits, in words. With the `places` of files it is a slow look: at the disk, and
 /// at memory that no program need have mapped.
 fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool) -> Option<String> {
-    let mib = |bytes: u64| bytes >> 20;
     let is_slow_look = places.is_some();
     let programs: Vec<i32> = others().collect();
     // Some engines leave a file system in memory among the kernel's own folders open for writing.
@@ -70,10 +123,7 @@ fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool
     if uses_more(&programs, limits.memory_bytes.saturating_sub(kept), is_slow_look)
         || (is_slow_look && outside() > limits.memory_bytes)
     {
-        return Some(format!(
-            "used more than {} MiB of memory, the limit of --client-memory",
-            mib(limits.memory_bytes)
-        ));
+        return Some(too_much_memory(limits));
     }
     if !is_slow_look {
         return None;
@@ -86,10 +136,14 @@ fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool
             Some(format!("has a folder that cannot be looked into, below {}", folder.display()))
         }
         DiskUse::Bytes(bytes) if bytes > limits.disk_bytes => {
-            Some(format!("filled its disk: it wrote more than {} MiB", mib(limits.disk_bytes)))
+            Some(format!("filled its disk: it wrote more than {} MiB", limits.disk_bytes >> 20))
         }
         DiskUse::Bytes(_) => None,
     }
+}
+
+fn too_much_memory(limits: Limits) -> String {
+    format!("used more than {} MiB of memory, the limit of --client-memory", limits.memory_bytes >> 20)
 }
 
 /// The processes of this node but for the agent.
@@ -109,11 +163,10 @@ fn tasks(pid: i32) -> Option<u64> {
     text.rsplit_once(") ")?.1.split(' ').nth(17)?.parse().ok()
 }
 
-/// Ends all programs of this node at once, so that none of them starts another meanwhile.
-fn end_all() {
-    // To the first process of a node, the agent, "all" are those of the node, but for itself.
-    let all = nix::unistd::Pid::from_raw(-1);
-    let _ = nix::sys::signal::kill(all, nix::sys::signal::Signal::SIGKILL);
+/// To the first process of a node, the agent, "all" are those of the node, but for itself: at once, so that
+/// none of them starts another meanwhile.
+fn signal_all(signal: Signal) {
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), signal);
 }
 
 #[cfg(test)]

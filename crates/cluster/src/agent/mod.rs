@@ -21,5 +21,6 @@ mod socket_memory;
 mod stalls;
 
 pub use children::{descendants, output_of};
+pub use limits::OwnGroups;
 pub use operations::{Tool, ToolError};
 pub use server::{AgentOptions, run};

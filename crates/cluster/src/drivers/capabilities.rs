@@ -76,6 +76,7 @@ async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError
         image: "client",
         may_mount,
         environment: None,
+        limits: None,
     };
     let spec = |may_mount| ClusterSpec {
         run: run.clone(),

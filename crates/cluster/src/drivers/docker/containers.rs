@@ -4,8 +4,10 @@ use super::confinement::security_options;
 use super::engine::{failed, has_status};
 use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
+use crate::control_groups;
 use crate::environment::PLACE;
 use crate::network_programs;
+use crate::protocol::Limits;
 use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
@@ -31,9 +33,6 @@ pub(super) const DATA: &str = "/data";
 /// local driver.
 const WRITABLE: [(&str, &str); 2] =
     [("/tmp", "exec,mode=1777,size=256m"), ("/run", "exec,mode=755,size=256m")];
-
-/// Programs and threads of a client's node, where the agent comes too late: it allows half of them.
-const TASKS_MAX: i64 = 10_000;
 
 /// What a node may do: change files and users, signal, open low ports, change its network, send and filter
 /// raw packets, and trace processes. The agent confines what it starts still more.
@@ -72,8 +71,10 @@ pub(super) struct PlannedNode {
     pub(super) may_mount: bool,
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
-    /// Whether it is a client's, of which the agent counts programs and threads.
-    pub(super) is_client: bool,
+    /// What its programs may use: the kernel sees to a little more of it.
+    pub(super) limits: Option<Limits>,
+    /// Whether the engine can limit memory.
+    pub(super) limits_memory: bool,
     /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it
     /// can write at all.
     pub(super) read_only: bool,
@@ -177,6 +178,8 @@ impl Plan {
             path_in_container: Some("/dev/fuse".to_owned()),
             cgroup_permissions: Some("rw".to_owned()),
         };
+        let memory = node.limits.filter(|_| node.limits_memory);
+        let memory = memory.and_then(|it| i64::try_from(control_groups::hard(it.memory_bytes)).ok());
         let host = HostConfig {
             // The agent ends when its standard input closes: a container whose controller is gone removes
             // itself.
@@ -185,7 +188,10 @@ impl Plan {
             cap_drop: Some(vec!["ALL".to_owned()]),
             devices: node.may_mount.then(|| vec![fuse]),
             security_opt: Some(security_options(node.may_mount)),
-            pids_limit: node.is_client.then_some(TASKS_MAX),
+            pids_limit: node.limits.and_then(|_| i64::try_from(control_groups::TASKS).ok()),
+            memory,
+            // With what is swapped out.
+            memory_swap: memory,
             readonly_rootfs: Some(node.read_only),
             tmpfs: node
                 .read_only

@@ -8,12 +8,14 @@
 use super::namespaces::{die_with_parent, enter_namespaces};
 use super::root::{Lock, Root};
 use crate::confinement::confine_agent;
+use crate::control_groups::TASKS;
 use crate::environment::{PLACE, USUAL_PATH};
 use crate::netlink::Netlink;
 use crate::subnet::Subnet;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::sched::CloneFlags;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::wait::waitpid;
 use nix::unistd::{self, ForkResult, Pid};
 use serde::{Deserialize, Serialize};
@@ -53,6 +55,18 @@ pub(super) struct PlannedNode {
     /// come from.
     pub(super) stream: RawFd,
     pub(super) attach: RawFd,
+    /// Files of its control groups, inherited likewise: what puts a process into each of them, and what the
+    /// agent reads.
+    pub(super) groups: Vec<RawFd>,
+    pub(super) events: Option<RawFd>,
+    /// Whether its programs have limits.
+    pub(super) is_limited: bool,
+}
+
+impl PlannedNode {
+    fn inherited(&self) -> impl Iterator<Item = RawFd> {
+        [self.stream, self.attach].into_iter().chain(self.groups.iter().copied()).chain(self.events)
+    }
 }
 
 /// What a sandbox reports, once.
@@ -110,7 +124,7 @@ fn start(plan: &Plan) -> io::Result<()> {
     let bridge = netlink.add_bridge("fencepost")?;
     // Closes when every child has become an agent. What comes out of it before is the reason why one has not.
     let (mut failures, failure) = pipe()?;
-    for fd in plan.nodes.iter().flat_map(|node| [node.stream, node.attach]) {
+    for fd in plan.nodes.iter().flat_map(PlannedNode::inherited) {
         // SAFETY: the controller left it open for this process.
         fcntl(unsafe { BorrowedFd::borrow_raw(fd) }, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     }
@@ -124,9 +138,8 @@ fn start(plan: &Plan) -> io::Result<()> {
         wired_sender.write_all(&[0])?;
     }
     drop(failure);
-    for node in &plan.nodes {
-        let _ = unistd::close(node.stream);
-        let _ = unistd::close(node.attach);
+    for fd in plan.nodes.iter().flat_map(PlannedNode::inherited) {
+        let _ = unistd::close(fd);
     }
     let mut text = String::new();
     failures.read_to_string(&mut text)?;
@@ -155,6 +168,11 @@ fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, failure: &File) -> io
 
 fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result<std::convert::Infallible> {
     unistd::sethostname(&node.name)?;
+    for group in &node.groups {
+        // Where that is refused, the agent alone watches, as without a group.
+        // SAFETY: the controller left it open for this process.
+        let _ = unistd::write(unsafe { BorrowedFd::borrow_raw(*group) }, b"0");
+    }
     // SAFETY: inherited for this purpose, and used nowhere else in this process.
     let (stream, attach) = unsafe { (OwnedFd::from_raw_fd(node.stream), OwnedFd::from_raw_fd(node.attach)) };
     wired.read_exact(&mut [0])?;
@@ -181,6 +199,14 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     let env = environment_of(node)?;
     // Stays open for the agent; whatever else this process has open closes by itself.
     fcntl(&attach, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    if let Some(events) = node.events {
+        // SAFETY: as above.
+        fcntl(unsafe { BorrowedFd::borrow_raw(events) }, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    }
+    if node.is_limited {
+        // Counts in the user namespace that a user without rights has here; root has control groups.
+        setrlimit(Resource::RLIMIT_NPROC, TASKS, TASKS)?;
+    }
     confine_agent(node.may_mount)?;
     Ok(unistd::execve(&argv[0], &argv, &env)?)
 }
