@@ -51,6 +51,7 @@ pub fn with_suggestion(mut error: Error) -> Error {
         {
             Some("a client in any language can speak the protocol: docs/client-protocol.md".to_owned())
         }
+        ErrorKind::ValueValidation => of_number(&error),
         ErrorKind::InvalidSubcommand => {
             text(ContextKind::InvalidSubcommand).and_then(|word| for_command(&word))
         }
@@ -71,6 +72,12 @@ pub fn with_suggestion(mut error: Error) -> Error {
         }
     }
     error
+}
+
+/// The library of the command line gives the reason of the standard library.
+fn of_number(error: &Error) -> Option<String> {
+    let reason = std::error::Error::source(error)?.to_string();
+    reason.contains("invalid digit").then(|| "it takes a whole number, in digits".to_owned())
 }
 
 /// The command of a usage line: `Usage: fencepost test [OPTIONS]`.

@@ -52,6 +52,7 @@ pub fn test(args: &TestArgs) -> Result<i32> {
         say!("{announcement}");
         return Ok(BAD_USAGE);
     }
+    args.pipeline.check().map_err(BadUsage::new)?;
     let reference = Reference::of(args.against.as_deref(), args.against_runs, &spec)?;
     let command = repeat().test(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
@@ -145,7 +146,8 @@ fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> R
             say!("{text}");
             complain!("fencepost: the run ended early: {error:#}");
             let (code, written) = pipeline::report(&args.pipeline, folder, &verdict);
-            Ok(with_files("the verdict", [written], code))
+            // A run that ended early is no success, whosever the violation is.
+            Ok(with_files("the verdict", [written], if code == 0 { FAILED } else { code }))
         }
         _ => Err(error),
     }

@@ -129,6 +129,22 @@ class RepairedSharedLease(Repaired):
         return self.free(key)
 
     def free(self, key):
+        try:
+            return self.delete(key)
+        except OSError:
+            # The lease lives on, and the key with it. Which attempt deleted it is then not known.
+            return self.delete_later(key)
+
+    def delete_later(self, key):
+        for _ in range(3):
+            try:
+                return self.delete(key) and None
+            except OSError:
+                continue
+        self.session.end(self.leases[key])
+        raise OSError("no answer to the release: the lease of the client is given up")
+
+    def delete(self, key):
         kv = self.etcd.get(key)
         is_mine = kv is not None and kv.get("lease") == self.leases[key]
         return is_mine and self.etcd.delete(key) == 1

@@ -4,36 +4,21 @@
 use super::ends::{End, possible_ends};
 use super::interval::{Bound, Interval};
 use crate::prose::seconds;
+use crate::run_index::parts::Fault;
 use crate::run_index::{Hold, RunIndex};
 use fencepost_history::FaultEffect;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the
-/// answers; or the blocks of these holds alone, without the faults. An end is listed that can have come
-/// before the next grant of the key, or before the history ended.
+/// answers; or the blocks of these holds alone, with the faults that can have ended one of them. An end is
+/// listed that can have come before the next grant of the key, or before the history ended.
 pub fn ledger_table(run: &RunIndex, only: Option<&[usize]>) -> String {
     let mut keys: BTreeMap<&str, Vec<(usize, &Hold)>> = BTreeMap::new();
     for (at, hold) in run.holds.iter().enumerate() {
         keys.entry(hold.key).or_default().push((at, hold));
     }
-    let mut text = String::new();
-    for fault in run.faults.iter().filter(|_| only.is_none()) {
-        let until = fault.healed_ns.map_or("the end".to_owned(), seconds);
-        let (id, sentence) = (fault.id, &fault.description.sentence);
-        let effects: Vec<&str> = FaultEffect::ALL
-            .into_iter()
-            .filter(|effect| fault.can(*effect))
-            .map(FaultEffect::in_words)
-            .collect();
-        let worked = if run.may_have_worked(fault) { "" } else { " (without effect)" };
-        let _ = writeln!(
-            text,
-            "fault {id}: {} to {until}{worked}: {sentence}; it {}",
-            seconds(fault.inject_ns),
-            fencepost_history::prose::and(&effects)
-        );
-    }
+    let (mut text, mut cited) = (String::new(), BTreeSet::new());
     for (key, of_key) in keys {
         if only.is_none() {
             let _ = writeln!(text, "\nlock {key}");
@@ -42,14 +27,30 @@ pub fn ledger_table(run: &RunIndex, only: Option<&[usize]>) -> String {
             let next = of_key.get(place + 1);
             let until = next.map_or((u64::MAX, run.end_ns), |(_, next)| (next.from, next.granted.latest.ns));
             if only.is_none_or(|only| only.contains(at)) {
-                grant(run, hold, until, &mut text);
+                grant(run, hold, until, &mut text, &mut cited);
             }
         }
     }
-    text
+    let is_shown = |fault: &&Fault| only.is_none() || cited.contains(&fault.inject);
+    let faults: String = run.faults.iter().filter(is_shown).map(|fault| fault_line(run, fault)).collect();
+    faults + &text
 }
 
-fn grant(run: &RunIndex, hold: &Hold, until: (u64, u64), text: &mut String) {
+fn fault_line(run: &RunIndex, fault: &Fault) -> String {
+    let until = fault.healed_ns.map_or("the end".to_owned(), seconds);
+    let (id, sentence) = (fault.id, &fault.description.sentence);
+    let effects = FaultEffect::ALL.into_iter().filter(|effect| fault.can(*effect));
+    let effects: Vec<&str> = effects.map(FaultEffect::in_words).collect();
+    let worked = if run.may_have_worked(fault) { "" } else { " (without effect)" };
+    format!(
+        "fault {id}: {} to {until}{worked}: {sentence}; it {}\n",
+        seconds(fault.inject_ns),
+        fencepost_history::prose::and(&effects)
+    )
+}
+
+/// The block of a grant. Adds the events that its ends cite.
+fn grant(run: &RunIndex, hold: &Hold, until: (u64, u64), text: &mut String, cited: &mut BTreeSet<u64>) {
     let renewed = match hold.renewals.len() {
         0 => String::new(),
         count => format!(", renewed {count} times"),
@@ -69,6 +70,7 @@ fn grant(run: &RunIndex, hold: &Hold, until: (u64, u64), text: &mut String) {
         let _ = writeln!(text, "    ended     by nothing that is known, before the next grant");
     }
     for End { cause, interval: when, events } in ends {
+        cited.extend(&events);
         let events: Vec<String> = events.iter().map(u64::to_string).collect();
         let by = if events.is_empty() { String::new() } else { format!("; events {}", events.join(", ")) };
         let _ = writeln!(text, "    ended     {}: {}{by}", cause.in_words(), interval(when));

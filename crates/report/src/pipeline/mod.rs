@@ -14,9 +14,9 @@ use crate::words::{UNCLAIMED, observation, with_whose};
 use crate::{Heading, heading, property};
 use anyhow::Result;
 use clap::Args;
-use fencepost_checker::{Outcome, RunVerdict, Verdict};
+use fencepost_checker::{Attribution, Outcome, RunVerdict, Verdict, Whose};
 use fencepost_history::run::{RunFolder, write_whole};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a pipeline wants to know of a run.
 #[derive(Debug, Default, Args)]
@@ -24,12 +24,39 @@ pub struct PipelineArgs {
     /// Expected outcome: exit code 0 if the run has it, 1 if it has any other.
     #[arg(long, value_enum)]
     pub expect: Option<Expect>,
+    /// Which violations give the exit code 1: any, or those alone that may be the library's failure (own).
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "any", conflicts_with = "expect")]
+    pub fail_on: FailOn,
     /// Write the properties as JUnit XML.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Write the findings as SARIF 2.1.0.
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
+}
+
+/// Which violations a run fails for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FailOn {
+    #[default]
+    Any,
+    Own,
+}
+
+impl PipelineArgs {
+    /// Whether the files that are asked for can be there: found before a run, not after it.
+    ///
+    /// # Errors
+    /// The option and the folder that is missing, in a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        for (option, file) in [("--junit", &self.junit), ("--sarif", &self.sarif)] {
+            let folder = file.as_deref().and_then(Path::parent).filter(|it| !it.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                return Err(format!("{option}: there is no folder {}; make it first", folder.display()));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The outcome that somebody expects. Nothing that was not tested or not decided can be expected.
@@ -59,10 +86,26 @@ impl Expect {
 /// Writes what was asked for. Gives the exit code, the outcome's own or whether it is the one expected, and
 /// whether the files could be written: the verdict stands without them.
 pub fn report(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> (i32, Result<()>) {
-    (exit_code(args.expect, verdict.outcome), write(args, folder, verdict))
+    (exit_code(args, verdict), write(args, folder, verdict))
 }
 
-fn exit_code(expect: Option<Expect>, outcome: Outcome) -> i32 {
+fn exit_code(args: &PipelineArgs, verdict: &RunVerdict) -> i32 {
+    let is_ignored = args.fail_on == FailOn::Own && !may_be_the_librarys(&verdict.attributions());
+    match verdict.outcome {
+        Outcome::Violation if is_ignored => 0,
+        outcome => code_of(args.expect, outcome),
+    }
+}
+
+/// Whether a violation is the library's failure, or not known to be another's.
+fn may_be_the_librarys(violations: &[Attribution]) -> bool {
+    let is_library = |each: &Attribution| {
+        each.whose == Whose::Library || each.or.as_ref().is_some_and(|or| or.whose == Whose::Library)
+    };
+    violations.is_empty() || violations.iter().any(is_library)
+}
+
+fn code_of(expect: Option<Expect>, outcome: Outcome) -> i32 {
     match expect {
         None => i32::from(outcome.exit_code()),
         Some(expect) => i32::from(!expect.met(outcome)),
@@ -199,7 +242,7 @@ fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> S
 mod tests {
     use super::*;
     use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
-    use fencepost_checker::check_run;
+    use fencepost_checker::{OtherCause, check_run};
     use std::path::Path;
 
     fn both() -> [(Fixture, RunVerdict); 3] {
@@ -210,15 +253,42 @@ mod tests {
 
     #[test]
     fn exit_codes_say_whether_it_came_as_expected() {
-        assert_eq!(exit_code(None, Outcome::Violation), 1);
-        assert_eq!(exit_code(None, Outcome::Vacuous), 2);
-        assert_eq!(exit_code(Some(Expect::Violation), Outcome::Violation), 0);
-        assert_eq!(exit_code(Some(Expect::Violation), Outcome::Valid), 1);
-        assert_eq!(exit_code(Some(Expect::Valid), Outcome::Violation), 1);
+        assert_eq!(code_of(None, Outcome::Violation), 1);
+        assert_eq!(code_of(None, Outcome::Vacuous), 2);
+        assert_eq!(code_of(Some(Expect::Violation), Outcome::Violation), 0);
+        assert_eq!(code_of(Some(Expect::Violation), Outcome::Valid), 1);
+        assert_eq!(code_of(Some(Expect::Valid), Outcome::Violation), 1);
         for undecided in [Outcome::Unknown, Outcome::Vacuous] {
-            assert_eq!(exit_code(Some(Expect::Valid), undecided), 1);
-            assert_eq!(exit_code(Some(Expect::Violation), undecided), 1);
+            assert_eq!(code_of(Some(Expect::Valid), undecided), 1);
+            assert_eq!(code_of(Some(Expect::Violation), undecided), 1);
         }
+    }
+
+    #[test]
+    fn a_run_fails_for_any_violation_or_for_those_that_may_be_the_librarys() {
+        let own = PipelineArgs { fail_on: FailOn::Own, ..PipelineArgs::default() };
+        for (fixture, verdict) in both() {
+            let is_violated = verdict.outcome == Outcome::Violation;
+            assert_eq!(exit_code(&PipelineArgs::default(), &verdict), i32::from(is_violated));
+            // Those of the fixtures are the service's, or what only a fence prevents.
+            assert_eq!(exit_code(&own, &verdict), 0, "{}", fixture.heading.lock);
+        }
+        let of = |whose, or| Attribution { whose, or };
+        let or = OtherCause { whose: Whose::Library, decides: String::new() };
+        assert!(may_be_the_librarys(&[of(Whose::NoFence, None), of(Whose::Library, None)]));
+        assert!(may_be_the_librarys(&[of(Whose::Service, Some(or))]));
+        assert!(!may_be_the_librarys(&[of(Whose::Service, None), of(Whose::Machine, None)]));
+        assert!(may_be_the_librarys(&[]), "a violation without an explanation");
+    }
+
+    #[test]
+    fn a_file_whose_folder_is_missing_is_refused_before_a_run() {
+        let with = |file: &str| PipelineArgs { junit: Some(PathBuf::from(file)), ..PipelineArgs::default() };
+        assert_eq!(
+            with("no/such/a.xml").check().unwrap_err(),
+            "--junit: there is no folder no/such; make it first"
+        );
+        assert!(with("a.xml").check().is_ok() && with("/tmp/a.xml").check().is_ok());
     }
 
     #[test]
