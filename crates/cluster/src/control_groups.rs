@@ -1,12 +1,12 @@
-//! Control groups of nodes with limits: in them the kernel itself counts memory and processes, and no program
-//! gets past that. The agent looks at the same, earlier, and says what it was.
+//! Control groups of nodes with limits: in them the kernel itself counts processes and threads, and no
+//! program gets past that. The agent counts the same, allows less, and says what it was.
 //!
-//! A group is made where this user may make one (`man 7 cgroups`): in version 1 below this process's own, of
-//! each of the two controllers, in version 2 in the nearest group above that hands both on. Elsewhere, as for
-//! most users without rights, there is none, and the agent is alone.
+//! A group is made where this user may make one (`man 7 cgroups`): in version 1 below this process's own, in
+//! version 2 in the nearest group above that hands the controller on. Elsewhere, as for most users without
+//! rights, there is none.
 
-use crate::protocol::{Limits, TASKS_MAX};
-use std::fs::{File, OpenOptions};
+use crate::protocol::TASKS_MAX;
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,90 +23,41 @@ const CPU_WEIGHT: u64 = 20;
 /// Groups are empty a moment after their processes have ended.
 const EMPTY: (u32, Duration) = (50, Duration::from_millis(20));
 
-/// The groups of one node, open for its agent.
-#[derive(Default)]
-pub(crate) struct NodeGroups {
-    /// A process that writes `0` into these goes over to the groups.
-    pub(crate) processes: Vec<OwnedFd>,
-    /// Where the kernel says how many processes it killed since memory ran out.
-    pub(crate) events: Option<OwnedFd>,
+/// Makes the group of a node. `write_down` gets its folder before it is there. A process that writes `0` into
+/// the file goes over to the group.
+pub(crate) fn make(name: &str, write_down: &mut dyn FnMut(&Path) -> io::Result<()>) -> Option<OwnedFd> {
+    let folder = parent()?.join(format!("fencepost-{name}"));
+    write_down(&folder).and_then(|()| fill(&folder)).ok()
 }
 
-/// A folder of a mounted hierarchy in which groups can be made.
-struct Parent {
-    folder: PathBuf,
-    version: u8,
-    controllers: &'static [&'static str],
-}
-
-/// Makes the groups of a node. `write_down` gets each folder before it is there.
-pub(crate) fn make(
-    name: &str,
-    limits: Limits,
-    write_down: &mut dyn FnMut(&Path) -> io::Result<()>,
-) -> NodeGroups {
-    let mut groups = NodeGroups::default();
-    for parent in parents() {
-        let folder = parent.folder.join(format!("fencepost-{name}"));
-        // Without one controller the other is as good.
-        let _ = write_down(&folder).and_then(|()| parent.fill(&folder, limits, &mut groups));
+fn fill(folder: &Path) -> io::Result<OwnedFd> {
+    std::fs::create_dir(folder)?;
+    let set = |file: &str, number: u64| std::fs::write(folder.join(file), number.to_string());
+    set("pids.max", TASKS)?;
+    if folder.join("cpu.weight").exists() {
+        set("cpu.weight", CPU_WEIGHT)?;
     }
-    groups
+    Ok(OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?.into())
 }
 
-impl Parent {
-    fn fill(&self, folder: &Path, limits: Limits, groups: &mut NodeGroups) -> io::Result<()> {
-        std::fs::create_dir(folder)?;
-        let set = |file: &str, number: u64| std::fs::write(folder.join(file), number.to_string());
-        let open = |file: &str| OpenOptions::new().write(true).open(folder.join(file));
-        for controller in self.controllers {
-            match (*controller, self.version) {
-                ("pids", _) => set("pids.max", TASKS)?,
-                (_, 1) => {
-                    set("memory.limit_in_bytes", hard(limits.memory_bytes))?;
-                    let _ = set("memory.memsw.limit_in_bytes", hard(limits.memory_bytes));
-                    groups.events = Some(File::open(folder.join("memory.oom_control"))?.into());
-                }
-                _ => {
-                    set("memory.max", hard(limits.memory_bytes))?;
-                    let _ = set("memory.swap.max", 0);
-                    let _ = set("cpu.weight", CPU_WEIGHT);
-                    groups.events = Some(File::open(folder.join("memory.events"))?.into());
-                }
-            }
-        }
-        groups.processes.push(open("cgroup.procs")?.into());
-        Ok(())
-    }
-}
-
-/// The memory that a node with such a limit can have at all.
-pub(crate) fn hard(bytes: u64) -> u64 {
-    bytes.saturating_add(bytes / 8).saturating_add(64 << 20)
-}
-
-fn parents() -> Vec<Parent> {
+/// The folder of a mounted hierarchy in which a group can be made.
+fn parent() -> Option<PathBuf> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let (mounts, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
-    let is_offered = |folder: &Path| {
+    let hands_on = |folder: &PathBuf| {
         let controllers = std::fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
-        ["memory", "pids"].iter().all(|name| controllers.split_whitespace().any(|one| one == *name))
+        controllers.split_whitespace().any(|name| name == "pids")
     };
     let second = || {
         let (mount, own) = hierarchy(&mounts, &own, None)?;
-        let folder = own.ancestors().map(|above| below(&mount, above)).find(|folder| is_offered(folder))?;
-        Some(Parent { folder, version: 2, controllers: &["memory", "pids"] })
+        own.ancestors().map(|above| below(&mount, above)).find(hands_on)
     };
-    if let Some(parent) = second() {
-        return vec![parent];
-    }
-    let first = |controllers: &'static [&'static str]| {
-        let (mount, own) = hierarchy(&mounts, &own, Some(controllers[0]))?;
+    let first = || {
+        let (mount, own) = hierarchy(&mounts, &own, Some("pids"))?;
         // In a container the way to the own group may be that of the machine.
-        let folder = Some(below(&mount, &own)).filter(|folder| folder.is_dir()).unwrap_or(mount);
-        Some(Parent { folder, version: 1, controllers })
+        Some(below(&mount, &own)).filter(|folder| folder.is_dir()).or(Some(mount))
     };
-    [first(&["pids"]), first(&["memory"])].into_iter().flatten().collect()
+    second().or_else(first)
 }
 
 fn below(mount: &Path, group: &Path) -> PathBuf {
@@ -170,22 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_limits_before_a_process_is_in_it() {
+    fn a_group_has_a_limit_before_a_process_is_in_it() {
         // Where the kernel makes no files, a group has none that takes processes.
-        let limits = Limits { memory_bytes: 2 << 30, disk_bytes: 0 };
-        let filled = |version, controllers| {
-            let place = tempfile::tempdir().unwrap();
-            let folder = place.path().join("fencepost-a-c1");
-            let parent = Parent { folder: place.path().to_owned(), version, controllers };
-            let mut groups = NodeGroups::default();
-            assert!(parent.fill(&folder, limits, &mut groups).is_err() && groups.processes.is_empty());
-            let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
-            (read("pids.max"), read("memory.limit_in_bytes"), read("memory.max"))
-        };
-        let (tasks, bytes) = (Some("5500".to_owned()), Some((2368_u64 << 20).to_string()));
-        assert_eq!(filled(1, &["pids"]), (tasks.clone(), None, None));
-        assert_eq!(filled(1, &["memory"]), (None, bytes.clone(), None));
-        assert_eq!(filled(2, &["pids", "memory"]), (tasks, None, bytes));
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("fencepost-a-c1");
+        assert!(fill(&folder).is_err());
+        assert_eq!(std::fs::read_to_string(folder.join("pids.max")).unwrap(), "5500");
     }
 
     #[test]

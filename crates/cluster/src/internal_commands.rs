@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
 
 /// Runs the internal subcommand that the command line names, and gives its exit code; none where it names
 /// none.
@@ -53,24 +52,20 @@ fn run_confined(args: &[OsString]) -> i32 {
     }
 }
 
-/// `agent DATA [FD] [GATEWAY] [FD]`: the node's data folder; the socket for programs to be attached (`-`:
-/// none); the address of this machine in the node's network, which is to be out of reach; a file of the
-/// node's control group ([`agent::OwnGroups`]).
+/// `agent DATA [FD] [GATEWAY]`: the node's data folder; the socket for programs to be attached (`-`: none);
+/// the address of this machine in the node's network, which is to be out of reach.
 fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
     let Some(data) = args.first().and_then(|it| it.to_str()) else {
         eprintln!("fencepost agent: the data folder is missing; this command is for Fencepost itself");
         return 254;
     };
-    let inherited = |place: usize| {
-        let fd = args.get(place).and_then(|it| it.to_str()?.parse().ok())?;
-        // SAFETY: the parent of this agent left the descriptor open for it, and nothing has been opened yet.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let attach = args.get(1).and_then(|it| it.to_str()?.parse().ok());
+    // SAFETY: the parent of this agent left the descriptor open for it, and nothing has been opened yet.
+    let attach = attach.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    if let Some(socket) = &attach {
         // It must not live on in the agent's children.
-        let _ = fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
-        Some(fd)
-    };
-    let attach = inherited(1);
-    let events = inherited(3).map(|fd| Arc::new(fd.into()));
+        let _ = fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    }
     // Only an engine gives its nodes a gateway.
     let gateway = args.get(2).and_then(|it| it.to_str()?.parse().ok());
     if let Some(gateway) = gateway
@@ -79,11 +74,7 @@ fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
         eprintln!("fencepost agent: cannot make this machine unreachable from the node: {error}");
         return 255;
     }
-    let groups = match gateway {
-        Some(_) => agent::OwnGroups::by_engine(),
-        None => agent::OwnGroups { events, ..agent::OwnGroups::default() },
-    };
-    let options = agent::AgentOptions { data: data.to_owned(), attach, groups };
+    let options = agent::AgentOptions { data: data.to_owned(), attach, own_control_group: gateway.is_some() };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(agent::run(tools, options)),
         Err(error) => {

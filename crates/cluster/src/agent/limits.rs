@@ -1,20 +1,16 @@
 //! What a user's programs may use of a node: memory, programs and threads, and room on the disk.
 //!
-//! The agent looks from time to time, and ends all programs of a node that use more. Where the node has
-//! control groups ([`control_groups`](crate::control_groups)), the kernel sees to a little more than that
-//! itself, and the agent says what it did. Other limits of the kernel would not do: one of address
-//! space breaks programs that reserve much and use little (Java, Node.js, Go).
+//! The agent looks from time to time, and ends all programs of a node that use more. Where the node has a
+//! control group ([`control_groups`](crate::control_groups)), the kernel lets it have few more processes than
+//! that. Limits of the kernel would not do for memory: a limit of address space breaks programs that reserve
+//! much and use little (Java, Node.js, Go), and in a control group the kernel kills without saying why.
 
 use super::disk_use::{DiskUse, FILES_MAX, disk_use, places};
 use super::memory_use::{of_own_control_group, uses_more};
 use super::output::Out;
 use crate::protocol::{Limits, TASKS_MAX};
-use nix::libc;
 use nix::sys::signal::Signal;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A program that takes memory as fast as it can takes some hundred megabytes meanwhile.
@@ -27,36 +23,8 @@ const LOOKS_PER_DISK: u32 = 10;
 /// streams close, however many they are.
 const NOTE: Duration = Duration::from_millis(100);
 
-/// How much the thread that counts programs comes before them, as `nice` counts; for root only.
-const COMES_BEFORE: libc::c_int = -10;
-
-/// What the kernel counts for this node alone.
-#[derive(Clone, Debug, Default)]
-pub struct OwnGroups {
-    /// Whether the engine made a control group for it, which it finds where such groups are.
-    pub by_engine: bool,
-    /// A file that tells how many processes the kernel killed since memory ran out.
-    pub events: Option<Arc<File>>,
-}
-
-impl OwnGroups {
-    /// Of a node to which a container engine gave them.
-    pub fn by_engine() -> OwnGroups {
-        let files = ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"];
-        let events = files.iter().find_map(|file| File::open(file).ok());
-        OwnGroups { by_engine: true, events: events.map(Arc::new) }
-    }
-
-    fn killed(&self) -> Option<u64> {
-        let mut text = [0; 1024];
-        let length = self.events.as_ref()?.read_at(&mut text, 0).ok()?;
-        let text = std::str::from_utf8(&text[..length]).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
-    }
-}
-
 /// Watches the programs of this node, for ever.
-pub(super) async fn keep(limits: Limits, data: String, groups: OwnGroups, out: Out) {
+pub(super) async fn keep(limits: Limits, data: String, own_control_group: bool, out: Out) {
     // Elsewhere than in a node of its own the agent would end programs that are none of its business.
     if std::process::id() != 1 {
         return;
@@ -68,15 +36,13 @@ pub(super) async fn keep(limits: Limits, data: String, groups: OwnGroups, out: O
         signal_all(Signal::SIGKILL);
     };
     let of_tasks = end.clone();
-    // Programs that fork without end multiply while the memory of thousands is added up, and take the
-    // processor from all others: a thread that comes before them counts them meanwhile.
+    // Programs that fork without end multiply while the memory of thousands is added up: another thread
+    // counts them meanwhile.
     std::thread::spawn(move || watch_tasks(&of_tasks));
-    watch_space(limits, &data, &groups, &end).await;
+    watch_space(limits, &data, own_control_group, &end).await;
 }
 
 fn watch_tasks(end: &impl Fn(String)) {
-    // SAFETY: a call that takes numbers only; 0 is this thread alone.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, COMES_BEFORE) };
     loop {
         std::thread::sleep(LOOK);
         if others().count() as u64 > TASKS_MAX || sum(tasks) > TASKS_MAX {
@@ -88,25 +54,17 @@ fn watch_tasks(end: &impl Fn(String)) {
 async fn watch_space(
     limits: Limits,
     data: &str,
-    groups: &OwnGroups,
+    own_control_group: bool,
     end: &(impl Fn(String) + Clone + Send + 'static),
 ) {
-    let mut killed = groups.killed();
     for look in 0_u32.. {
         tokio::time::sleep(LOOK).await;
         let places = look.is_multiple_of(LOOKS_PER_DISK).then(|| places(data));
-        let (groups, end) = (groups.clone(), end.clone());
+        let end = end.clone();
         let looked = tokio::task::spawn_blocking(move || {
-            let now = groups.killed();
-            let sentence = if now > killed {
-                Some(too_much_memory(limits))
-            } else {
-                overuse(limits, places, groups.by_engine)
-            };
-            sentence.into_iter().for_each(end);
-            now
+            overuse(limits, places, own_control_group).into_iter().for_each(end);
         });
-        killed = looked.await.unwrap_or(killed);
+        let _ = looked.await;
     }
 }
 

@@ -21,6 +21,5 @@ mod socket_memory;
 mod stalls;
 
 pub use children::{descendants, output_of};
-pub use limits::OwnGroups;
 pub use operations::{Tool, ToolError};
 pub use server::{AgentOptions, run};

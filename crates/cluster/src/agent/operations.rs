@@ -2,7 +2,7 @@
 
 use super::children::{self, Children, Spawned};
 use super::files;
-use super::limits::{self, OwnGroups};
+use super::limits;
 use super::output::Out;
 use super::programs;
 use crate::ClusterError;
@@ -42,7 +42,7 @@ pub trait Tool: Send + Sync {
 
 pub(super) struct Agent {
     data: String,
-    groups: OwnGroups,
+    own_control_group: bool,
     tools: HashMap<&'static str, Arc<dyn Tool>>,
     pub(super) children: Children,
     services: Mutex<HashMap<String, i32>>,
@@ -51,9 +51,16 @@ pub(super) struct Agent {
 
 impl Agent {
     /// An agent of a node whose data folder is `data`.
-    pub(super) fn new(data: String, groups: OwnGroups, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
+    pub(super) fn new(data: String, own_control_group: bool, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
         let tools = tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect();
-        Agent { data, groups, tools, children: Children::default(), services: Mutex::default(), out }
+        Agent {
+            data,
+            own_control_group,
+            tools,
+            children: Children::default(),
+            services: Mutex::default(),
+            out,
+        }
     }
 
     /// Does what is asked, and gives the answer that [`Op`] names.
@@ -78,7 +85,12 @@ impl Agent {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
             }
             Op::Limit { limits } => {
-                tokio::spawn(limits::keep(limits, self.data.clone(), self.groups.clone(), self.out.clone()));
+                tokio::spawn(limits::keep(
+                    limits,
+                    self.data.clone(),
+                    self.own_control_group,
+                    self.out.clone(),
+                ));
                 answer(())
             }
             Op::Check { argv } => answer(programs::check(&argv)?),

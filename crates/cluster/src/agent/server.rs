@@ -1,7 +1,6 @@
 //! Reads requests from standard input and has them carried out.
 
 use super::attach;
-use super::limits::OwnGroups;
 use super::operations::{Agent, Tool};
 use super::output::Out;
 use super::stalls;
@@ -17,15 +16,15 @@ pub struct AgentOptions {
     pub data: String,
     /// A socket over which the local driver sends the streams of programs to be attached.
     pub attach: Option<OwnedFd>,
-    /// What the kernel counts for the node alone.
-    pub groups: OwnGroups,
+    /// Whether the node has a control group of its own, which an engine makes.
+    pub own_control_group: bool,
 }
 
 /// Serves the controller until standard input closes, and then ends this process.
 pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
     let out = Out::to_stdout();
     out.hello(env!("CARGO_PKG_VERSION"));
-    let agent = Arc::new(Agent::new(options.data, options.groups, tools, out));
+    let agent = Arc::new(Agent::new(options.data, options.own_control_group, tools, out));
     let reaper = agent.clone();
     tokio::spawn(async move { reaper.children.reap(&reaper.out).await });
     stalls::watch(agent.out.clone());

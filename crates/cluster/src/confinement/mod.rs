@@ -61,21 +61,9 @@ impl Confinement {
     }
 
     fn confine(self, filter: &[libc::sock_filter]) -> io::Result<()> {
-        be_killed_first();
         keep_only(self.capabilities())?;
         set_no_new_privs(true)?;
         system_calls::install(filter)
-    }
-}
-
-/// Where memory runs out, programs of a node go before its agent, which says why, and before what is not of a
-/// run. Makes system calls only, as it runs between fork and exec.
-fn be_killed_first() {
-    // SAFETY: the two texts outlive the calls; a file that cannot be opened is -1, which both others refuse.
-    unsafe {
-        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        libc::write(file, c"500".as_ptr().cast(), 3);
-        libc::close(file);
     }
 }
 
@@ -84,9 +72,7 @@ fn be_killed_first() {
 /// executes.
 pub(crate) fn confine_agent(may_mount: bool) -> io::Result<()> {
     let mounting = if may_mount { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
-    // Its thread that counts programs comes before them.
-    let own = CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETPCAP).union(CapabilitySet::SYS_NICE);
-    let more = own.union(mounting);
+    let more = CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETPCAP).union(mounting);
     // The kernel wants this right of who gives the one user of a node another number (see `user`).
     let renaming = if user::has_other_users() { CapabilitySet::empty() } else { CapabilitySet::SETFCAP };
     keep_only(OF_PROGRAMS.union(OF_NETWORKS).union(more).union(renaming))

@@ -7,7 +7,6 @@ use crate::ClusterError;
 use crate::control_groups;
 use crate::environment::PLACE;
 use crate::network_programs;
-use crate::protocol::Limits;
 use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
@@ -71,10 +70,8 @@ pub(super) struct PlannedNode {
     pub(super) may_mount: bool,
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
-    /// What its programs may use: the kernel sees to a little more of it.
-    pub(super) limits: Option<Limits>,
-    /// Whether the engine can limit memory.
-    pub(super) limits_memory: bool,
+    /// Whether its programs have limits.
+    pub(super) is_limited: bool,
     /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it
     /// can write at all.
     pub(super) read_only: bool,
@@ -178,8 +175,6 @@ impl Plan {
             path_in_container: Some("/dev/fuse".to_owned()),
             cgroup_permissions: Some("rw".to_owned()),
         };
-        let memory = node.limits.filter(|_| node.limits_memory);
-        let memory = memory.and_then(|it| i64::try_from(control_groups::hard(it.memory_bytes)).ok());
         let host = HostConfig {
             // The agent ends when its standard input closes: a container whose controller is gone removes
             // itself.
@@ -188,10 +183,7 @@ impl Plan {
             cap_drop: Some(vec!["ALL".to_owned()]),
             devices: node.may_mount.then(|| vec![fuse]),
             security_opt: Some(security_options(node.may_mount)),
-            pids_limit: node.limits.and_then(|_| i64::try_from(control_groups::TASKS).ok()),
-            memory,
-            // With what is swapped out.
-            memory_swap: memory,
+            pids_limit: node.is_limited.then(|| i64::try_from(control_groups::TASKS).unwrap_or(i64::MAX)),
             readonly_rootfs: Some(node.read_only),
             tmpfs: node
                 .read_only

@@ -83,8 +83,7 @@ impl DockerDriver {
                 !is_taken && !subnet.is_routed_here()
             };
             let folder = ClusterFolder::create(&spec.run, is_free)?;
-            let (plan, subnet) =
-                (plan(spec, &folder, &tags, &program, self.engine.limits_memory().await?)?, folder.subnet);
+            let (plan, subnet) = (plan(spec, &folder, &tags, &program)?, folder.subnet);
             let started = Keeper::start(plan, folder, program).await;
             let Err(error) = started else { return started };
             if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
@@ -182,7 +181,6 @@ fn plan(
     folder: &ClusterFolder,
     tags: &HashMap<NodeContents, String>,
     program: &Program,
-    limits_memory: bool,
 ) -> Result<Plan, ClusterError> {
     let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedNode {
         name: node.name.clone(),
@@ -190,8 +188,7 @@ fn plan(
         address,
         may_mount: node.may_mount,
         in_a_folder: node.environment.is_some(),
-        limits: node.limits,
-        limits_memory,
+        is_limited: node.limits.is_some(),
         read_only: node.kind == NodeKind::Client && !has_own_image(node),
         path: match &node.environment {
             Some(environment) if environment.has_own_image() => None,

@@ -9,7 +9,7 @@ use crate::ClusterError;
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
-use crate::control_groups::{self, NodeGroups};
+use crate::control_groups;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::drivers::docker::known_by_any;
@@ -192,16 +192,9 @@ fn plan(
         let (attach, agents_attach) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
                 .map_err(|error| cannot(error.into()))?;
-        let groups = node.limits.map_or_else(NodeGroups::default, |limits| {
-            let name = format!("{}-{}", spec.run, node.name);
-            control_groups::make(&name, limits, &mut |group| folder.add_group(group))
+        let group = node.limits.and_then(|_| {
+            control_groups::make(&format!("{}-{}", spec.run, node.name), &mut |group| folder.add_group(group))
         });
-        let fd = |fd: &OwnedFd| fd.as_raw_fd();
-        let mut arguments = vec!["agent".to_owned(), DATA.to_owned(), agents_attach.as_raw_fd().to_string()];
-        if let Some(events) = &groups.events {
-            arguments.extend(["-".to_owned(), fd(events).to_string()]);
-        }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         plan.nodes.push(PlannedNode {
             name: node.name.clone(),
             address,
@@ -210,16 +203,15 @@ fn plan(
             data,
             path: node.environment.as_ref().map_or_else(|| USUAL_PATH.to_owned(), |it| it.path()),
             may_mount: node.may_mount,
-            agent: program.argv(&arguments),
-            groups: groups.processes.iter().map(fd).collect(),
-            events: groups.events.as_ref().map(fd),
+            agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
+            group: group.as_ref().map(AsRawFd::as_raw_fd),
             is_limited: node.limits.is_some(),
             stream: agents_stream.as_raw_fd(),
             attach: agents_attach.as_raw_fd(),
         });
         wiring.push(NodeStreams { spec: node.clone(), address, stream, attach });
         inherited.extend([agents_stream.into(), agents_attach]);
-        inherited.extend(groups.processes.into_iter().chain(groups.events));
+        inherited.extend(group);
     }
     Ok((plan, wiring, inherited))
 }

@@ -55,17 +55,15 @@ pub(super) struct PlannedNode {
     /// come from.
     pub(super) stream: RawFd,
     pub(super) attach: RawFd,
-    /// Files of its control groups, inherited likewise: what puts a process into each of them, and what the
-    /// agent reads.
-    pub(super) groups: Vec<RawFd>,
-    pub(super) events: Option<RawFd>,
+    /// Inherited likewise: what puts a process into its control group.
+    pub(super) group: Option<RawFd>,
     /// Whether its programs have limits.
     pub(super) is_limited: bool,
 }
 
 impl PlannedNode {
     fn inherited(&self) -> impl Iterator<Item = RawFd> {
-        [self.stream, self.attach].into_iter().chain(self.groups.iter().copied()).chain(self.events)
+        [self.stream, self.attach].into_iter().chain(self.group)
     }
 }
 
@@ -168,10 +166,10 @@ fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, failure: &File) -> io
 
 fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result<std::convert::Infallible> {
     unistd::sethostname(&node.name)?;
-    for group in &node.groups {
+    if let Some(group) = node.group {
         // Where that is refused, the agent alone watches, as without a group.
         // SAFETY: the controller left it open for this process.
-        let _ = unistd::write(unsafe { BorrowedFd::borrow_raw(*group) }, b"0");
+        let _ = unistd::write(unsafe { BorrowedFd::borrow_raw(group) }, b"0");
     }
     // SAFETY: inherited for this purpose, and used nowhere else in this process.
     let (stream, attach) = unsafe { (OwnedFd::from_raw_fd(node.stream), OwnedFd::from_raw_fd(node.attach)) };
@@ -199,10 +197,6 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     let env = environment_of(node)?;
     // Stays open for the agent; whatever else this process has open closes by itself.
     fcntl(&attach, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    if let Some(events) = node.events {
-        // SAFETY: as above.
-        fcntl(unsafe { BorrowedFd::borrow_raw(events) }, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    }
     if node.is_limited {
         // Counts in the user namespace that a user without rights has here; root has control groups.
         setrlimit(Resource::RLIMIT_NPROC, TASKS, TASKS)?;
