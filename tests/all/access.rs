@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 under!(
     local: [
         redis_holds_under_kill,
-        zookeeper_holds_under_kill,
         a_mistake_in_the_access_is_one_sentence,
         no_secret_comes_out
     ],
@@ -20,6 +19,7 @@ under!(
         sentinel_holds_without_faults,
         etcd_holds_under_kill,
         sequencers_are_checked_under_kill,
+        zookeeper_holds_under_kill,
         postgres_holds_under_kill,
         mariadb_holds_under_kill,
         every_mistake_in_the_access_is_one_sentence,
@@ -97,13 +97,12 @@ fn mariadb_holds_under_kill(driver: &str) {
 const FOREIGN: &str = "has a certificate of an authority that the client does not trust";
 const PASSWORD: &str = "does not take the password of the user fencepost";
 
-/// The services that [`redis_holds_under_kill`] and [`zookeeper_holds_under_kill`] have by day.
+/// The service that [`redis_holds_under_kill`] has by day.
 fn a_mistake_in_the_access_is_one_sentence(driver: &str) {
     for (lock, spoiled, sentence) in [
         ("redis-single", "password", PASSWORD),
         ("redis-single", "authority", FOREIGN),
         ("redlock", "plain", "speaks TLS, and the client does not"),
-        ("zookeeper-sequential", "password", PASSWORD),
     ] {
         assert_one_sentence(driver, lock, spoiled, sentence);
     }

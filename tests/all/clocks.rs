@@ -6,7 +6,8 @@ use fencepost_history::Kind;
 use serde_json::Value;
 
 under!(
-    local: [a_key_expires_early_on_a_fast_clock, every_model_of_drift_gains_what_it_says, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same, libfaketime_carries_redis_8_and_valkey],
+    local: [a_key_expires_early_on_a_fast_clock, every_model_of_drift_gains_what_it_says, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same],
+    local_by_night: [libfaketime_carries_redis_8_and_valkey],
     docker: [],
     docker_by_night: [a_key_expires_early_on_a_fast_clock, every_model_of_drift_gains_what_it_says, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same],
 );

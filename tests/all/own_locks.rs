@@ -91,7 +91,7 @@ macro_rules! examples_with_access {
     };
 }
 
-examples_with_access!([python, java], by_night: [go, javascript, rust, php]);
+examples_with_access!([python], by_night: [go, javascript, rust, java, php]);
 
 fn check_with_access(lock: &str) {
     check_with(&format!("{}/{lock}", root()), &["--tls", "--auth"]).keeps_the_protocol();
