@@ -7,6 +7,7 @@ mod agent_tools;
 mod cli;
 mod commands;
 mod config;
+mod examples;
 mod exit;
 pub mod fuzzing;
 mod open_files;
@@ -19,7 +20,7 @@ mod suggestions;
 mod testing;
 mod unwritten;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 use commands::{analyze, check, compare, doctor, export, gc, images, list, manual, serve, test};
 use console::style;
@@ -53,7 +54,8 @@ fn run() -> i32 {
             return BAD_USAGE;
         }
     };
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = examples::shown(Cli::command()).try_get_matches_from(arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let error = suggestions::with_suggestion(error);

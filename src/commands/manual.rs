@@ -1,8 +1,10 @@
 //! Completions for shells and manual pages, made from the definition of the command line.
 
+use crate::examples;
 use crate::output::Output;
 use anyhow::Result;
 use clap::Command;
+use clap::builder::PossibleValuesParser;
 use clap_complete::aot;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::write_whole;
@@ -24,9 +26,40 @@ pub fn completions(shell: Shell, mut program: Command) -> Result<i32> {
         Shell::Zsh => aot::Shell::Zsh,
         Shell::Fish => aot::Shell::Fish,
     };
+    let commands: Vec<String> =
+        program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for command in commands {
+        program = program.mut_subcommand(command, with_names);
+    }
     let mut script = Vec::new();
     aot::generate(shell, &mut program, "fencepost", &mut script);
     print(&script)
+}
+
+/// The command with the names that its options take: only completions may know them all, since the options
+/// themselves take folders and lists of names, too.
+fn with_names(command: Command) -> Command {
+    let known: Vec<(clap::Id, Vec<&str>)> = command
+        .get_arguments()
+        .filter_map(|argument| Some((argument.get_id().clone(), names_of(argument.get_id().as_str())?)))
+        .collect();
+    known.into_iter().fold(command, |command, (id, names)| {
+        command.mut_arg(id, |argument| argument.value_parser(PossibleValuesParser::new(names)))
+    })
+}
+
+/// The names that an argument takes; none where they are no fixed ones.
+fn names_of(argument: &str) -> Option<Vec<&'static str>> {
+    Some(match argument {
+        "lock" | "locks" | "against" => fencepost_locks::registry().iter().map(|lock| lock.name).collect(),
+        "nemesis" | "nemeses" => fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect(),
+        "guard" => fencepost_storage::guards().iter().map(|guard| guard.name()).collect(),
+        "workload" => fencepost_workloads::registry().iter().map(|workload| workload.name()).collect(),
+        "names" => {
+            fencepost_engine::scenario::registry().iter().map(|scenario| scenario.name.as_str()).collect()
+        }
+        _ => return None,
+    })
 }
 
 /// `fencepost man [FOLDER]`.
@@ -66,11 +99,48 @@ fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, called: &str, command: &Command
 }
 
 fn page(command: Command) -> Result<Vec<u8>> {
+    let usage = command.clone().render_usage().to_string();
+    let called = command.get_bin_name().unwrap_or("fencepost").trim_start_matches("fencepost").trim();
+    let about = examples::about(called);
+    let has_commands = command.has_subcommands();
+    // `help` has no page.
+    let man = clap_mangen::Man::new(command.disable_help_subcommand(true))
+        .source(concat!("Fencepost ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
-    clap_mangen::Man::new(command)
-        .source(concat!("Fencepost ", env!("CARGO_PKG_VERSION")))
-        .render(&mut page)?;
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    // Its own synopsis would name every option.
+    writeln!(page, ".SH SYNOPSIS\n{}", roff(usage.trim_start_matches("Usage: ")))?;
+    man.render_description_section(&mut page)?;
+    let rows = about.into_iter().flat_map(|about| &about.lines);
+    section(&mut page, "EXAMPLES", rows.map(|(line, does)| (line.clone(), does.as_str())))?;
+    man.render_options_section(&mut page)?;
+    if has_commands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let exits = about.into_iter().flat_map(|about| about.exits());
+    section(&mut page, "EXIT STATUS", exits.map(|(code, meaning)| (code.to_string(), meaning.as_str())))?;
+    let see = about.into_iter().flat_map(|about| &about.see);
+    let see: Vec<String> =
+        see.map(|name| format!("\\fBfencepost\\-{}\\fR(1)", roff(&name.replace(' ', "-")))).collect();
+    if !see.is_empty() {
+        writeln!(page, ".SH \"SEE ALSO\"\n{}", see.join(", "))?;
+    }
     Ok(page)
+}
+
+/// A section of terms and what they mean.
+fn section<'a>(page: &mut Vec<u8>, title: &str, rows: impl Iterator<Item = (String, &'a str)>) -> Result<()> {
+    writeln!(page, ".SH \"{title}\"")?;
+    for (term, meaning) in rows {
+        writeln!(page, ".TP\n\\fB{}\\fR\n{}", roff(&term), roff(meaning))?;
+    }
+    Ok(())
+}
+
+/// Text as the formatter of manual pages takes it.
+fn roff(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('-', "\\-")
 }
 
 #[cfg(test)]
@@ -89,6 +159,8 @@ mod tests {
         assert!(text("fencepost.1").contains("fencepost\\-test(1)"), "{}", text("fencepost.1"));
         let test = text("fencepost-test.1");
         assert!(test.contains("fencepost\\-test") && test.contains("\\-\\-time\\-limit"), "{test}");
+        assert!(test.contains("fencepost test [OPTIONS]") && test.contains("SEE ALSO"), "{test}");
+        assert!(text("fencepost-scenario.1").contains("one did not happen"));
         assert!(text("fencepost-lock-check.1").contains("fencepost lock check"));
         assert!(!pages.iter().any(|(name, _)| name.contains("supervise")));
     }
