@@ -7,6 +7,7 @@ use fencepost_engine::{Reason, RunSpec, Script, Stop, Unobserved};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, read_history};
 use fencepost_report::prepare_threads;
+use fencepost_report::runs::keep_failure;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,7 +61,10 @@ pub async fn play_run(
     let report = place.report;
     // Judging takes a moment of a core, and the clocks of other runs must not stand still meanwhile.
     tokio::task::spawn_blocking(move || match failed {
-        Some(error) if interrupted || !shows_a_violation(&folder) => Err(error),
+        Some(error) if interrupted || !shows_a_violation(&folder) => {
+            keep_failure(&folder.path, &format!("{error:#}"));
+            Err(error)
+        }
         _ => judged(folder, report),
     })
     .await?

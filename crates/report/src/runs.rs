@@ -3,7 +3,7 @@
 use crate::threads::prepare_threads;
 use fencepost_checker::{Costs, Coverage, Figures, Harm, Metric, NearMiss, Outcome, Unjudged};
 use fencepost_history::find_history;
-use fencepost_history::run::{RunFile, RunHead, read_regular};
+use fencepost_history::run::{RunFile, RunHead, read_regular, write_inside};
 use rayon::prelude::*;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,8 @@ pub type ListedRun = Run<RunHead, VerdictHead>;
 #[derive(Clone, Debug, Deserialize)]
 pub struct VerdictHead {
     pub outcome: Outcome,
+    #[serde(default)]
+    pub harms: Vec<Harm>,
     pub verdicts: Vec<PropertyHead>,
     /// As in the whole: without it the verdict is of another version.
     #[serde(rename = "costs")]
@@ -96,17 +98,27 @@ pub struct PropertyHead {
 /// A judgement, or the part of it that was read.
 pub trait HasOutcome {
     fn outcome(&self) -> Outcome;
+    /// What its violations mean at worst.
+    fn harm(&self) -> Option<Harm>;
 }
 
 impl HasOutcome for Judgement {
     fn outcome(&self) -> Outcome {
         self.outcome
     }
+
+    fn harm(&self) -> Option<Harm> {
+        self.harms.first().copied()
+    }
 }
 
 impl HasOutcome for VerdictHead {
     fn outcome(&self) -> Outcome {
         self.outcome
+    }
+
+    fn harm(&self) -> Option<Harm> {
+        self.harms.first().copied()
     }
 }
 
@@ -214,11 +226,25 @@ fn begun(path: &Path) -> bool {
     find_history(&path.join("history.jsonl")).is_some() || has("verdict.json") || has("logs")
 }
 
+/// Why a run that has no verdict failed, in its folder.
+const FAILURE: &str = "failed.txt";
+
+/// Keeps the sentence with which a run failed in its folder, for who looks at it later. Where that cannot be
+/// written, the sentence is on the terminal all the same.
+pub fn keep_failure(folder: &Path, sentence: &str) {
+    let _ = write_inside(folder, FAILURE, sentence.as_bytes());
+}
+
 fn judged<F, J: DeserializeOwned>(path: &Path, file: Box<F>) -> State<F, J> {
     let text = match read_regular(&path.join("verdict.json")) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let why = "it has no verdict.json: it is still going, or ended before it was judged".to_owned();
+            let why = match read_regular(&path.join(FAILURE)) {
+                Ok(sentence) => format!("it failed: {}", sentence.trim_end()),
+                Err(_) => {
+                    "it has no verdict.json: it is still going, or ended before it was judged".to_owned()
+                }
+            };
             return State::NotJudged(file, why);
         }
         Err(error) => return State::NotJudged(file, format!("its verdict.json cannot be read: {error}")),
@@ -281,6 +307,14 @@ mod tests {
         let head = listed.judgement().unwrap();
         assert_eq!((head.outcome, head.verdicts[0].summary.as_str()), (Outcome::Violation, "broken"));
         assert_eq!(listed.file().unwrap().started, 5);
+    }
+
+    #[test]
+    fn a_run_that_failed_says_why() {
+        let results = tempfile::tempdir().unwrap();
+        let path = folder(results.path(), "a", &[("run.toml", &settings(5)), ("history.jsonl", "")]);
+        keep_failure(&path, "no server came up");
+        assert_eq!(read_listed(&path).unwrap().problem(), Some("it failed: no server came up"));
     }
 
     #[test]

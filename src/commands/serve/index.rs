@@ -1,6 +1,6 @@
 //! What runs there are. Looked at again with each request, and read again only where something changed.
 
-use fencepost_checker::Outcome;
+use fencepost_checker::{Harm, Outcome};
 use fencepost_history::run::{SettingsHead, is_running};
 use fencepost_report::prepare_threads;
 use fencepost_report::runs::{self, HasOutcome, ListedRun, Run, State};
@@ -26,14 +26,40 @@ pub struct Index {
 #[derive(Default)]
 struct Known {
     entries: HashMap<String, Entry>,
-    /// The runs among them, newest first.
-    rows: Arc<Vec<Arc<Row>>>,
+    contents: Arc<Contents>,
+}
+
+/// What a results folder holds, newest first.
+#[derive(Default)]
+pub struct Contents {
+    pub runs: Vec<Arc<Row>>,
+    pub campaigns: Vec<Campaign>,
+}
+
+/// A hunt, a comparison, or what many runs were merged into: a folder with a page of its own.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    pub name: String,
+    pub kind: &'static str,
+    pub page: &'static str,
+    changed: SystemTime,
+}
+
+/// The pages of campaigns, and what they are of.
+const CAMPAIGN_PAGES: [(&str, &str); 2] = [("hunt.html", "hunt"), ("compare.html", "comparison")];
+
+impl Campaign {
+    fn of(folder: &Path, name: &str, changed: SystemTime) -> Option<Campaign> {
+        let (page, kind) = CAMPAIGN_PAGES.into_iter().find(|(page, _)| folder.join(page).is_file())?;
+        Some(Campaign { name: name.to_owned(), kind, page, changed })
+    }
 }
 
 /// What was read of a folder, and when the folder had changed last.
 struct Entry {
     changed: SystemTime,
     row: Option<Arc<Row>>,
+    campaign: Option<Campaign>,
 }
 
 /// A run in the list.
@@ -47,6 +73,8 @@ pub struct Row {
     pub nemesis: String,
     pub guard: String,
     pub status: RunStatus,
+    /// What a violation means at worst.
+    pub harm: Option<Harm>,
     /// What was seen, in a sentence.
     pub said: String,
 }
@@ -121,13 +149,16 @@ impl Row {
             nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
             guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),
             status,
+            harm: run.judgement().and_then(|judgement| judgement.harm()),
             said: short(said),
         }
     }
 
     fn contains(&self, word: &str) -> bool {
         let texts = [&self.name, &self.lock, &self.workload, &self.nemesis, &self.guard, &self.said];
-        texts.iter().any(|text| text.to_lowercase().contains(word)) || self.status.word().contains(word)
+        let words = [self.status.word(), self.harm.map_or("", Harm::in_words)];
+        texts.iter().any(|text| text.to_lowercase().contains(word))
+            || words.iter().any(|text| text.contains(word))
     }
 }
 
@@ -140,11 +171,11 @@ impl Index {
         &self.results
     }
 
-    /// All runs as they are now, newest first.
+    /// All runs and campaigns as they are now.
     ///
     /// # Errors
     /// The results folder cannot be read.
-    pub fn look(&self) -> std::io::Result<Arc<Vec<Arc<Row>>>> {
+    pub fn look(&self) -> std::io::Result<Arc<Contents>> {
         prepare_threads();
         let folders = folders(&self.results)?;
         let mut known = self.known.lock();
@@ -155,8 +186,10 @@ impl Index {
             .par_iter()
             .filter(|(name, changed)| !is_current(name, *changed))
             .map(|(name, changed)| {
-                let row = runs::read_listed(&self.results.join(name)).map(|run| Arc::new(Row::new(&run)));
-                (name.clone(), Entry { changed: *changed, row })
+                let folder = self.results.join(name);
+                let row = runs::read_listed(&folder).map(|run| Arc::new(Row::new(&run)));
+                let campaign = Campaign::of(&folder, name, *changed);
+                (name.clone(), Entry { changed: *changed, row, campaign })
             })
             .collect();
         let same = read.is_empty() && known.entries.len() == folders.len();
@@ -164,14 +197,19 @@ impl Index {
             known.entries.extend(read);
             let there: HashSet<&str> = folders.iter().map(|(name, _)| name.as_str()).collect();
             known.entries.retain(|name, _| there.contains(name.as_str()));
-            let mut rows: Vec<Arc<Row>> =
+            let mut runs: Vec<Arc<Row>> =
                 known.entries.values().filter_map(|entry| entry.row.clone()).collect();
-            rows.par_sort_by(|one, other| {
+            runs.par_sort_by(|one, other| {
                 other.started.cmp(&one.started).then_with(|| one.name.cmp(&other.name))
             });
-            known.rows = Arc::new(rows);
+            let mut campaigns: Vec<Campaign> =
+                known.entries.values().filter_map(|entry| entry.campaign.clone()).collect();
+            campaigns.sort_by(|one, other| {
+                other.changed.cmp(&one.changed).then_with(|| one.name.cmp(&other.name))
+            });
+            known.contents = Arc::new(Contents { runs, campaigns });
         }
-        Ok(known.rows.clone())
+        Ok(known.contents.clone())
     }
 }
 

@@ -70,12 +70,10 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
         BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
     })?;
     let index = Index::new(results);
-    let count = index
-        .look()
-        .map_err(|error| {
-            BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
-        })?
-        .len();
+    let contents = index.look().map_err(|error| {
+        BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
+    })?;
+    let count = contents.runs.len();
     if let Some(copied) = copied {
         runtime.spawn(follow(copied));
     }
@@ -129,9 +127,9 @@ type Shared = State<Arc<Index>>;
 
 async fn list(State(index): Shared, Query(filter): Query<Filter>) -> Response {
     blocking(move || match index.look() {
-        Ok(rows) => {
+        Ok(contents) => {
             let results = index.results().file_name().unwrap_or_default().to_string_lossy();
-            page(StatusCode::OK, pages::list(&results, &rows, &filter))
+            page(StatusCode::OK, pages::list(&results, &contents, &filter))
         }
         Err(error) => {
             let sentence = format!("The results folder cannot be read: {error}.");

@@ -1,9 +1,10 @@
 //! The pages: all runs, one run, some runs beside each other.
 
 use super::folder::{File, Listing};
-use super::index::{Filter, ORDERS, Row, RunStatus, status, values};
+use super::index::{Campaign, Contents, Filter, ORDERS, Row, RunStatus, status, values};
+use fencepost_checker::{Harm, Outcome};
 use fencepost_history::run::RunSettings;
-use fencepost_report::runs::{Judgement, Run};
+use fencepost_report::runs::{HasOutcome, Judgement, Run};
 use fencepost_report::{document, property};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -54,19 +55,24 @@ fn date(started: u64) -> String {
     fencepost_history::run::date(started).trim_end_matches(" UTC").to_owned()
 }
 
-/// The verdict, or what there is in its place. Not by colour alone.
-fn chip(status: RunStatus) -> Markup {
+/// The verdict, or what there is in its place; of a violation what it means, as the report says it. Not by
+/// colour alone.
+fn chip(status: RunStatus, harm: Option<Harm>) -> Markup {
     let sign = match status {
         RunStatus::Judged(outcome) => outcome.sign(),
         RunStatus::Running => "▶",
         RunStatus::NotJudged | RunStatus::Damaged => "!",
     };
     let class = status.word().replace(' ', "-");
-    html! { span.chip.(class) { (sign) " " (status.word()) } }
+    let harm = harm.filter(|_| status == RunStatus::Judged(Outcome::Violation));
+    html! {
+        span.chip.(class) title=[harm.map(Harm::meaning)] { (sign) " " (harm.map_or(status.word(), Harm::in_words)) }
+    }
 }
 
 /// All runs that are filter, one page of them.
-pub fn list(results: &str, all: &[Arc<Row>], filter: &Filter) -> String {
+pub fn list(results: &str, contents: &Contents, filter: &Filter) -> String {
+    let all = &contents.runs;
     let rows = filter.of(all);
     let pages = rows.len().div_ceil(ROWS_PER_PAGE).max(1);
     let at = filter.page.min(pages - 1);
@@ -76,6 +82,7 @@ pub fn list(results: &str, all: &[Arc<Row>], filter: &Filter) -> String {
         html! {
             h1 { "Runs" }
             p.note { (all.len()) " in " code { (results) } ". Times are UTC." }
+            (campaigns(&contents.campaigns))
             (filter_form(all, filter))
             form #chosen action="/compare" {
                 button type="submit" { "Compare chosen runs" }
@@ -92,6 +99,25 @@ pub fn list(results: &str, all: &[Arc<Row>], filter: &Filter) -> String {
             }
         },
     )
+}
+
+/// Hunts and comparisons, which have pages of their own; the newest are shown at once.
+fn campaigns(all: &[Campaign]) -> Markup {
+    const SHOWN_AT_ONCE: usize = 5;
+    let row = |it: &Campaign| {
+        html! { li { a href=(file_address(&it.name, it.page)) { (it.kind) " " code { (it.name) } } } }
+    };
+    let (newest, older) = all.split_at(all.len().min(SHOWN_AT_ONCE));
+    html! {
+        @if !all.is_empty() {
+            section.campaigns {
+                h2 { "Hunts and comparisons" }
+                ul { @for it in newest { (row(it)) } }
+                @if !older.is_empty() { details { summary { (older.len()) " older" } ul { @for it in older { (row(it)) } } } }
+            }
+            h2 { "Runs" }
+        }
+    }
 }
 
 fn filter_form(all: &[Arc<Row>], filter: &Filter) -> Markup {
@@ -152,7 +178,7 @@ fn list_row(row: &Row) -> Markup {
                 @if row.started == 0 { (row.name) } @else { (date(row.started)) }
             } }
             td { (row.lock) } td { (row.workload) } td { (row.nemesis) } td { (row.guard) }
-            td { (chip(row.status)) }
+            td { (chip(row.status, row.harm)) }
             td { (row.said) }
         }
     }
@@ -178,7 +204,7 @@ pub fn run(run: &Run, files: &Listing) -> String {
         html! {
             p { a href="/" { "All runs" } }
             h1 { (run.name) }
-            p { (chip(status)) " " @if status != RunStatus::Running { (run.problem().unwrap_or_default()) } }
+            p { (chip(status, run.judgement().and_then(|judgement| judgement.harm()))) " " @if status != RunStatus::Running { (run.problem().unwrap_or_default()) } }
             @if status == RunStatus::Running { (live(&run.name)) }
             @if has("report.html") { p { a.report href=(file_address(&run.name, "report.html")) { "Open the report" } } }
             @if let Some(judgement) = run.judgement() { (properties(judgement)) }
@@ -208,7 +234,7 @@ fn properties(judgement: &Judgement) -> Markup {
             thead { tr { th { "property" } th { "verdict" } th { "observation" } } }
             tbody { @for each in &judgement.verdicts { tr {
                 td { b { (property(&each.checker).0) } }
-                td { (chip(RunStatus::Judged(each.outcome))) }
+                td { (chip(RunStatus::Judged(each.outcome), each.harms.first().copied())) }
                 td { (each.summary) }
             } }
             @for each in &judgement.not_judged { tr {
@@ -259,7 +285,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
                     (setting("workload", &|spec| spec.workload.clone()))
                     (setting("nemesis", &|spec| spec.nemesis_name()))
                     (setting("guard", &|spec| spec.guard.clone()))
-                    tr { th { "verdict" } @for run in runs { td { (chip(status(run))) } } }
+                    tr { th { "verdict" } @for run in runs { td { (chip(status(run), run.judgement().and_then(|judgement| judgement.harm()))) } } }
                     @for checker in checkers { (beside(checker, runs)) }
                     (costs(runs))
                 }
@@ -275,7 +301,7 @@ fn beside(checker: &str, runs: &[Run]) -> Markup {
             th { (property(checker).0) }
             @for run in runs { td {
                 @if let Some(each) = run.judgement().and_then(|judgement| judgement.of_checker(checker)) {
-                    (chip(RunStatus::Judged(each.outcome))) small { (each.summary) }
+                    (chip(RunStatus::Judged(each.outcome), each.harms.first().copied())) small { (each.summary) }
                 }
             } }
         }

@@ -110,6 +110,36 @@ async fn a_run_has_a_page_with_its_verdict_and_files() {
 }
 
 #[tokio::test]
+async fn hunts_and_comparisons_are_listed() {
+    let results = results();
+    for (folder, page) in [("hunt-etcd-1", "hunt.html"), ("compare-1", "compare.html")] {
+        fs::create_dir(results.path().join(folder)).unwrap();
+        fs::write(results.path().join(folder).join(page), "found").unwrap();
+    }
+    let router = serving(results.path());
+    let list = text(&router, "/").await;
+    for address in ["/files/hunt-etcd-1/hunt.html", "/files/compare-1/compare.html"] {
+        assert!(list.contains(&format!("href=\"{address}\"")), "{list}");
+        assert_eq!(text(&router, address).await, "found");
+    }
+    assert_eq!(listed(&list).len(), 5, "they are no runs");
+}
+
+#[tokio::test]
+async fn a_violation_is_called_what_the_report_calls_it() {
+    let results = results();
+    let verdict = results.path().join("redlock-a/verdict.json");
+    let mut kept: serde_json::Value = serde_json::from_str(&fs::read_to_string(&verdict).unwrap()).unwrap();
+    kept["harms"] = json!(["granted-twice"]);
+    fs::write(&verdict, kept.to_string()).unwrap();
+    let router = serving(results.path());
+    for page in ["/?verdict=violation", "/run/redlock-a", "/compare?run=redlock-a"] {
+        assert!(text(&router, page).await.contains("granted twice</span>"), "{page}");
+    }
+    assert_eq!(listed(&text(&router, "/?text=twice").await), ["redlock-a"]);
+}
+
+#[tokio::test]
 async fn runs_stand_beside_each_other() {
     let results = results();
     let router = serving(results.path());

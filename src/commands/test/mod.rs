@@ -20,6 +20,7 @@ use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, grouped, run
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
+use fencepost_report::runs::keep_failure;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
 use live::Live;
 use std::sync::Arc;
@@ -105,6 +106,7 @@ async fn run_and_judge(
         match run_beside_others(spec, command, &folder, stop, None, Arc::new(Live::new())).await {
             Ok(outcome) => outcome.cleanup_errors,
             Err(error) => {
+                keep_failure(&folder.path, &format!("{error:#}"));
                 let code = after_failure(args, &folder, error)?;
                 reference.inspect(|reference| reference.not_compared());
                 args.results.send(&folder.path).await;
