@@ -8,6 +8,7 @@ use console::{Style, style};
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, StaleWritesFigures, Verdict, seconds,
 };
+use fencepost_history::shell_word;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -89,6 +90,11 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
     }
     if let Some(confidence) = outcome_with_confidence(verdict) {
         row("confidence", &wrap_indented(&confidence, ENDING));
+    }
+    // Servers of one's own are for single runs.
+    let on_own_servers = heading.settings.iter().any(|(name, _)| name == "servers");
+    if verdict.outcome == Outcome::Valid && !on_own_servers {
+        row("next", &format!("fencepost hunt --lock {}", shell_word(&heading.lock)));
     }
     row("report", &report.display().to_string());
     let ending = wrap_indented(&sentence(heading, run, verdict), 0);

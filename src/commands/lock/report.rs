@@ -120,7 +120,7 @@ pub(super) fn ending(summary: &Summary, path: &str) -> String {
         let _ = write!(text, "; look at {}", and(&notes));
     }
     if summary.is_tried() && summary.keeps_the_protocol {
-        let _ = write!(text, "\nnext      fencepost test --lock {path}");
+        let _ = write!(text, "\nnext      fencepost hunt --lock {path}");
     }
     text
 }
