@@ -78,10 +78,10 @@ pub fn list(results: &str, contents: &Contents, filter: &Filter) -> String {
     let at = filter.page.min(pages - 1);
     let shown = rows.iter().skip(at * ROWS_PER_PAGE).take(ROWS_PER_PAGE);
     page(
-        "Runs",
+        "Results",
         html! {
-            h1 { "Runs" }
-            p.note { (all.len()) " in " code { (results) } ". Times are UTC." }
+            h1 { "Results" }
+            p.note { (all.len()) @if all.len() == 1 { " run" } @else { " runs" } " in " code { (results) } ". Times are UTC." }
             (campaigns(&contents.campaigns))
             (filter_form(all, filter))
             form #chosen action="/compare" {
