@@ -17,7 +17,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("crates/history", 2_141),
     ("crates/hunt", 4_145),
     ("crates/locks", 10_862),
-    ("crates/report", 6_746),
+    ("crates/report", 6_760),
     ("crates/storage", 944),
     ("crates/wire", 407),
     ("fuzz", 145),

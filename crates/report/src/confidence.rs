@@ -33,6 +33,13 @@ fn nearest(miss: Option<&NearMiss>) -> String {
         Some(miss) if miss.kind == MissKind::Belief && miss.distance_ns < 0 => {
             format!("longest overlap {} ({})", milliseconds(miss.distance_ns.unsigned_abs()), miss.sentence())
         }
+        Some(miss) if miss.distance_ns < 0 => {
+            format!(
+                "longest late write {} ({})",
+                milliseconds(miss.distance_ns.unsigned_abs()),
+                miss.sentence()
+            )
+        }
         Some(miss) => format!("nearest miss {} ({})", miss.distance(), miss.sentence()),
     }
 }
@@ -126,7 +133,7 @@ mod tests {
              its holder)"
         );
         assert!(line(-9_000_000, MissKind::Belief).contains("· longest overlap 9.0 ms (process 7"));
-        assert!(line(-9_000_000, MissKind::Write).contains("· nearest miss -9.0 ms (process 7"));
+        assert!(line(-9_000_000, MissKind::Write).contains("· longest late write 9.0 ms (process 7"));
         let released = RunVerdict { nearest_miss: None, ..verdict(0, MissKind::Belief) };
         assert_eq!(
             outcome_with_confidence(&released).unwrap(),

@@ -4,6 +4,7 @@ use super::confidence::rule;
 use super::model::{Cell, Comparison, Outcomes, Row};
 use crate::words::property;
 use fencepost_checker::{Harm, Outcome};
+use fencepost_history::prose::count;
 use std::collections::BTreeMap;
 
 /// A table; its rows and columns are those of the comparison.
@@ -294,7 +295,11 @@ pub fn ending(comparison: &Comparison) -> String {
     let open = tested - valid - violation;
     let open = if open == 0 { String::new() } else { format!(", {open} not decided or not tested") };
     let weak = cells().filter(|cell| !cell.weak().is_empty()).count();
-    let weak = if weak == 0 { String::new() } else { format!(" ({weak} of them weak)") };
+    let weak = match weak {
+        0 => String::new(),
+        all if all == valid => ", weakly tested".to_owned(),
+        some => format!(", {some} of them weakly tested"),
+    };
     let missing: usize = cells().map(|cell| cell.missing).sum();
     let incomplete = match missing {
         0 => String::new(),
@@ -310,6 +315,8 @@ pub fn ending(comparison: &Comparison) -> String {
         _ => format!("some were violated in {violation} ({})", harms.join(", ")),
     };
     format!(
-        "{tested} combinations in {runs} runs: all properties held in {valid}{weak}, {violated}{open}.{incomplete}"
+        "{} in {}: all properties held in {valid}{weak}; {violated}{open}.{incomplete}",
+        count(tested, "combination"),
+        count(runs, "run")
     )
 }
