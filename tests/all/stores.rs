@@ -165,12 +165,14 @@ fn a_hunt_begins_with_what_one_before_it_sent() {
     let store = Store::start();
     let hunt =
         "hunt --driver local --lock redis-single --nemeses duplicate --ttl 500ms --for 10s --jobs 2 --seed 3";
-    let (code, _) = store.run(&format!("{hunt} --results s3://bucket/hunts"));
-    assert_eq!(code, 0);
+    // How much it plays depends on the machine, and 2 says that it was little; what it kept is sent all the same.
+    let has_ended = |code| [0, 2].contains(&code);
+    let (code, text) = store.run(&format!("{hunt} --results s3://bucket/hunts"));
+    assert!(has_ended(code), "{text}");
     // Only the store has it now.
     std::fs::remove_dir_all(store.folder.path().join("results")).expect("the folder of the hunt");
     let (code, text) = store.run(&format!("{hunt} --corpus s3://bucket/hunts"));
-    assert_eq!(code, 0, "{text}");
+    assert!(has_ended(code), "{text}");
     assert!(text.contains("of the schedules that s3://bucket/hunts holds"), "{text}");
     assert!(!text.contains("begins with 0 of"), "{text}");
     let (code, text) = store.run(&format!("{hunt} --corpus s3://bucket/empty"));
