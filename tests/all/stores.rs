@@ -165,7 +165,8 @@ fn a_hunt_begins_with_what_one_before_it_sent() {
     let store = Store::start();
     let hunt =
         "hunt --driver local --lock redis-single --nemeses duplicate --ttl 500ms --for 10s --jobs 2 --seed 3";
-    // How much it plays depends on the machine, and 2 says that it was little; what it kept is sent all the same.
+    // How much it plays depends on the machine, and 2 says that it was little; what it kept is sent all the
+    // same.
     let has_ended = |code| [0, 2].contains(&code);
     let (code, text) = store.run(&format!("{hunt} --results s3://bucket/hunts"));
     assert!(has_ended(code), "{text}");
