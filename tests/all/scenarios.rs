@@ -67,7 +67,17 @@ const ON_REDIS: &[&str] = &["redis-", "valkey-"];
 const CONSENSUS: &[&str] = &["zookeeper-", "etcd-", "nats-"];
 const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-", "mariadb-"];
 
-/// All scenarios are played: each in one of these four.
+/// Scenarios of consensus that are played by night: each service has one by day that shows its lease.
+const CONSENSUS_BY_NIGHT: &[&str] = &[
+    "etcd-18-percent",
+    "etcd-clock-comes-back",
+    "etcd-leader-killed",
+    "etcd-no-recheck",
+    "zookeeper-clock-jump",
+    "zookeeper-herd",
+];
+
+/// All other scenarios are played: each in one of these four.
 #[test]
 fn every_scenario_on_redis_agrees_locally() {
     assert_all_agree(&scenarios_of(ON_REDIS), "local");
@@ -86,8 +96,16 @@ fn a_scenario_of_chance_comes_about() {
 }
 
 #[test]
-fn every_scenario_of_consensus_agrees_locally() {
-    assert_all_agree(&scenarios_of(CONSENSUS), "local");
+fn scenarios_of_each_consensus_agree_locally() {
+    let mut names = scenarios_of(CONSENSUS);
+    names.retain(|name| !CONSENSUS_BY_NIGHT.contains(name));
+    assert_all_agree(&names, "local");
+}
+
+#[test]
+#[ignore = "runs every night, by .ci/nightly"]
+fn other_scenarios_of_consensus_agree_locally_by_night() {
+    assert_all_agree(CONSENSUS_BY_NIGHT, "local");
 }
 
 #[test]

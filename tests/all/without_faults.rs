@@ -10,18 +10,20 @@ use fencepost_storage::Need;
 under!(
     local: [
         every_lock_holds_without_faults,
-        drawn_sections_hold_without_faults,
         chubby_shares_among_readers,
         the_lock_workload_holds_without_faults,
-        variants_of_redis_locks_hold_without_faults,
         variants_of_redlock_hold_without_faults,
-        counters_on_each_node_leave_the_lock_as_it_is,
-        a_watchdog_outlives_the_ttl,
         guards_let_honest_holders_write,
         a_set_keeps_what_was_added,
+    ],
+    local_by_night: [
+        every_lock_alone_holds_without_faults,
+        drawn_sections_hold_without_faults,
+        variants_of_redis_locks_hold_without_faults,
+        counters_on_each_node_leave_the_lock_as_it_is,
+        a_watchdog_outlives_the_ttl,
         a_herd_is_measured,
     ],
-    local_by_night: [every_lock_alone_holds_without_faults],
     docker: [],
     docker_by_night: [
         redlock_holds_without_faults,
