@@ -34,7 +34,6 @@ fn main() {
     opened(&folder.path().join("report.html"));
 }
 
-/// A folder as a run leaves it, with the settings of the example.
 fn write_run(folder: &Path) {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/redlock-clock-jump/run.toml");
     std::fs::copy(example, folder.join("run.toml")).expect("the settings of the example");

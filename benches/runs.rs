@@ -39,7 +39,6 @@ fn main() {
     }
 }
 
-/// Starts the program, and gives its folder of results.
 fn start(args: &str) -> (Child, tempfile::TempDir) {
     let results = tempfile::tempdir().expect("a temporary folder");
     let child = Command::new(PROGRAM)

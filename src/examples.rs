@@ -74,7 +74,6 @@ mod tests {
     use crate::cli::Cli;
     use clap::{CommandFactory, Parser};
 
-    /// Checks the command and those beneath it.
     fn assert_has_examples(command: &Command, words: &str) {
         let about = about(words).unwrap_or_else(|| panic!("`{words}` has no examples"));
         for (line, _) in &about.lines {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// Plays, at least; the first is not counted.
 const PLAYS: usize = 10;
 
-/// More plays of what is short.
 const FOR: Duration = Duration::from_secs(1);
 
 /// Plays it, prints a line with its times, and gives the median.

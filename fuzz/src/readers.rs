@@ -36,7 +36,6 @@ pub fn reader(name: &str) -> Option<Reader> {
     READERS.iter().find(|(known, _)| *known == name).map(|(_, reader)| *reader)
 }
 
-/// By one of the models, which the input itself chooses.
 fn history(input: &[u8], lines: &mut dyn Lines) {
     let choice: usize = input.iter().map(|byte| usize::from(*byte)).sum();
     let models = ModelName::ALL;
@@ -72,7 +71,6 @@ fn plan(text: &str) {
     }
 }
 
-/// A folder of this process, in memory.
 static FOLDER: LazyLock<tempfile::TempDir> =
     LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
 
@@ -120,7 +118,6 @@ impl ClientEvents for Ignored {
     }
 }
 
-/// What a client prints, from its hello on.
 fn client(input: &[u8]) {
     RUNTIME.block_on(async {
         let hello = Hello { client: "c1".to_owned(), ..Hello::default() };

@@ -188,7 +188,6 @@ fn lease_grant(ttl_s: u32) -> Outcome<i64> {
     number(&etcd_call("lease/grant", &format!("{{\"TTL\":{ttl_s}}}"))?, "ID")
 }
 
-/// Whether the key is there.
 fn locked() -> Outcome<bool> {
     Ok(etcd_call("kv/range", "{\"key\":\"bG9jaw==\"}")?.contains("\"count\":\"1\""))
 }
@@ -301,7 +300,6 @@ impl Redis {
         Ok(line)
     }
 
-    /// What TIME says.
     fn seconds(&mut self) -> io::Result<i64> {
         self.0.get_mut().write_all(b"TIME\r\n")?;
         let lines = [(); 5].map(|()| self.line());

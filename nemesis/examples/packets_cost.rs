@@ -135,7 +135,6 @@ fn redis(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
     Ok(())
 }
 
-/// Ends with its owner.
 struct Server(Child);
 
 impl Drop for Server {

@@ -13,13 +13,11 @@ use std::time::Duration;
 /// A moment of a lock's life that a drawn fault waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// A process is granted the lock.
     Granted,
     /// A process is granted the lock, and will use it for a good part of the TTL.
     GrantedForLong,
     /// A process has read, and will write so much later that a fault can come between.
     BeforeWrite,
-    /// A process begins to release.
     Releasing,
     /// A process begins to acquire: a majority is being collected.
     Collecting,
@@ -87,7 +85,6 @@ pub enum OtherEnd {
     Servers,
     ServersAndStorage,
     Followers,
-    /// As many servers as are a majority.
     Majority,
     /// Of servers that know nothing of each other: a minority of them with half of the clients, apart from
     /// the others, so that both sides may believe that they are all.
@@ -95,7 +92,6 @@ pub enum OtherEnd {
 }
 
 impl OtherEnd {
-    /// Whether writes go there.
     pub(crate) fn has_storage(self) -> bool {
         matches!(self, OtherEnd::Storage | OtherEnd::ServersAndStorage)
     }
@@ -142,7 +138,6 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// A fault of nodes.
     pub(crate) const fn at(role: Role, moments: &'static [Moment]) -> Aim {
         Aim { role, other_end: None, moments, around: None, until: &[] }
     }
@@ -238,7 +233,6 @@ const MAJORITY: f64 = 0.75;
 /// Which of the aims that a run allows is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhichAim {
-    /// Any of them, drawn.
     Any,
     /// The one in that place, in turns, of those that wait for no point of the recipe. The first is the one
     /// that most locks are broken by.

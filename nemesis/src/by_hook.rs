@@ -23,7 +23,6 @@ const AGAIN: Duration = Duration::from_secs(4);
 /// The servers among the targets of a fault that exist without the run, and what is done to them.
 pub(crate) struct ByHook {
     action: HookAction,
-    /// Those for which the hook was called.
     touched: Vec<String>,
 }
 

@@ -188,7 +188,6 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
     }
 }
 
-/// Clocks in motion.
 struct SkewedClocks {
     id: u64,
     on: Vec<String>,
@@ -257,7 +256,6 @@ impl SkewedClocks {
         Ok((seen, self.is_seen(&before, &after)))
     }
 
-    /// Takes this fault, and nothing else, out of the clocks of one target.
     async fn end(&self, context: &FaultContext, target: &str) -> Result<Value, FaultError> {
         let end = ClockCall::End { id: self.id, pid: context.clock_reader(target).ok() };
         // One that is down starts with a clock that this fault is no part of any more.

@@ -146,7 +146,6 @@ mod tests {
         Motion::Drift { model: Model::Linear, drift_ppm, period_ms: 0, seed: 0 }
     }
 
-    /// Where the wall clock stands, in milliseconds.
     fn wall_ms(schedule: &mut ClockSchedule, at_ns: u64) -> i64 {
         schedule.advance(at_ns);
         schedule.skew().wall_ns / 1_000_000

@@ -52,9 +52,7 @@ pub trait Readiness: Send + Sync {
 /// whose servers can be made to.
 #[async_trait]
 pub trait ErrorReplies: Send + Sync {
-    /// Makes a server answer writes with this error.
     async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
-    /// Makes it take writes again.
     async fn end(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
     /// What it answers to a write now; none: it takes it.
     async fn refusal(&self, server: &str) -> Result<Option<String>, ClusterError>;

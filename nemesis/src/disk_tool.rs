@@ -17,7 +17,6 @@ pub struct DiskTool {
     disk: Mutex<Option<Disk>>,
 }
 
-/// A request to the disk tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum DiskCall {

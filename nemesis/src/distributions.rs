@@ -22,7 +22,6 @@ pub(crate) fn subset(names: &[String], size: usize, random: &mut Stream) -> Vec<
     chosen.into_iter().map(|index| names[index].clone()).collect()
 }
 
-/// Whole milliseconds of a duration.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

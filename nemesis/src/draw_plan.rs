@@ -145,7 +145,6 @@ pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
     description.aims.iter().any(|aim| aim.is_at_point() && aim.possible(&topology).is_some())
 }
 
-/// Draws one fault at one of the aims of its nemesis.
 fn draw_aimed(
     nemesis: &dyn Nemesis,
     topology: &Topology,

@@ -40,7 +40,6 @@ pub trait ExistingServers: Send + Sync {
     /// # Errors
     /// There is no hook, or it failed.
     async fn act(&self, server: &str, action: HookAction) -> Result<(), ClusterError>;
-    /// Whether the server answers now.
     async fn answers(&self, server: &str) -> bool;
     /// A connection to the server, on which nothing is said.
     async fn connect(&self, server: &str) -> std::io::Result<TcpStream>;

@@ -28,7 +28,6 @@ pub(crate) const FAILOVER: NemesisRow<NoParameters> = NemesisRow {
 };
 
 struct LeadershipTransfer {
-    /// The server that is to lead no more.
     from: String,
     /// What was done instead where no server leads.
     killed: Option<Killed>,

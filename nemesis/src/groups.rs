@@ -9,7 +9,6 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The parameter of a partition that names its groups.
 pub(crate) const GROUPS: &str = "groups";
 
 /// Sets of nodes that a partition tears apart. A node that is in none is reached by all: a bridge.
@@ -33,7 +32,6 @@ pub struct Groups {
 pub enum OneWay {
     /// Those to the first group.
     ToFirst,
-    /// Those to the second group.
     ToSecond,
 }
 
@@ -221,7 +219,6 @@ pub(crate) fn halves(topology: &Topology, random: &mut Stream) -> Option<Groups>
     Some(Groups::apart(half, rest))
 }
 
-/// One server hears no other, and no other hears it.
 fn one_server(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     let alone = vec![topology.servers.choose(random)?.clone()];
     let rest = others(topology.servers.iter().chain(&topology.clients), &alone);

@@ -81,7 +81,6 @@ const AIMS: &[Aim] = &[
     Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(DOWN),
 ];
 
-/// How long servers stay down in an aimed fault, in TTLs.
 pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 
 /// The drawn length of a fault that takes servers down, unless the command line says how long they stay down.

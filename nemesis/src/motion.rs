@@ -28,7 +28,6 @@ pub struct Motions {
 }
 
 impl Clock {
-    /// The same motion of each of these clocks.
     pub(crate) fn moved(self, motion: Motion) -> Motions {
         let when = |wanted: bool| wanted.then_some(motion);
         Motions { wall: when(self != Clock::Monotonic), monotonic: when(self != Clock::Wall) }

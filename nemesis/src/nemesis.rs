@@ -246,7 +246,6 @@ pub(crate) trait TypedNemesis: Send + Sync {
     ) -> Draw<Self::Parameters> {
         drawn
     }
-    /// Reads the parameters of a plan.
     fn read(&self, parameters: &Map<String, Value>) -> Result<Self::Parameters, Refusal> {
         read_fields(parameters)
     }
@@ -321,7 +320,6 @@ impl<N: TypedNemesis> Nemesis for N {
     }
 }
 
-/// The draw as a plan has it.
 fn untyped<P: Serialize>(draw: Draw<P>) -> Draw {
     let Ok(Value::Object(parameters)) = serde_json::to_value(draw.parameters) else {
         unreachable!("parameters are a struct with named fields");

@@ -268,7 +268,6 @@ fn addresses(context: &FaultContext, names: &[String]) -> Result<Vec<Ipv4Addr>, 
     names.iter().map(|name| Ok(context.node(name)?.address())).collect()
 }
 
-/// Calls the packets tool of a node.
 async fn call<T: DeserializeOwned>(
     context: &FaultContext,
     node: &str,

@@ -24,14 +24,11 @@ struct Ends {
     ways: Direction,
 }
 
-/// Which packets are impaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Direction {
-    /// Those that the targets send, and those sent to them.
     #[default]
     Both,
-    /// Those that the targets send.
     Out,
     /// Those that are sent to the targets.
     In,
@@ -60,7 +57,6 @@ impl NetworkParameters {
     }
 }
 
-/// How an impairment is looked at, and when it shows.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     /// Echoes or connections to each peer, and bytes of each echo.

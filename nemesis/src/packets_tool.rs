@@ -13,7 +13,6 @@ pub struct PacketsTool {
     network: Mutex<Network>,
 }
 
-/// A request to the packets tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum PacketsCall {

@@ -100,7 +100,6 @@ const LENGTHS: (f64, f64) = (1.3, 2.5);
 /// Shortest and longest pause, in TTLs.
 const AROUND: (f64, f64) = (1.2, 2.0);
 
-/// One of four pauses is a strobe.
 const STROBES: f64 = 0.25;
 
 /// Without either, one stop; with both, a strobe: stopped and running in turn.
@@ -132,7 +131,6 @@ struct Strobe {
     run_ms: u64,
 }
 
-/// A fault, ready.
 fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
     let key = if parameters.stop_ms.is_some() { "stop_ms" } else { "run_ms" };
     let strobe = match (parameters.stop_ms, parameters.run_ms) {

@@ -17,7 +17,6 @@ use std::fmt;
 use std::time::Duration;
 use toml::de::DeTable;
 
-/// The key of the faults, and in each the key of its nemesis.
 const FAULT: &str = "fault";
 
 /// A nemesis that a swarm has enabled.
@@ -51,7 +50,6 @@ pub struct Plan {
     pub faults: Vec<PlannedFault>,
 }
 
-/// What stands in the file of a plan.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlanTable {

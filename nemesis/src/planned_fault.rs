@@ -43,7 +43,6 @@ pub struct PlannedFault {
     pub parameters: Map<String, Value>,
 }
 
-/// The longest time in a plan.
 const LONGEST_MS: f64 = 100.0 * 365.0 * 24.0 * 3600.0 * 1000.0;
 
 impl PlannedFault {

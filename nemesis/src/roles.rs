@@ -13,7 +13,6 @@ pub enum Role {
     Waiter,
     /// The servers that granted the current hold.
     Granting,
-    /// The server that leads at that moment.
     Leader,
     /// A server that does not lead at that moment.
     Follower,

@@ -8,14 +8,12 @@ use crate::fault_error::FaultError;
 use fencepost_cluster::protocol::Service;
 use std::time::{Duration, SystemTime};
 
-/// How often it looks at its clock.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long it stays once the time has passed: the agent that moved its clock looks at it afterwards, to see
 /// that it moved, and a process that has ended shows no clock.
 const STAYS: Duration = Duration::from_millis(500);
 
-/// Starts one in the target's node.
 pub(crate) async fn begin(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
     let argv = ["fencepost", "supervise", "--down-ms", &down_ms.to_string()].map(str::to_owned).to_vec();
     context

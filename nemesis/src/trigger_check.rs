@@ -6,11 +6,9 @@ use crate::trigger::Trigger;
 use fencepost_history::prose::unknown;
 use fencepost_history::{Kind, Refusal, f};
 
-/// The operations and notices of a client, by name.
 const OPERATIONS: [&str; 8] =
     [f::ACQUIRE, f::READ, f::WRITE, f::HOLDS, f::RELEASE, f::LOST, f::RENEWED, f::AT];
 
-/// Refuses a name that no node of this kind has.
 fn is_one_of(kind: &str, name: Option<&str>, names: &[String]) -> Result<(), Refusal> {
     match name {
         Some(name) if names.iter().all(|known| known != name) => {

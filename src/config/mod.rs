@@ -31,7 +31,6 @@ const WITHOUT_FILE: [&str; 3] = ["clean", "completions", "man"];
 /// `--config none` reads no file.
 const NO_FILE: &str = "none";
 
-/// The options that a file added to this call.
 static FROM_FILE: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Whether a file had something to say to this call: a command that repeats it then has to say that none is
@@ -56,7 +55,6 @@ pub fn is_called_with(option: &str) -> bool {
     is_among(&std::env::args_os().collect::<Vec<OsString>>(), option)
 }
 
-/// Whether an option is among these arguments.
 fn is_among(arguments: &[OsString], option: &str) -> bool {
     let long = format!("--{option}");
     let mut options = arguments.iter().take_while(|argument| *argument != "--");
@@ -104,7 +102,6 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsStrin
     Ok(([before, &words, after].concat(), options))
 }
 
-/// Where the command stands among the arguments.
 fn command_at(arguments: &[OsString]) -> Option<usize> {
     let is_value = |at: usize| arguments[at - 1] == "--config";
     (1..arguments.len()).find(|at| !starts_with(&arguments[*at], "-") && !is_value(*at))
@@ -127,7 +124,6 @@ fn file(arguments: &[OsString]) -> Option<PathBuf> {
     }
 }
 
-/// One key of the file.
 struct Setting {
     command: String,
     key: String,
@@ -160,7 +156,6 @@ fn commands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|each| !each.is_hide_set() && options(each).next().is_some())
 }
 
-/// Where packages come from.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PackagesTable {
@@ -219,7 +214,6 @@ fn parse(text: &str, command: &Command) -> Result<(Vec<Setting>, DownloadSetting
     Ok((settings, packages))
 }
 
-/// The option as on the command line.
 fn words(key: &str, option: &Arg, value: &DeValue) -> Result<Vec<String>, String> {
     let long = format!("--{key}");
     if matches!(option.get_action(), ArgAction::SetTrue) {

@@ -152,7 +152,6 @@ impl Bucket {
         }
     }
 
-    /// The content of a marker.
     async fn read(&self, object: &str) -> object_store::Result<Vec<u8>> {
         let mut stream = self.store.get(&self.object(object)).await?.into_stream();
         let mut content = Vec::new();

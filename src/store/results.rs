@@ -29,7 +29,6 @@ pub struct Results {
     store: Option<Outbox>,
 }
 
-/// What goes to a store.
 #[derive(Clone, Debug)]
 struct Outbox {
     address: String,

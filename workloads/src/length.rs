@@ -41,11 +41,9 @@ const REST_MAX: f64 = 6.0;
 /// How the lengths of critical sections are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// Each takes this long, and writes at its end.
     Fixed(Duration),
     /// Each takes any time up to this, and writes at its end.
     UpTo(Duration),
-    /// Each is drawn.
     Drawn(Drawn),
 }
 
@@ -64,9 +62,7 @@ pub struct Drawn {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SectionPlan {
     pub(crate) length: Duration,
-    /// From the beginning of the section to the read that its write goes by.
     pub(crate) read_at: Duration,
-    /// From the beginning of the section to its write.
     pub(crate) write_at: Duration,
     /// How many times the time limit of an acquire its own may take.
     pub(crate) acquire_time_limits: u32,

@@ -67,12 +67,10 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
         }
     }
 
-    /// Each acquire carries this.
     pub(crate) fn requesting(self, request: Value) -> Sections<B> {
         Sections { request, ..self }
     }
 
-    /// Each section writes, at the time that was drawn.
     pub(crate) fn writing(self, writes: bool) -> Sections<B> {
         Sections { writes, ..self }
     }

@@ -8,11 +8,9 @@ use std::time::Duration;
 
 /// What processes of a test do, and what is read at the end.
 pub trait Workload: Send + Sync {
-    /// As on the command line.
     fn name(&self) -> &'static str;
     /// One line for `fencepost list`.
     fn about(&self) -> &'static str;
-    /// Whether it reads and writes the storage that the lock protects.
     fn uses_storage(&self) -> bool;
     /// Whether some of its processes can take the lock shared and only read.
     fn has_readers(&self) -> bool {

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 /// Prints lines.
 pub trait Lines: Send + Sync {
-    /// On standard output.
     fn say(&self, line: &str);
-    /// On standard error.
     fn complain(&self, line: &str);
 }
 

@@ -27,7 +27,6 @@ pub struct PlannedRun<R> {
 /// What a campaign consists of, and what comes of its runs.
 pub trait Campaign {
     type Run;
-    /// What is kept of a run.
     type Outcome: Serialize;
 
     /// Plays a run. None where Ctrl-C came before anything could be known of it.

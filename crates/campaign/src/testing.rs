@@ -155,7 +155,6 @@ fn history(overlapping: bool) -> Vec<Event> {
     (0..).zip(events.concat()).map(event).collect()
 }
 
-/// A store to which nothing is sent.
 struct NoStore;
 
 #[async_trait]

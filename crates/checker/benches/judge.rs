@@ -43,7 +43,6 @@ fn shape(operations: usize, processes: u32, indeterminate: f64) -> Shape {
     Shape { seed: 7, operations, processes, indeterminate }
 }
 
-/// The fast paths, at growing sizes.
 fn fast_path() {
     fn one<M: FastPath + Behaviour>(name: &str, model: &M) {
         let sizes = [(100_000, 20, 0.01), (1_000_000, 5, 0.0), (1_000_000, 20, 0.01), (1_000_000, 50, 0.05)];
@@ -63,7 +62,6 @@ fn fast_path() {
     one("register", &Register::default());
 }
 
-/// The general search.
 fn general() {
     fn one<M: Behaviour>(name: &str, model: &M, shape: &Shape) {
         let history = generate(model, shape);
@@ -118,7 +116,6 @@ fn watch() {
     });
 }
 
-/// Keys are judged on all cores.
 fn by_key() {
     let part = |key: u64| {
         let shape = Shape { seed: key, ..shape(40_000, 10, 0.01) };

@@ -11,7 +11,6 @@ use crate::testing::judge_all;
 use fencepost_history::{Seed, Stream};
 use rand::RngExt;
 
-/// Histories of each kind and model.
 const HISTORIES: u64 = 20_000;
 
 /// The same history with its events moved about, some ends unseen and some results replaced.

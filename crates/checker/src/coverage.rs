@@ -46,7 +46,6 @@ pub struct Coverage {
     situations: BTreeMap<Situation, Reached>,
 }
 
-/// A situation in a file.
 #[derive(Clone, Serialize, Deserialize)]
 struct Row {
     #[serde(flatten)]

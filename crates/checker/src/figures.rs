@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 /// The figures of one checker. A verdict of another version may lack some: they are 0 then.
 pub trait Figures: Serialize + DeserializeOwned + Default {
-    /// The name of the checker.
     const CHECKER: &'static str;
 
     /// Reads `stats`; all are 0 where that is not possible.

@@ -18,7 +18,6 @@ pub enum Algorithm {
     Auto,
     /// The model's own; where it does not apply the answer is unknown.
     FastPath,
-    /// The search.
     Search,
 }
 
@@ -118,7 +117,6 @@ pub fn judge<M: Codec>(parts: &[KeyHistory<M>], options: &CheckOptions) -> Vec<K
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-/// Why a key is vacuous.
 pub(crate) const NOTHING_SUCCEEDED: &str = "no operation is known to have succeeded, so nothing was tested";
 
 fn judge_part<M: Codec>(part: &KeyHistory<M>, options: &CheckOptions) -> KeyVerdict {

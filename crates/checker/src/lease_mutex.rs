@@ -14,7 +14,6 @@ use fencepost_history::{Event, Kind, Process, Released, f};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Reads a history and judges it.
 pub(crate) fn check(
     lines: &mut dyn Lines,
     reading: &ReadOptions,

@@ -60,7 +60,6 @@ use std::hash::Hash;
 pub trait Model: Sync {
     type State: Clone + Eq + Hash + Debug + Send + Sync;
     type Op: Clone + Eq + Hash + Debug + Send + Sync;
-    /// What an operation that happened returned.
     type Ret: Clone + Eq + Hash + Debug + Send + Sync;
 
     /// The state before the first operation.
@@ -104,7 +103,6 @@ pub trait Model: Sync {
         }
     }
 
-    /// The state as people write it.
     fn show_state(&self, state: &Self::State) -> String {
         format!("{state:?}")
     }
@@ -113,7 +111,6 @@ pub trait Model: Sync {
 /// What is known of an operation without knowing the state. Values are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
     Other,
     /// It never changes any state.
     Pure,

@@ -18,7 +18,6 @@ use fencepost_history::AcquireArguments;
 
 /// How a model's operations are written in a history file. Values come as JSON text.
 pub trait Codec: FastPath {
-    /// The operation that an invocation asks for.
     fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<Self::Op, Refusal>;
 
     /// What an operation returned, from the value of its `ok`.
@@ -52,7 +51,6 @@ pub(crate) fn refuse_others_beside(value: &str) -> Result<(), Refusal> {
     if is_alone { Ok(()) } else { Err(Refusal::NotAlone) }
 }
 
-/// Reads a JSON integer.
 pub(crate) fn integer(value: &str) -> Option<i64> {
     value.trim().parse().ok().or_else(|| {
         // 3.0 is a whole number too, to its author.

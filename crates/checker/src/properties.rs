@@ -54,7 +54,6 @@ pub fn claimable() -> Vec<&'static str> {
     registry().iter().filter_map(|checker| checker.claim().filter(|claim| *claim == checker.name())).collect()
 }
 
-/// Whether a lock claims what a checker checks.
 pub(crate) fn is_claimed(lock: &LockFacts, checker: &dyn Checker) -> bool {
     let (Some(properties), Some(claim)) = (&lock.properties, checker.claim()) else { return true };
     properties.iter().any(|property| property == claim)

@@ -26,7 +26,6 @@ pub fn milliseconds(ns: u64) -> String {
     if ms == 0.0 || ms >= 9.95 { format!("{ms:.0} ms") } else { format!("{ms:.1} ms") }
 }
 
-/// A lock by the name of its key, for a sentence.
 pub(crate) fn lock(key: &str) -> &str {
     if key.is_empty() { "the lock" } else { key }
 }

@@ -37,7 +37,6 @@ pub struct Line<'a> {
     pub error: Option<Cow<'a, str>>,
 }
 
-/// Reads what a reader that changes its text has ready.
 fn read_ready(reader: &mut impl BufRead, to: &mut [u8]) -> io::Result<usize> {
     let ready = reader.fill_buf()?;
     let count = ready.len().min(to.len());
@@ -195,7 +194,6 @@ struct Open {
     handle: Handle,
 }
 
-/// A part that still grows.
 type Growing<M> = (Option<String>, M, Builder<<M as crate::Model>::Op, <M as crate::Model>::Ret>);
 
 struct Collector<M: Codec> {

@@ -48,7 +48,6 @@ impl<'a> Stalls<'a> {
         span.1.saturating_sub(span.0) - self.within(span)
     }
 
-    /// The stalls of each node within a span.
     pub(crate) fn of_each(&self, span: Span) -> impl Iterator<Item = (&'a str, Span)> {
         self.of_node.iter().flat_map(move |(node, stalls)| {
             let meets = move |stall: &&Span| stall.0 < span.1 && stall.1 > span.0;

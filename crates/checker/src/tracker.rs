@@ -19,7 +19,6 @@ use std::hash::Hash;
 /// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// The process began to release.
     Released,
     /// Its library reported that the lock was lost.
     Lost,
@@ -51,7 +50,6 @@ pub struct Open<K> {
     pub f: Name,
     /// Its process had said that it no longer believes in that hold.
     denied: bool,
-    /// What an acquire claims.
     claim: Claim,
 }
 

@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 /// Attempts that follow each other within this time count as one that goes on.
 const GAP_NS: u64 = 1_000_000_000;
 
-/// What counts as taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum View {
     #[default]
@@ -159,7 +158,6 @@ impl Wants<'_> {
     }
 }
 
-/// How long a span is.
 pub(crate) fn length_of(span: Span) -> u64 {
     span.1 - span.0
 }

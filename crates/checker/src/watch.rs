@@ -28,7 +28,6 @@ pub struct Watch {
     overlaps: u64,
     stale_tokens: u64,
     tracker: Tracker<Name>,
-    /// What was granted of each key.
     grants: FxHashMap<Name, Grants>,
     /// Of each hold whose process may yet show belief: how many grants that break it there were when its
     /// belief was last known.
@@ -56,7 +55,6 @@ struct Grants {
 }
 
 impl Grants {
-    /// Those that break a hold of this claim.
     fn against(&self, claim: Claim) -> u64 {
         let excluded = self.of_claim.iter().filter(|(other, _)| !Claim::fit([claim, *other]));
         excluded.map(|(_, count)| count).sum()

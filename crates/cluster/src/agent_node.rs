@@ -33,7 +33,6 @@ const HELLO: Duration = Duration::from_secs(15);
 /// How long a tool may take: it may have to stop a busy process of many threads.
 const TOOL: Duration = Duration::from_secs(60);
 
-/// Stalls of a node that wait to be recorded.
 const STALLS_WAITING_MAX: usize = 100;
 
 /// How a driver attaches a program to its caller.
@@ -42,7 +41,6 @@ pub(crate) trait Attach: Send + Sync {
     async fn attach(&self, argv: &[String], log: &NodeLog) -> Result<Attached, ClusterError>;
 }
 
-/// A node, by its agent.
 pub(crate) struct AgentNode {
     name: String,
     kind: NodeKind,
@@ -57,7 +55,6 @@ pub(crate) struct AgentNode {
     here: watch::Receiver<()>,
 }
 
-/// What is known of the services, by name.
 #[derive(Default)]
 struct KnownServices {
     /// The process numbers of those that run.

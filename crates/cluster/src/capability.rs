@@ -4,7 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
-    /// Signals to any process of a node.
     Signal,
     /// Stopping a process to change its clock (ptrace).
     Ptrace,

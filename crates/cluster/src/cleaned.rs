@@ -25,7 +25,6 @@ pub struct Cleaned {
 }
 
 impl LeftoverKind {
-    /// One, and several.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             LeftoverKind::Process => ("process", "processes"),

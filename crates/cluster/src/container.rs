@@ -65,7 +65,6 @@ impl Confines {
     }
 }
 
-/// Whether this program runs in a container.
 pub(crate) fn is_container() -> bool {
     container_here().is_some()
 }

@@ -267,7 +267,6 @@ mod tests {
         entrance
     }
 
-    /// A server that handles each connection so.
     async fn server<Handling>(handle: impl Fn(TcpStream) -> Handling + Send + 'static) -> String
     where
         Handling: Future<Output = ()> + Send + 'static,

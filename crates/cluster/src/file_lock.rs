@@ -21,7 +21,6 @@ pub async fn lock_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
     waiting.await.map_err(|error| error.to_string())?
 }
 
-/// Shares a lock on this file with others who hold it so.
 pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
     wait_for(path, File::lock_shared)
 }
@@ -42,7 +41,6 @@ pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
     }
 }
 
-/// Whether any process holds a lock on this file.
 pub(crate) fn is_held(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_err())
 }
@@ -101,7 +99,6 @@ mod tests {
     use crate::eventually::eventually;
     use std::thread::spawn;
 
-    /// Whether a thread of this machine waits for the lock on this file.
     fn is_waited_for(path: &Path) -> bool {
         let file = format!(":{} ", std::fs::metadata(path).expect("the file").ino());
         let locks = std::fs::read_to_string("/proc/locks").expect("the kernel's locks");

@@ -2,7 +2,6 @@
 
 use sha2::{Digest, Sha256};
 
-/// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

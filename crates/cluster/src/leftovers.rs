@@ -57,7 +57,6 @@ pub async fn clean_up_before(driver: &dyn Driver) -> Result<(Cleaned, CleanUp), 
 #[derive(Default)]
 pub struct CleanUp {
     search: Option<JoinHandle<Cleaned>>,
-    /// Whether there is an engine that answers.
     answers: Arc<AtomicBool>,
 }
 
@@ -82,7 +81,6 @@ impl Drop for CleanUp {
     }
 }
 
-/// What lies on this machine itself.
 async fn of_this_machine() -> Cleaned {
     let removed = tokio::task::spawn_blocking(remove_dead).await;
     removed.unwrap_or_else(|error| {

@@ -28,7 +28,6 @@ impl Netlink {
         Ok(Netlink(socket))
     }
 
-    /// A bridge, up. Gives its index.
     pub(crate) fn add_bridge(&self, name: &str) -> io::Result<u32> {
         let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.link(0, true);

@@ -17,7 +17,6 @@ const LOADER: &str = "/fencepost/ld.so";
 const PROGRAM: &str = "/fencepost/fencepost";
 const LIBRARIES: &str = "/fencepost/lib";
 
-/// The folder, for the executable that is to be the agent.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) folder: PathBuf,

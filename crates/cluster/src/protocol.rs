@@ -151,7 +151,6 @@ pub enum FromAgent {
         id: u64,
         error: String,
     },
-    /// A line that a service printed.
     Log {
         service: String,
         line: String,

@@ -37,10 +37,8 @@ pub(crate) struct Entry {
     _lock: FileLock,
 }
 
-/// An entry as it was found.
 pub(crate) struct Found {
     pub(crate) name: String,
-    /// Whether its controller lives.
     pub(crate) alive: bool,
     /// The run's private folder, where the entry names one that is this user's.
     pub(crate) folder: Option<PathBuf>,
@@ -107,7 +105,6 @@ impl Entry {
     }
 }
 
-/// Those that the entry in this folder names.
 fn remove_groups(entry: &Path) {
     control_groups::remove(&std::fs::read_to_string(entry.join(GROUPS)).unwrap_or_default());
 }
@@ -135,7 +132,6 @@ impl Found {
         }
     }
 
-    /// The text of one of its files.
     pub(crate) fn text(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.path.join(file)).ok()
     }

@@ -8,13 +8,11 @@ use std::str::FromStr;
 /// A /24 of 198.18.0.0/15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// Its second and third byte.
     second: u8,
     third: u8,
 }
 
 impl Subnet {
-    /// How many addresses are for nodes.
     pub(crate) const HOSTS: usize = 253;
 
     /// How many bits all addresses of a subnet share.
@@ -33,7 +31,6 @@ impl Subnet {
         Ipv4Addr::new(198, self.second, self.third, host)
     }
 
-    /// Addresses of nodes.
     pub(crate) fn hosts(self) -> impl Iterator<Item = Ipv4Addr> {
         (2..=254).map(move |host| self.address(host))
     }
@@ -45,7 +42,6 @@ impl Subnet {
         (u32::from(network) ^ u32::from(self.address(0))) & mask == 0
     }
 
-    /// Whether a route of this machine leads into it.
     pub(crate) fn is_routed_here(self) -> bool {
         routes().into_iter().any(|(network, prefix)| prefix > 0 && self.overlaps(network, prefix))
     }

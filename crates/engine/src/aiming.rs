@@ -8,7 +8,6 @@ use rand::seq::SliceRandom;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a fault is aimed with.
 pub(crate) struct Aiming<'a> {
     pub context: &'a FaultContext,
     pub recorder: &'a Recorder,

@@ -56,7 +56,6 @@ pub struct ClientConnection {
 /// ended.
 pub trait ClientEvents: Send + Sync + 'static {
     fn notice(&self, notice: Notice);
-    /// The connection to a client has ended.
     fn gone(&self, client: &str, end: ClientEnd);
 }
 
@@ -195,7 +194,6 @@ impl ClientConnection {
 /// The names of the operations that were not answered yet, by their numbers.
 type OpenOperations = Arc<Mutex<HashMap<u64, Cow<'static, str>>>>;
 
-/// Takes in the answers of a client.
 struct Answers {
     open: OpenOperations,
     offence: Arc<Mutex<Option<String>>>,
@@ -215,7 +213,6 @@ impl Answers {
     }
 }
 
-/// Takes in the notices of a client.
 struct Notices {
     events: Arc<dyn ClientEvents>,
     processes: Arc<Mutex<HashSet<u64>>>,
@@ -261,7 +258,6 @@ fn is_key(key: &str) -> bool {
     key.len() <= KEY_BYTES_MAX && !key.chars().any(char::is_control)
 }
 
-/// Counts notices, second by second.
 #[derive(Default)]
 struct NoticeRate {
     second: Option<Instant>,
@@ -319,7 +315,6 @@ async fn hello_answer(
     Ok(back)
 }
 
-/// What the end of a client's lines means.
 fn client_end(name: &str, end: Result<(), LineError>, offence: &Mutex<Option<String>>) -> ClientEnd {
     match end {
         Ok(()) => ClientEnd::Closed,

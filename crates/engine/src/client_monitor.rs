@@ -59,7 +59,6 @@ impl ClientMonitor {
         }
     }
 
-    /// Records notices from now on.
     pub(crate) fn record_to(&self, recorder: Arc<Recorder>) {
         let _ = self.recorder.set(recorder);
     }
@@ -135,7 +134,6 @@ impl ClientEvents for ClientMonitor {
     }
 }
 
-/// Whether the process is gone by then.
 async fn ends_within(patience: Duration, node: &dyn Node, pid: i32) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < patience {

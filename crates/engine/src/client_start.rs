@@ -28,7 +28,6 @@ const VERSION_TIME: Duration = Duration::from_secs(20);
 #[error("{0}")]
 pub struct NoTimeToStart(pub String);
 
-/// The nodes that clients know.
 pub(crate) struct KnownNodes<'a> {
     pub(crate) servers: &'a [Arc<dyn Node>],
     pub(crate) storages: &'a [Arc<dyn Node>],
@@ -36,7 +35,6 @@ pub(crate) struct KnownNodes<'a> {
     pub(crate) existing: Option<&'a Existing>,
     /// What the servers ask of a client.
     pub(crate) access: Option<Access>,
-    /// The folder with the logs of all nodes.
     pub(crate) logs: &'a Path,
 }
 
@@ -130,12 +128,10 @@ impl ClientEvents for WithoutPrefix {
     }
 }
 
-/// Starts the client program of a node.
 pub(crate) async fn attach(spec: &RunSpec, node: &Arc<dyn Node>) -> Result<Attached> {
     node.attach(&command(spec)).await.map_err(|error| anyhow!("client {error}"))
 }
 
-/// The command line of the clients.
 fn command(spec: &RunSpec) -> Vec<String> {
     match spec.lock.recipe.program() {
         Some(program) => program.command.clone(),
@@ -215,7 +211,6 @@ fn pauses(spec: &RunSpec) -> Vec<PauseAt> {
     pauses
 }
 
-/// The options in the hello.
 fn options(spec: &RunSpec) -> Result<Value> {
     let options = match spec.lock.recipe.program() {
         Some(_) => serde_json::to_value(spec.options.own_options(spec.lock)?),

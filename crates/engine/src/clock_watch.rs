@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How often each clock is looked at.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// The clocks of a run, being watched.
@@ -24,7 +23,6 @@ pub struct ClockWatch {
     samples: Arc<SampleFile>,
 }
 
-/// Where samples are written.
 struct SampleFile {
     path: PathBuf,
     /// None after a failure.

@@ -146,7 +146,6 @@ fn limits(spec: &RunSpec) -> Limits {
     Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
 }
 
-/// Limits what programs use in these nodes of clients.
 pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<()> {
     let limits = limits(spec);
     try_join_all(clients.iter().map(|node| node.limit(limits))).await?;
@@ -155,9 +154,7 @@ pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<(
 
 /// Everything that runs but the clients.
 pub(crate) struct StartedServices {
-    /// What runs on each node.
     pub(crate) services: HashMap<String, RunningService>,
-    /// What the servers ask of a client.
     pub(crate) access: Option<Access>,
 }
 
@@ -288,7 +285,6 @@ async fn storage(
     Ok(Service { name: "storage".to_owned(), argv, env: Vec::new(), refuses_root: false })
 }
 
-/// Starts the program by which clients fence each other.
 async fn start_fencing_program(node: &Arc<dyn Node>) -> Result<()> {
     let argv = ["fencepost", "fence"].map(str::to_owned).to_vec();
     node.start(&Service { name: "fencing".to_owned(), argv, env: Vec::new(), refuses_root: false }).await?;
@@ -335,7 +331,6 @@ impl Clients for ClientPids {
     }
 }
 
-/// The servers of a service, and how it is found out whether one serves.
 struct ReadinessOfServers {
     service: &'static LockService,
     servers: Vec<Arc<dyn Node>>,
@@ -351,7 +346,6 @@ impl Readiness for ReadinessOfServers {
     }
 }
 
-/// The servers of a service in which one leads.
 struct LeaderOfServers {
     service: &'static LockService,
     leadership: ServiceLeadership,

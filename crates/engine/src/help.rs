@@ -7,7 +7,6 @@ use fencepost_locks::Options;
 use fencepost_nemesis::NemesisOptions;
 use std::sync::LazyLock;
 
-/// Headings, and the options beneath them.
 static GROUPS: LazyLock<[(&str, Vec<Id>); 4]> = LazyLock::new(|| {
     let client = ["client", "client_files", "client_packages", "client_memory", "option"];
     let sections = ["readers", "keys", "rate", "hold", "acquire_timeout", "storage_write_delay"];

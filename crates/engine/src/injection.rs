@@ -55,7 +55,6 @@ struct InjectionState {
     recorder: Arc<Recorder>,
     topology: Topology,
     seed: Seed,
-    /// By the number of the fault.
     in_force: Mutex<BTreeMap<u64, InForce>>,
     /// Notified whenever a fault has been healed.
     healed: Notify,
@@ -200,7 +199,6 @@ impl InjectionState {
     }
 }
 
-/// Whether a fault can begin.
 enum Admission {
     /// It counts as in force now.
     InForce,
@@ -210,7 +208,6 @@ enum Admission {
     LeftOut,
 }
 
-/// A planned fault, ready.
 struct ScheduledFault {
     id: u64,
     planned: PlannedFault,
@@ -331,7 +328,6 @@ impl ScheduledFault {
         self.shared.recorder.nemesis(Kind::Info, FAULT_LEFT_OUT, value, None);
     }
 
-    /// Whether the fault was injected, whole.
     async fn inject(&mut self) -> bool {
         self.record(Kind::Invoke, FaultStage::Inject, None);
         match self.fault.inject(&self.shared.context).await {
@@ -352,7 +348,6 @@ impl ScheduledFault {
         self.record(Kind::Info, FaultStage::Inject, Some(error));
     }
 
-    /// Heals the fault, and records it.
     async fn heal(&mut self, ran: &[String]) {
         if let Some(one) = self.shared.in_force().get_mut(&self.id) {
             one.healing = true;

@@ -54,7 +54,6 @@ impl KnownHold {
     }
 }
 
-/// An acquire in flight.
 #[derive(Clone, Debug, PartialEq)]
 struct Waiting {
     key: Name,
@@ -67,7 +66,6 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub struct LockState {
     tracker: Tracker<Name>,
-    /// By the number of the hold.
     holds: HashMap<usize, KnownHold>,
     waiting: HashMap<u64, Waiting>,
 }

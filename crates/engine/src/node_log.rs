@@ -14,7 +14,6 @@ pub(crate) const LOG_DELAY: Duration = Duration::from_millis(200);
 /// How many lines of a log a sentence holds at most.
 pub(crate) const LINES: usize = 3;
 
-/// How much of the end of a log is read.
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// The end of a file, as far as it is text; empty where it cannot be read.

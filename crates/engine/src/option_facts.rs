@@ -4,7 +4,6 @@
 use InScenario::{Always, Changed, Never, Refused};
 use fencepost_nemesis::NemesisOptions;
 
-/// Whether scenarios have an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InScenario {
     /// A written one says it whatever the default is, so that another version plays the same.
@@ -17,7 +16,6 @@ pub(crate) enum InScenario {
     Refused(&'static str),
 }
 
-/// What is special about an option.
 pub(crate) struct OptionFacts {
     pub name: &'static str,
     pub in_scenario: InScenario,
@@ -65,7 +63,6 @@ fn facts(name: &str) -> Option<&'static OptionFacts> {
     OPTION_FACTS.iter().find(|facts| facts.name == name)
 }
 
-/// Whether scenarios have this option.
 pub(crate) fn in_scenario(name: &str) -> InScenario {
     let drawing = || if NemesisOptions::only_draws(name) { Never } else { Changed };
     facts(name).map_or_else(drawing, |facts| facts.in_scenario)

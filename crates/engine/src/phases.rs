@@ -41,7 +41,6 @@ const AFTERMATH_TTLS: f64 = 1.5;
 /// How long a service may take to be ready again after everything is healed.
 const READY: Duration = Duration::from_secs(15);
 
-/// How often the progress is reported.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 pub(crate) struct Run<'a> {
@@ -181,7 +180,6 @@ async fn silent_client(run: &Run<'_>, deployment: &Deployment) -> Option<String>
     Some(as_last_rule(&sentence, &run.folder.logs(), client).await)
 }
 
-/// Records the nemeses and the servers, for the checkers. Gives the names of the servers.
 fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
     recorder.nemesis(Kind::Info, NEMESES, json!(nemeses), None);
@@ -287,7 +285,6 @@ async fn only_if_failed(stop: &Stop) {
     }
 }
 
-/// Never returns.
 async fn report_progress(
     observer: &dyn RunObserver,
     recorder: &Recorder,

@@ -47,7 +47,6 @@ fn kinds_of(target: &str, topology: &Topology) -> Vec<NodeKind> {
     topology.candidates(target).iter().filter_map(|node| kind_of(node, topology)).collect()
 }
 
-/// What a node is, by its name.
 fn kind_of(node: &str, topology: &Topology) -> Option<NodeKind> {
     let is_in = |names: &[String]| names.iter().any(|name| name == node);
     match node {

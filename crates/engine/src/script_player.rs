@@ -87,11 +87,9 @@ struct ArmedScript {
     awaited: Vec<oneshot::Receiver<TriggerEvent>>,
 }
 
-/// A script that a client follows.
 struct PlayingScript {
     client: String,
     finishes: bool,
-    /// The process that follows it, and its client.
     process: Arc<AtomicU64>,
     connection: Arc<ClientConnection>,
     /// Whether it comes to its end.
@@ -275,7 +273,6 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
     true
 }
 
-/// The process that follows a script.
 struct LockUser {
     /// Its number, which the end of the run asks for.
     process: Arc<AtomicU64>,

@@ -9,7 +9,6 @@ use fencepost_nemesis::{Nemesis, NemesisOptions, Refusal, Settings, Topology, re
 /// Where the faults of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
-    /// Drawn from the seed.
     Drawn,
     /// Read from a plan or a scenario, which says all about them.
     Written,

@@ -45,7 +45,6 @@ pub(crate) struct Habits {
     pub reads_late: Duration,
 }
 
-/// The lock, the storage, and who holds what.
 #[derive(Default)]
 struct SimulatedService {
     /// By key: the process, and until when it holds it.
@@ -272,7 +271,6 @@ impl ClientEvents for ToRecorder {
     fn gone(&self, _: &str, _: ClientEnd) {}
 }
 
-/// What came of a simulated run.
 pub(crate) struct Simulated {
     pub history: Vec<Event>,
     pub verdict: RunVerdict,

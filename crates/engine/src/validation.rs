@@ -396,7 +396,6 @@ fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
     Ok(plan)
 }
 
-/// Refuses this option.
 fn bad<T>(option: &str, sentence: impl Display) -> Result<T, BadUsage> {
     Err(BadUsage::at(option, sentence))
 }

@@ -10,7 +10,6 @@ use std::fmt;
 /// Every error of every client is put into `Fail` or `Info` where it arises, with the reason beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Completion {
-    /// It happened, with this result.
     Ok(Value),
     /// It certainly did not happen.
     Fail(OperationError),

@@ -6,7 +6,6 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// Bytes that are read at a time.
 const BUFFER: usize = 1 << 18;
 /// A history is eight to nine times smaller then; more effort takes twice the time for a tenth of the rest.
 const EFFORT: u32 = 4;

@@ -22,12 +22,10 @@ pub fn read_fields<T: DeserializeOwned>(fields: &Map<String, Value>) -> Result<T
     T::deserialize(MapAccessDeserializer::new(fields_of_json(fields)))
 }
 
-/// Reads a value of TOML.
 pub(crate) fn read_value<T: DeserializeOwned>(value: &Spanned<DeValue<'_>>) -> Result<T, Refusal> {
     T::deserialize(Given::new(Form::Toml(value)))
 }
 
-/// One value, and the key at which it stands.
 #[derive(Clone, Copy)]
 struct Given<'de> {
     key: Option<&'de str>,
@@ -38,7 +36,6 @@ struct Given<'de> {
 enum Form<'de> {
     Json(&'de Value),
     Toml(&'de Spanned<DeValue<'de>>),
-    /// A key of JSON.
     Name(&'de str),
     /// A key of TOML, which may be read with its place as a value may.
     Key(&'de Spanned<DeString<'de>>),

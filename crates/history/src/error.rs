@@ -73,7 +73,6 @@ macro_rules! codes {
                 }
             }
 
-            /// The code of this name.
             fn of_name(name: &str) -> ErrorCode {
                 match name {
                     $($text => ErrorCode::$variant,)*
@@ -112,7 +111,6 @@ codes! {
     Unavailable = "unavailable" is Unanswered,
     /// It was not sent: there was no connection.
     Unreachable = "unreachable" is Unanswered,
-    /// The service answered with an error.
     Refused = "refused" is Broken,
     /// The service's answer made no sense.
     Protocol = "protocol" is Broken,
@@ -120,7 +118,6 @@ codes! {
     BadCommand = "bad-command" is Broken,
     /// The service or the storage holds a value that the client cannot use.
     BadValue = "bad-value" is Broken,
-    /// The run has no storage.
     NoStorage = "no-storage" is Broken,
     /// An earlier operation of the process was indeterminate, so the process cannot go on.
     ProcessOver = "process-over" is Broken,

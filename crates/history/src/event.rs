@@ -124,7 +124,6 @@ impl<'de> Deserialize<'de> for Process {
 pub enum Kind {
     /// The operation began.
     Invoke,
-    /// It happened.
     Ok,
     /// It certainly did not happen.
     Fail,

@@ -18,7 +18,6 @@ pub enum Lease {
     Session,
     /// The end of the client's connection to the server.
     Connection,
-    /// Nothing.
     None,
 }
 

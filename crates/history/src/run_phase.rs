@@ -6,7 +6,6 @@ pub const PHASE: &str = "phase";
 /// A phase of a run. Histories of other tools may have phases of other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunPhase {
-    /// Faults are injected.
     Main,
     /// Every fault that is still in force is healed.
     Heal,

@@ -94,7 +94,6 @@ values! {
         capacity: u32,
         /// Clients report how often they were woken.
         queue: bool,
-        /// The length of the section.
         hold_ms: Millis,
         /// When the section writes, after the grant.
         write_at_ms: Millis,
@@ -104,7 +103,6 @@ values! {
 
     /// The value of an acquire's `ok`; a `fail` may say some of it, too.
     Grant {
-        /// The fencing token.
         token: i64,
         /// How long the grant is still valid, as its client could tell; 0 or less: it was over when its
         /// client learned of it.
@@ -112,7 +110,6 @@ values! {
         /// How long the acquire had gone on when its client looked at the validity, by the client's own
         /// clock.
         waited_ms: Millis,
-        /// The servers that granted it.
         granted_by: Vec<Name>,
         /// Its place in the queue.
         arrival: serde_json::Number,
@@ -140,7 +137,6 @@ values! {
         removed_owner: Option<u64>,
     }
 
-    /// The value of a client's notice.
     NoticeValue {
         /// Of `renewed`: the time since the client sent the request for it.
         age_ms: Millis,

@@ -53,5 +53,4 @@ impl Player for SchedulePlayer {
     }
 }
 
-/// The plan of a run, in its folder.
 pub(crate) const PLAN: &str = "plan.toml";

@@ -44,7 +44,6 @@ impl Schedule {
     }
 }
 
-/// The options of a run, as its folder keeps them.
 fn options(file: &RunFile) -> Result<RunOptions, Refusal> {
     let table = toml::Table::try_from(&file.spec).map_err(|error| Refusal::new(error.to_string()))?;
     table.try_into().map_err(|error: toml::de::Error| Refusal::new(error.message()))

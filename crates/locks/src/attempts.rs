@@ -12,7 +12,6 @@ const SHARE: u32 = 20;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The mean retry delay for a lock with this TTL.
 pub(crate) fn mean_retry_delay(ttl: Duration) -> Duration {
     (ttl / SHARE).clamp(SHORTEST, LONGEST)
 }

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of the process that a server runs.
 const PROCESS: &str = "server";
 
 /// Prepares the server's data once, and becomes the server. The arguments are the program's. What was
@@ -69,7 +68,6 @@ pub(crate) const DESCRIBED: LockService = LockService {
     refusals: None,
 };
 
-/// One server that clients are given.
 pub(crate) const ONE: ServerKind = ServerKind {
     name: "",
     count: 1,

@@ -17,7 +17,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// A connection to a server.
 pub(crate) type Stream = Box<dyn Socket>;
 
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -198,7 +197,6 @@ pub(crate) fn denial(server: &Server, error: &(dyn StdError + 'static)) -> Optio
     Some(format!("{} {}", place(server), tls_mistake(server, tls_error(error)?)?))
 }
 
-/// The error of TLS inside another.
 fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
         return Some(tls);

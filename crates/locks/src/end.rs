@@ -19,7 +19,6 @@ impl End {
         End { completion, keeps_session: false }
     }
 
-    /// Unknown, and so the session is dropped.
     pub(crate) fn unknown(why: OperationError) -> End {
         End::dropping(Completion::Info(why))
     }

@@ -10,7 +10,6 @@ pub struct OptionError {
     pub sentence: String,
 }
 
-/// Refuses this option.
 pub(crate) fn bad_option<T>(option: &str, sentence: impl Into<String>) -> Result<T, OptionError> {
     Err(OptionError { option: option.to_owned(), sentence: sentence.into() })
 }

@@ -68,7 +68,6 @@ impl HeldKeys {
         self.keys.lock().iter().any(|held| held == key)
     }
 
-    /// All of them are lost, for this reason.
     pub(crate) fn lose(&self, reason: &str) {
         for key in self.keys.lock().drain(..) {
             self.notices.lost(&key, reason);

@@ -93,7 +93,6 @@ mod tests {
         given
     }
 
-    /// What the tool gives for this answer, and what it sent for it.
     fn exchange(answer: &'static str, body: Value) -> (Result<Value, ToolError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();

@@ -23,7 +23,6 @@ pub fn log_says_why(node: &str) -> String {
     format!("; the log of {node} says why")
 }
 
-/// A server that is waited for.
 pub(crate) struct Awaited<'a> {
     pub(crate) node: &'a Arc<dyn Node>,
     /// As messages call it: `PostgreSQL`.

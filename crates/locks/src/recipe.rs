@@ -77,11 +77,9 @@ pub trait Lock: Send {
     fn still_valid(&self, _key: &str) -> Option<bool> {
         None
     }
-    /// The fencing token of the lock that is held.
     fn token(&self, _key: &str) -> Option<u64> {
         None
     }
-    /// A value that no other grant has, of the lock that is held.
     fn unique_value(&self, _key: &str) -> Option<String> {
         None
     }

@@ -2,10 +2,8 @@
 
 use fencepost_history::OperationError;
 
-/// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply<T> {
-    /// The server executed it.
     Answer(T),
     /// The server answered with an error: it did not execute it.
     Refused(OperationError),

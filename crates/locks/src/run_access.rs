@@ -34,7 +34,6 @@ impl AccessFile {
     }
 }
 
-/// In PEM.
 struct Certificates {
     ca: String,
     server: Certified,

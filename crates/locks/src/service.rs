@@ -22,18 +22,12 @@ const VERSION_TIME: Duration = Duration::from_secs(20);
 
 /// What servers answer, in time.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
-/// All servers, in their order.
 type Nodes = [Arc<dyn Node>];
-/// The process that one of them runs.
 type Start = fn(&LockService, usize, &Nodes, &Options) -> Service;
 type Secure = for<'a> fn(&'a Nodes, &'a RunAccess) -> Answer<'a, ()>;
-/// A question to one server of all.
 type OfServer<T> = for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a Nodes) -> Answer<'a, T>;
-/// A question to all servers.
 type OfServers<T> = for<'a> fn(&'a LockService, &'a Nodes) -> Answer<'a, T>;
-/// An order to one server of all.
 type ToServer = for<'a> fn(&'a LockService, &'a Nodes, usize) -> Answer<'a, ()>;
-/// An order to a server, about an error that it answers with.
 type AboutReply = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> Answer<'a, ()>;
 
 /// The servers beneath a lock. Its data are fields, and so are the few functions that a service has code of
@@ -218,7 +212,6 @@ impl LockService {
         self.set_up(options).nodes.map_or(Ok(()), |nodes| (self.check_nodes)(self, nodes))
     }
 
-    /// The kind of the server in this place.
     pub(crate) fn kind(&self, index: usize) -> &'static ServerKind {
         let mut end = 0;
         let found = self.kinds.iter().find(|kind| {

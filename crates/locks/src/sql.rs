@@ -19,7 +19,6 @@ const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
 /// A server as the processes of one client know it.
 pub(crate) trait SqlServer: Send + Sync + 'static {
-    /// As in a sentence.
     const NAME: &'static str;
     type Connected: Send;
     type Error: Send;
@@ -29,7 +28,6 @@ pub(crate) trait SqlServer: Send + Sync + 'static {
     fn connect(&self, settings: &str) -> impl Future<Output = Result<Self::Connected, Self::Error>> + Send;
     /// The sentence that says why the server never takes the access of this client, where it is that.
     fn denial(&self, error: &Self::Error) -> Option<String>;
-    /// What the error says.
     fn words(error: &Self::Error) -> String;
 }
 
@@ -60,10 +58,8 @@ pub(crate) struct SqlClient<S> {
     pub(crate) seed: Seed,
 }
 
-/// Makes the lock as one process uses it.
 type NewLock<S> = fn(Arc<SqlClient<S>>, process: u64, Notices) -> Box<dyn Lock>;
 
-/// A way to lock in a database.
 pub(crate) struct SqlRecipe<S: 'static> {
     /// The shortest TTL within which the server can notice that a holder is gone.
     pub(crate) ttl_min: Duration,

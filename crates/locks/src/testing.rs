@@ -22,7 +22,6 @@ pub(crate) struct AnsweringNode {
     /// What each command prints, and to where; it fails where there is something on standard error.
     pub(crate) stdout: &'static str,
     pub(crate) stderr: &'static str,
-    /// Whether the service still runs.
     pub(crate) runs: bool,
 }
 

@@ -113,7 +113,6 @@ impl Signature {
     }
 }
 
-/// A role or a phase by its name.
 fn known<T: DeserializeOwned>(name: &str) -> Option<T> {
     let name: StrDeserializer<serde::de::value::Error> = name.into_deserializer();
     T::deserialize(name).ok()

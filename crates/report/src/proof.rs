@@ -25,7 +25,6 @@ pub fn proofs(run: &RunIndex, verdict: &RunVerdict) -> Vec<Proof> {
     shown_findings(run, verdict).iter().map(|shown| proof(run, verdict, shown)).collect()
 }
 
-/// Proves a finding of a verdict.
 pub(crate) fn proof(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) -> Proof {
     let finding = shown.finding;
     let is_of = |one: &&fencepost_checker::Verdict| one.findings.iter().any(|other| other == finding);

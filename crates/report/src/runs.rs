@@ -24,7 +24,6 @@ pub struct Run<F = RunFile, J = Judgement> {
 /// How far a run's folder can be understood.
 #[derive(Clone, Debug)]
 pub enum State<F = RunFile, J = Judgement> {
-    /// It ran, and was judged.
     Judged(Box<F>, Arc<J>),
     /// It was not judged, or by an older version: why, in a sentence.
     NotJudged(Box<F>, String),
@@ -220,13 +219,11 @@ pub fn folder_entries(results: &Path) -> std::io::Result<Vec<DirEntry>> {
     Ok(folders)
 }
 
-/// Whether something of a run is there.
 fn begun(path: &Path) -> bool {
     let has = |part: &str| path.join(part).exists();
     find_history(&path.join("history.jsonl")).is_some() || has("verdict.json") || has("logs")
 }
 
-/// Why a run that has no verdict failed, in its folder.
 const FAILURE: &str = "failed.txt";
 
 /// Keeps the sentence with which a run failed in its folder, for who looks at it later. Where that cannot be

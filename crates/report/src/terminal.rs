@@ -130,7 +130,6 @@ fn story(text: &mut String, run: &RunIndex, shown: &ShownFinding) {
     }
 }
 
-/// The figures that matter, those that are there.
 fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
     let holds: ExclusionFigures = verdict.figures().unwrap_or_default();
     let mut figures =

@@ -24,7 +24,6 @@ pub fn prepare_threads() {
     }
 }
 
-/// Starts the threads that all share, and says whether there are any.
 fn start_shared() -> bool {
     let threads = start(wanted().min(affordable()));
     if threads.is_empty() {

@@ -163,7 +163,6 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
     )
 }
 
-/// What the lock is there for in this run.
 fn protected(run: &RunIndex) -> &'static str {
     match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
         Some(write) if write.invoke.value.is_array() => {
@@ -174,7 +173,6 @@ fn protected(run: &RunIndex) -> &'static str {
     }
 }
 
-/// What kinds of faults there were, in words.
 fn kinds(run: &RunIndex) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for fault in &run.faults {

@@ -147,7 +147,6 @@ mod tests {
         Credentials { token: Some(token), ..Credentials::default() }
     }
 
-    /// Three replicas, of which so many serve.
     fn open(guard: &str, serving: usize) -> ProtectedStorage {
         let replica = |number| if number < serving { testing::serving(guard) } else { testing::refusing() };
         ProtectedStorage::over((0..3).map(replica).collect())

@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The storage as all its connections share it.
 pub(crate) struct Storage {
     guard: &'static dyn Guard,
     /// Time between check and write of a guard that works in two steps, for the first of several writes of a
@@ -55,9 +54,7 @@ impl Records {
     }
 }
 
-/// What became of a write that the guard admitted.
 enum Admitted {
-    /// The answer to it.
     Done(Value),
     /// The guard works in two steps, and this was the first: the value is still to be written.
     ToWrite(Value),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
-/// A client of a storage with this guard.
 pub(crate) fn serving(guard: &str) -> StorageClient {
     client(&storage(guard))
 }
@@ -17,7 +16,6 @@ pub(crate) fn storage(guard: &str) -> Arc<Storage> {
     Arc::new(Storage::new(find_guard(guard).expect("there"), Duration::ZERO, None))
 }
 
-/// One more client of this storage.
 pub(crate) fn client(storage: &Arc<Storage>) -> StorageClient {
     let storage = storage.clone();
     StorageClient::over(move || {
@@ -28,7 +26,6 @@ pub(crate) fn client(storage: &Arc<Storage>) -> StorageClient {
     })
 }
 
-/// A client of a storage that accepts no connection.
 pub(crate) fn refusing() -> StorageClient {
     StorageClient::over(|| {
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);

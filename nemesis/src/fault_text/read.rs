@@ -58,7 +58,6 @@ struct Given {
     key: String,
     /// As the plan calls it: a duration has `_ms` behind its name there.
     name: String,
-    /// Of a parameter.
     value: Option<Value>,
     span: Range<usize>,
 }
@@ -182,7 +181,6 @@ impl FaultEntry {
         self.given(name).map_or(name, |given| &given.key)
     }
 
-    /// A refusal, at the key that it is about.
     fn placed(&self, refusal: Refusal) -> Mistake {
         let given = refusal.key.as_deref().and_then(|key| self.given(key));
         let span = given.map_or(&self.span, |given| &given.span).clone();
@@ -210,7 +208,6 @@ fn is_own(key: &Spanned<DeString<'_>>, value: &Spanned<DeValue<'_>>) -> bool {
     in_ms || (FAULT_KEYS.contains(&key) && (key != GROUPS || value.get_ref().is_str()))
 }
 
-/// Parts these groups by the fault.
 fn part(fault: &mut PlannedFault, groups: &Groups) {
     if fault.on.is_empty() {
         fault.on = groups.targets();

@@ -35,7 +35,6 @@ pub(crate) fn with_a_server_that_has_ended() -> (FaultContext, Arc<EndedServer>)
 }
 
 impl EndedServer {
-    /// How often it was started again.
     pub(crate) fn starts(&self) -> i32 {
         self.state.lock().1
     }

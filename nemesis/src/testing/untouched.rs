@@ -18,11 +18,9 @@ const PID: i32 = 7;
 
 struct Untouched {
     name: String,
-    /// Each signal that was sent, on any of the nodes.
     signals: Arc<Mutex<Vec<i32>>>,
 }
 
-/// A context of these nodes, and the signals that they get.
 pub(crate) fn untouched(topology: &Topology) -> (FaultContext, Arc<Mutex<Vec<i32>>>) {
     let signals = Arc::<Mutex<Vec<i32>>>::default();
     let node = |name: &String| -> Arc<dyn Node> {

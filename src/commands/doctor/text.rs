@@ -4,7 +4,6 @@ use super::report::{Effect, NemesisReport, Report};
 use fencepost_cluster::doctor::{Answer, Check, Start};
 use std::fmt::Write;
 
-/// The whole report.
 pub(super) fn text(report: &Report) -> String {
     let seconds = |ms: u64| ms as f64 / 1e3;
     let mut text = format!(

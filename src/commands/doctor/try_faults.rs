@@ -30,7 +30,6 @@ const TRIES: usize = 4;
 /// No fault takes longer to take hold, not even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What came of each nemesis, by its name.
 pub(super) async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, Effect>> {
     let offered = driver.supports().await;
     let logs = PrivateFolder::create("doctor-logs")?;

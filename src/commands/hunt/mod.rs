@@ -98,7 +98,6 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
     Ok(args.results.finish(code).await)
 }
 
-/// What a hunt begins with.
 type Begun = (HuntRequest, HuntFolder, (HuntFile, Archive, u64));
 
 fn resumed(path: &Path, args: &HuntArgs) -> Result<Begun> {

@@ -95,7 +95,6 @@ fn whose_in_words(whose: Whose) -> String {
     format!("{whose}: {meaning}")
 }
 
-/// What the hunt is worth, and what to do next.
 fn what_now(file: &HuntFile) -> String {
     let sentence = match file.worth() {
         HuntWorth::Violation => return String::new(),

@@ -12,10 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// In so many hunts a reference has to have shown what is known of it.
 const HUNTS: u64 = 2;
 
-/// What one reference has shown.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct References {
     conditions: String,
@@ -25,7 +23,6 @@ struct References {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Shown {
     signature: Signature,
-    /// In how many hunts.
     hunts: u64,
 }
 

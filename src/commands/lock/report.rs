@@ -46,7 +46,6 @@ impl Summary {
     }
 }
 
-/// What is checked, and on what.
 pub(super) fn opening(spec: &RunSpec, servers: &[String], version: Option<&str>) -> String {
     rows(&[
         ("lock", spec.lock.name),

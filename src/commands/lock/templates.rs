@@ -2,11 +2,8 @@
 
 use fencepost_locks::LockService;
 
-/// A language with a kit.
 pub(super) struct Language {
-    /// As on the command line.
     pub(super) name: &'static str,
-    /// As in a sentence.
     pub(super) title: &'static str,
     /// The file that the user changes.
     pub(super) client: &'static str,

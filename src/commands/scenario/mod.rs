@@ -77,7 +77,6 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
     Ok(code)
 }
 
-/// What is to be played, checked.
 fn request(args: &ScenarioArgs) -> Result<ScenarioRequest, BadUsage> {
     let scenarios = chosen(args)?;
     pick("driver", &args.driver, &fencepost_cluster::DRIVER_NAMES, |name| name)?;
@@ -122,7 +121,6 @@ fn chosen(args: &ScenarioArgs) -> Result<Vec<Arc<Scenario>>, BadUsage> {
     args.names.iter().map(|name| one(name).map(Arc::new)).collect()
 }
 
-/// A built-in scenario, or one from a file.
 fn one(name: &str) -> Result<Scenario, BadUsage> {
     if let Some(scenario) = find(name) {
         return Ok(scenario);

@@ -61,7 +61,6 @@ impl Access {
     }
 }
 
-/// The name of the token, in addresses and as a cookie.
 const NAME: &str = "token";
 
 fn has_local_name(request: &Request) -> bool {

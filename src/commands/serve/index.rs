@@ -45,7 +45,6 @@ pub struct Campaign {
     changed: SystemTime,
 }
 
-/// The pages of campaigns, and what they are of.
 const CAMPAIGN_PAGES: [(&str, &str); 2] = [("hunt.html", "hunt"), ("compare.html", "comparison")];
 
 impl Campaign {

@@ -10,7 +10,6 @@ use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
-/// Runs on one page of the list.
 const ROWS_PER_PAGE: usize = 100;
 
 /// What may stand in a part of an address as it is.
@@ -20,7 +19,6 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// Where the page of a run is.
 fn run_address(name: &str) -> String {
     format!("/run/{}", encoded(name))
 }
@@ -30,7 +28,6 @@ fn file_address(run: &str, path: &str) -> String {
     format!("/files/{}/{}", encoded(run), parts.join("/"))
 }
 
-/// A page with what all pages of this server have.
 fn page(title: &str, body: Markup) -> String {
     document(
         title,
@@ -142,7 +139,6 @@ fn filter_form(all: &[Arc<Row>], filter: &Filter) -> Markup {
     }
 }
 
-/// The address of the list with these wishes.
 fn address(filter: &Filter, sort: &str, page: usize) -> String {
     let Filter { lock, workload, nemesis, verdict, text, .. } = filter;
     let wishes = [
@@ -294,7 +290,6 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
     )
 }
 
-/// The verdicts of one checker, a run beside the other.
 fn beside(checker: &str, runs: &[Run]) -> Markup {
     html! {
         tr {

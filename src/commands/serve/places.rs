@@ -23,7 +23,6 @@ pub struct Places {
 struct Taken {
     pace: Pace,
     given_up: Arc<Notify>,
-    /// Whether its connection is about to end.
     ends: bool,
 }
 

@@ -22,7 +22,6 @@ const TTL_MS_PER_MS: i64 = 200;
 /// The least and the greatest TTL that a slow machine gets.
 const TTL_S: (i64, i64) = (6, 20);
 
-/// As many TTLs of faults as on any machine.
 const TTLS_OF_FAULTS: u32 = 10;
 
 /// The processor time that this program takes to start, from which on a machine is slow. It is 3 ms on most,

@@ -43,7 +43,6 @@ impl Matrix {
     }
 }
 
-/// What the names of files of a part end with.
 fn of_part(shard: Option<Shard>) -> String {
     shard.map_or(String::new(), |shard| format!("-{}", shard.in_file_names()))
 }

@@ -152,7 +152,6 @@ impl Matrix {
         Ok(())
     }
 
-    /// Lock and guard of each row.
     fn rows(&self) -> Vec<(&str, &str)> {
         let rows = self.locks.iter().flat_map(|lock| self.guards.iter().map(move |guard| (lock, guard)));
         rows.map(|(lock, guard)| (lock.as_str(), guard.as_str())).collect()
@@ -199,7 +198,6 @@ impl Matrix {
         Matrix { shard: None, ..self.clone() }
     }
 
-    /// The run of that number in the comparison.
     fn run(&self, run: u64) -> Result<PlannedRun<MatrixRun>, BadUsage> {
         let (cell, number) = (run as usize / self.runs, run as usize % self.runs + 1);
         let (row, column) = (cell / self.nemeses.len(), cell % self.nemeses.len());

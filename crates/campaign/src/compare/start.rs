@@ -21,7 +21,6 @@ use std::path::Path;
 pub struct CompareStart {
     matrix: Matrix,
     durations: Durations,
-    /// Of all its runs.
     seeds: HashSet<String>,
     alone: File,
 }

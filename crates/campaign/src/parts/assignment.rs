@@ -9,7 +9,6 @@ use std::num::NonZeroU32;
 /// Which part plays each run of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The number of the part of each run.
     part_of: Vec<u32>,
 }
 

@@ -12,7 +12,6 @@ use std::path::Path;
 /// The name of the file in the folder of a part, and of a merge.
 pub const DURATIONS: &str = "durations.json";
 
-/// What a run can take.
 const SECONDS: RangeInclusive<f64> = 0.0..=1e6;
 
 /// Mean seconds of a run, by what was run (`redlock under clock-jump`, or the name of a scenario).

@@ -31,7 +31,6 @@ pub struct Missing {
 }
 
 impl PartialEq for MergedParts {
-    /// Where the parts lay is no part of what they say.
     fn eq(&self, other: &MergedParts) -> bool {
         let place_free = |file: &PartFile| {
             let mut file = file.clone();
@@ -96,7 +95,6 @@ impl MergedParts {
         Ok(())
     }
 
-    /// Where it was read from.
     fn place(&self) -> String {
         let folders = self.found_in.values().flatten().next();
         folders.map_or_else(|| self.file.label(), |folder| folder.display().to_string())

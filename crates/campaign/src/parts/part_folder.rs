@@ -23,7 +23,6 @@ pub struct PartFolder {
     records: Lines,
 }
 
-/// Where the lines of records are.
 enum Lines {
     File(File),
     /// The line that was made from what a hunt keeps.
@@ -31,7 +30,6 @@ enum Lines {
     Nowhere,
 }
 
-/// The name of the file that makes a folder one of a part.
 fn file_of(folder: &Path) -> Option<PathBuf> {
     [PART_JSON, MERGE_JSON].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
 }

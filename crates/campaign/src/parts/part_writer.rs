@@ -12,7 +12,6 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The runs that a part was assigned, in words.
 const ASSIGNED: &str = "dealt.txt";
 
 /// A run of a campaign, as lists and files name it.

@@ -161,7 +161,6 @@ impl Sources {
     }
 }
 
-/// The part of a record that durations need.
 #[derive(serde::Deserialize)]
 struct RecordDuration {
     #[serde(default)]

@@ -126,7 +126,6 @@ impl ScenarioRequest {
         }
     }
 
-    /// The play of that number.
     fn run(&self, number: u64) -> PlannedRun<ScenarioTurn> {
         let (place, turn) = (number as usize / self.times, number as usize % self.times);
         let scenario = self.scenarios[place].clone();
@@ -143,7 +142,6 @@ impl ScenarioRequest {
         }
     }
 
-    /// Plays all of them, undivided.
     fn command(&self, repeat: &Repeat) -> String {
         let PlayOptions { lock, driver, seed, .. } = &self.options;
         let mut words = vec![format!("{} scenario {}", repeat.program, self.names)];

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 /// What the debate is about, before its table.
 const PREFACE: &str = include_str!("page.md");
 
-/// Where the pictures of a page lie, seen from the page.
 const PICTURES: &str = "pictures/debate";
 
 /// Copies the timelines that the page shows out of the runs, to beside the page.

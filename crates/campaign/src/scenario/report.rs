@@ -9,7 +9,6 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// What the source expects was observed.
     Agrees,
     /// Reality is known to differ from the source, and did; the evidence is in the answers.
     DiffersFromTheSource,

@@ -131,7 +131,6 @@ fn ending(report: &Report) -> String {
     marked(report.ending, report.ending.text())
 }
 
-/// With the sign and the colour of an ending.
 fn marked(ending: Ending, text: &str) -> String {
     let (mark, style) = match ending {
         Ending::Agrees | Ending::Holds => ("✓", Style::new().green()),

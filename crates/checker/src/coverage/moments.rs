@@ -7,7 +7,6 @@ use crate::tracker::{Change, Tracker};
 use fencepost_history::{Event, Name, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A key at a moment.
 #[derive(Debug)]
 pub(super) struct KeyState<'a> {
     pub key: &'a str,

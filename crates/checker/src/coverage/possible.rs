@@ -36,7 +36,6 @@ fn occurs(run: &RunIndex, phase: LockPhase) -> bool {
     }
 }
 
-/// The kinds of nodes that a nemesis can hit.
 fn kinds(run: &RunIndex, nemesis: &str) -> Vec<NodeKind> {
     if let Some(known) = run.nodes.hit_by.get(nemesis) {
         return known.clone();

@@ -59,7 +59,6 @@ impl TargetRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockPhase {
-    /// No process held the key or was acquiring it.
     Free,
     /// Some process was acquiring the key, and none held it.
     Acquiring,

@@ -20,7 +20,6 @@ use crate::spans::{Span, difference, union};
 use crate::stalls::Stalls;
 use fencepost_history::{FaultEffect, Lease, RunNodes, ServerEnded, is_storage};
 
-/// What grants and their ends are derived from.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'r, 'a> {
     pub faults: &'r [Fault<'a>],
@@ -101,7 +100,6 @@ impl<'r, 'a> Setting<'r, 'a> {
         self.servers.contains(&node) || self.servers.is_empty() && !is_other()
     }
 
-    /// Whether a fault comes between servers, or to one of them.
     fn hits_servers(&self, fault: &Fault) -> bool {
         let is_of_packets = !fault.description.between.is_empty();
         let among = || self.servers.iter().any(|server| !fault.spares(server, self.servers));

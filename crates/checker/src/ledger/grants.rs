@@ -119,7 +119,6 @@ fn foreign_releases<'a>(setting: &Setting<'_, 'a>, holds: &[Hold<'a>]) -> FxHash
     foreign
 }
 
-/// Whether a release says that it removed nothing.
 fn found_nothing(release: &Operation) -> bool {
     release.completion.is_some_and(|done| {
         let Released { removed, removed_owner, .. } = Released::of(&done.value);

@@ -9,7 +9,6 @@ use crate::run_index::{Operation, RunIndex};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
 
-/// Wake-ups of all who were granted the lock, a release.
 pub(crate) const WAKEUPS: &str = "wake-ups a release";
 /// The share of grants that went to somebody while one who had come earlier still waited.
 pub(crate) const PASSED: &str = "grants that went past an earlier waiter";

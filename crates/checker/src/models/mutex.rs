@@ -42,7 +42,6 @@ pub enum MutexOp {
 }
 
 impl Model for Mutex {
-    /// Whether it is held.
     type State = bool;
     type Op = MutexOp;
     type Ret = ();

@@ -41,7 +41,6 @@ fn show_holder(holder: Option<u32>) -> String {
 }
 
 impl Model for OwnerMutex {
-    /// Who holds it.
     type State = Option<u32>;
     type Op = LockOp;
     type Ret = ();

@@ -41,7 +41,6 @@ pub enum RegisterOp {
 pub enum RegisterRet {
     /// What a read saw.
     Value(u32),
-    /// A write or a compare-and-set was done.
     Done,
     /// A compare-and-set found another value than it compared with.
     Mismatch,

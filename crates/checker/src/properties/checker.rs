@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 /// One property and how it is checked. A new one is a file of its own and a line in the registry.
 pub trait Checker: Sync {
-    /// Its name in verdicts and on the command line.
     fn name(&self) -> &'static str;
     /// Which property it checks, in one line.
     fn about(&self) -> &'static str;
@@ -45,9 +44,7 @@ pub trait Checker: Sync {
 /// reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// Always the library's.
     Library,
-    /// Always the service's.
     Service,
     /// The service's where no server has answered since the last fault on one, or what that did lasts; else
     /// the library's.

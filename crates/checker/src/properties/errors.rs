@@ -38,7 +38,6 @@ pub struct Errors;
 /// The share of operations that may end with an error that slowness does not explain: one of a hundred.
 pub const SHARE_MAX: f64 = 0.01;
 
-/// Fewer errors than this are chance, whatever their share.
 const ERRORS_MIN: usize = 3;
 
 /// Of fewer acquires than this no share is taken.

@@ -68,7 +68,6 @@ const ATTEMPTS_MIN: usize = 10;
 /// Shorter stretches in which a key is idle are those of a lock that is asked for now and then.
 const STRETCH_MIN_NS: u64 = 1_000_000_000;
 
-/// How long a key was tried for in vain.
 struct InVain<'a> {
     name: &'a str,
     key: Wants<'a>,
@@ -247,14 +246,12 @@ fn idle_too_long(run: &RunIndex, each: &InVain, bound_ns: u64, open: Span) -> Op
     })
 }
 
-/// From the beginning of the run to the moment at which it is closed.
 fn open_span(run: &RunIndex) -> Span {
     let from_ns = run.phase(RunPhase::Main).map_or(0, |phase| phase.from_ns);
     let close = [RunPhase::Heal, RunPhase::Closing].into_iter().find_map(|phase| run.phase(phase));
     (from_ns, close.map_or(run.end_ns, |phase| phase.from_ns).max(from_ns))
 }
 
-/// Of each key that was tried for, how that went.
 fn in_vain<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<InVain<'a>> {
     let keys = wants(run, open, View::Holders).into_iter();
     let of_key = |(name, key): (&'a str, Wants<'a>)| {

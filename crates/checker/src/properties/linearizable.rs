@@ -123,7 +123,6 @@ fn is_register(run: &RunIndex) -> bool {
 
 type RegisterHistory = (Register, History<Register>);
 
-/// What was read from and written to the storage, key by key.
 fn registers<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, RegisterHistory> {
     let mut by_key: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| matches!(operation.f(), f::READ | f::WRITE)) {

@@ -31,7 +31,6 @@ pub struct LostAdditions;
 /// The metric: the share of acknowledged additions that were lost.
 pub(crate) const LOST: &str = "acknowledged additions lost";
 
-/// What is known of one set.
 #[derive(Default)]
 struct Set<'a> {
     /// The writes that were acknowledged, with the value that each added.

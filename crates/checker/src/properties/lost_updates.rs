@@ -39,7 +39,6 @@ const LOST: &str = "lost-update";
 const WRITTEN_AFTER_LOSS: &str = "written-after-loss";
 const WRITTEN_LATE: &str = "written-late";
 
-/// A write that the storage acknowledged.
 #[derive(Clone, Copy)]
 struct Write {
     process: u64,

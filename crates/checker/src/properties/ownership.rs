@@ -47,12 +47,10 @@ figures! {
 
 pub struct Ownership;
 
-/// What a release says that it removed.
 #[derive(Clone, Copy)]
 enum Removed {
     /// The lock of this process, or of no process.
     Owner(Option<u64>),
-    /// Something, or nothing.
     Something(bool),
 }
 
@@ -178,7 +176,6 @@ fn described(release: &Operation) -> String {
     format!("the release of {lock} by process {} (from {began} to {ended})", release.process)
 }
 
-/// The release says whose lock it removed.
 fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
     let done = release.completion.expect("only a completion says what was removed");
     let hold = last_hold(run, release, done.index, |hold| hold.process == owner);

@@ -148,7 +148,6 @@ fn late(run: &RunIndex, write: &Operation, hold: usize, access: &Operation, late
     }
 }
 
-/// The value that a write adds.
 fn written<'a>(write: &Operation<'a>) -> &'a Value {
     let value = &*write.invoke.value;
     value.as_array().and_then(|list| list.last()).unwrap_or(value)

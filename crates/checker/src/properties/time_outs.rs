@@ -117,12 +117,14 @@ impl Checker for TimeOuts {
                 Verdict::new(self.name(), Outcome::Violation, sentence).with_findings(vec![finding])
             }
             _ => {
-                let longest_ns =
-                    timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns)).max();
-                let summary = format!(
-                    "no acquire took longer than it had been given, by more than {}",
-                    seconds(longest_ns.unwrap_or(0))
-                );
+                let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
+                let summary = match longest_ns.max().unwrap_or(0) {
+                    0 => "every acquire ended within the time it had been given".to_owned(),
+                    late_ns => format!(
+                        "no acquire took more than {} longer than it had been given",
+                        seconds(late_ns)
+                    ),
+                };
                 Verdict::new(self.name(), Outcome::Valid, summary)
             }
         };
@@ -165,7 +167,7 @@ mod tests {
     fn accepts_acquires_that_end_by_their_time() {
         let kept = verdict(&TimeOuts, &acquires(1299));
         assert_eq!(kept.outcome, Outcome::Valid);
-        assert_eq!(kept.summary, "no acquire took longer than it had been given, by more than 0.999 s");
+        assert_eq!(kept.summary, "no acquire took more than 0.999 s longer than it had been given");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use crate::run_index::{Operation, RunIndex};
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::FxHashMap;
 
-/// Whether the guard of the storage rejected this write.
 pub(super) fn is_rejected(operation: &Operation) -> bool {
     let fail = operation.completion.filter(|event| operation.f() == f::WRITE && event.kind == Kind::Fail);
     fail.and_then(|event| event.error.as_ref()).is_some_and(OperationError::is_rejected)

@@ -23,7 +23,6 @@ impl<R: BufRead> ArrayLines<R> {
         ArrayLines { reader, is_array: None, depth: 0, in_text: false, escaped: false, ready, given: 0 }
     }
 
-    /// The sign as it is given on.
     fn sign(&mut self, byte: u8) -> u8 {
         if self.is_array.is_none() && !byte.is_ascii_whitespace() {
             self.is_array = Some(byte == b'[');

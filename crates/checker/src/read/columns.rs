@@ -65,7 +65,6 @@ fn word(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// The line as EDN, or as it is.
 fn as_map(line: &str, is_log: bool) -> String {
     let operation = line.split_once(LOGGER).filter(|_| is_log).map_or(line, |(_, operation)| operation);
     let operation = [": ", " - "].iter().find_map(|sign| operation.strip_prefix(sign)).unwrap_or(operation);

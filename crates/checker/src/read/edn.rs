@@ -103,7 +103,6 @@ fn event(mut map: Map<String, Value>, line: u64) -> Result<Line<'static>, ReadEr
 /// Forms may be nested this deeply.
 const DEPTH_MAX: usize = 100;
 
-/// Bytes with one byte of look-ahead.
 struct Text<R> {
     reader: R,
     line: u64,

@@ -209,7 +209,6 @@ impl Fault<'_> {
     }
 }
 
-/// The names in a list.
 fn names(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }

@@ -19,7 +19,6 @@ pub(super) struct Config<S, const W: usize> {
 /// Few configurations are compared one by one, which is faster than to hash them.
 const SMALL: usize = 12;
 
-/// A set of configurations.
 pub(super) struct Frontier<S, const W: usize> {
     pub list: Vec<Config<S, W>>,
     /// Places in `list` by hash of state and slots, once it is no longer small.

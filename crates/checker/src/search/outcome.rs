@@ -6,7 +6,6 @@ pub enum SearchOutcome<S> {
     /// The history is linearizable: here is an order that explains it. It holds every certain operation, and
     /// the indeterminate ones that have to have happened.
     Order(Vec<u32>),
-    /// There is no order.
     Stuck(Stuck<S>),
     /// The budget was used up.
     Exhausted(Exhausted),

@@ -1,9 +1,7 @@
 //! How each configuration came about: chains of operations that share their beginnings.
 
-/// The end of a chain.
 pub(super) type Link = u32;
 
-/// The empty chain.
 pub(super) const START: Link = 0;
 
 /// All chains. A link is an operation and the link before it, which has a smaller number.

@@ -2,13 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-/// The number of a multiset.
 pub(super) type Used = u32;
 
-/// The empty multiset.
 pub(super) const NOTHING: Used = 0;
 
-/// All multisets that were met.
 pub(super) struct UsedSets {
     sets: Vec<Multiset>,
     numbers: FxHashMap<Box<[(u32, u32)]>, Used>,

@@ -17,7 +17,6 @@
 use super::bits::Bits;
 use crate::model::{Effect, History, Model};
 
-/// Counts, by value, of what is to come.
 pub(super) struct Values {
     /// Whether all effects speak of values; else nothing here is used.
     pub active: bool,
@@ -44,7 +43,6 @@ impl<const W: usize> Left<'_, W> {
     }
 }
 
-/// Whether an operation needs a value.
 pub(super) fn needs(effect: Effect, value: u32) -> bool {
     matches!(effect, Effect::Read(needed) | Effect::Swap(needed, _) if needed == value)
 }

@@ -18,7 +18,6 @@ struct Class<Op> {
     members: Vec<u32>,
 }
 
-/// What takes effect.
 #[derive(Clone, Copy)]
 enum Action {
     Slot(usize),

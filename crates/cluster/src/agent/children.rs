@@ -153,7 +153,6 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
-/// This process's children that are zombies.
 fn ended_children() -> Vec<i32> {
     let me = std::process::id().to_string();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

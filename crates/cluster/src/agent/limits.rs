@@ -16,14 +16,12 @@ use std::time::Duration;
 /// A program that takes memory as fast as it can takes some hundred megabytes meanwhile.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One look at the disk for so many looks at the memory.
 const LOOKS_PER_DISK: u32 = 10;
 
 /// How long all programs stand still before they are killed, so that the reason is on its way before their
 /// streams close, however many they are.
 const NOTE: Duration = Duration::from_millis(100);
 
-/// Watches the programs of this node, for ever.
 pub(super) async fn keep(limits: Limits, data: String, own_control_group: bool, out: Out) {
     // Elsewhere than in a node of its own the agent would end programs that are none of its business.
     if std::process::id() != 1 {
@@ -114,7 +112,6 @@ fn sum(of: fn(i32) -> Option<u64>) -> u64 {
     others().filter_map(of).sum()
 }
 
-/// The threads of a process.
 fn tasks(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program, in parentheses, may hold anything.

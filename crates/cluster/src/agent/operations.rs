@@ -98,7 +98,6 @@ impl Agent {
         }
     }
 
-    /// With the data folder put in.
     fn place(&self, text: &str) -> String {
         text.replace("{data}", &self.data)
     }

@@ -17,11 +17,9 @@ struct Question {
     request: Vec<u8>,
     /// Bytes before the first attribute of an answer.
     answer_length: usize,
-    /// What a socket holds, by its attributes.
     held: fn(&Attributes) -> u64,
 }
 
-/// The attributes of a socket, by their kinds.
 type Attributes<'a> = HashMap<u16, &'a [u8]>;
 
 /// Bytes that all sockets of this network hold; what cannot be asked for counts nothing.

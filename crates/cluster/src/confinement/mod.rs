@@ -47,7 +47,6 @@ impl Confinement {
         }
     }
 
-    /// Has a command confined as it is started.
     pub(crate) fn apply_to(self, command: &mut Command) {
         // Made before the fork: after it no memory can be had.
         let filter = system_calls::filter();

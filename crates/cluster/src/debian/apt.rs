@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-/// Which apt runs.
 #[derive(Clone, Debug)]
 pub(super) enum Runner {
     /// The one of this root file system.
@@ -75,7 +74,6 @@ impl Apt {
         self.folder.join("lists")
     }
 
-    /// For lists below this folder.
     fn sources(&self, of: &Path) -> String {
         let (seen, of) = (self.seen.display(), of.display());
         let line = |(archive, dist): (Archive, String)| {
@@ -167,7 +165,6 @@ impl Apt {
         checked
     }
 
-    /// The files of these packages and of all that they need.
     pub(super) async fn resolve(
         &self,
         packages: &[&str],
@@ -219,7 +216,6 @@ impl Apt {
         ))
     }
 
-    /// The names of all packages of the suite.
     fn names(&self) -> Vec<String> {
         let entries =
             fs::read_dir(self.folder.join("state/lists")).map(|it| it.flatten().collect::<Vec<_>>());

@@ -13,7 +13,6 @@ const BYTES_MAX: usize = 8 << 20;
 /// With less room than this, in bytes, whatever apt could not do may have failed for that reason.
 const ROOM_MIN: u64 = 1 << 20;
 
-/// How each signed list begins and ends.
 const SIGNED: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
 const END: &str = "-----END PGP SIGNATURE-----";
 
@@ -81,7 +80,6 @@ pub(super) async fn download(
     Ok(())
 }
 
-/// The folder of a part of a suite.
 pub(super) fn at(folder: &Path, archive: Archive, dist: &str) -> PathBuf {
     folder.join(archive.folder()).join("dists").join(dist)
 }

@@ -48,7 +48,6 @@ use store::Store;
 /// The folder of the cache in which everything of this lies.
 pub(crate) const FOLDER: &str = "debian";
 
-/// How long downloaded lists of packages are good for.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(3600);
 
 /// The address of the mirror that packages come from.

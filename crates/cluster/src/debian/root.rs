@@ -52,7 +52,6 @@ const ALTERNATIVES: [(&str, &str, &str); 13] = [
 
 /// What a root file system is to hold.
 pub(crate) struct Contents<'a> {
-    /// For messages.
     pub(crate) title: &'a str,
     pub(crate) suite: Suite,
     pub(crate) packages: Vec<&'a str>,
@@ -201,7 +200,6 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Unless something is there already.
 fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
     match symlink(to, at) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

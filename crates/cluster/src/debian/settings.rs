@@ -55,12 +55,10 @@ impl DownloadSettings {
         let _ = OF_THE_FILE.set(settings);
     }
 
-    /// Whether a mirror is set, or this machine has one of its own.
     pub(crate) fn knows_a_mirror(&self) -> bool {
         self.mirror.is_some() || Mirror::of_this_machine(Path::new("/etc/apt")).is_some()
     }
 
-    /// The settings, with the mirror of some sources of apt.
     pub(crate) fn with_sources(&self, sources: &str) -> DownloadSettings {
         let found = Mirror::of_addresses(&addresses(sources));
         let both = found.map(|found| (found.real(Archive::Main), found.real(Archive::Security)));
@@ -163,7 +161,6 @@ impl Mirror {
         Mirror::of_addresses(&texts.flat_map(|text| addresses(&text)).collect::<Vec<_>>())
     }
 
-    /// The mirror among these addresses.
     fn of_addresses(addresses: &[String]) -> Option<Mirror> {
         let of = |archive: Archive| {
             let mut all = addresses.iter().map(|address| address.trim_end_matches('/'));
@@ -183,7 +180,6 @@ impl Mirror {
         format!("{base}/{path}")
     }
 
-    /// For messages.
     pub(super) fn name(&self, archive: Archive) -> &str {
         match archive {
             Archive::Main => &self.main,

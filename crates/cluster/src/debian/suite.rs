@@ -27,7 +27,6 @@ pub struct Suite {
     kind: Kind,
 }
 
-/// What a suite is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     /// With updates and security updates in lists of their own.
@@ -46,7 +45,6 @@ pub enum Archive {
 }
 
 impl Archive {
-    /// What the archive is called in addresses.
     pub(super) fn folder(self) -> &'static str {
         match self {
             Archive::Main => "debian",

@@ -84,7 +84,6 @@ pub(super) fn unpack_all(
     Ok(descriptions.into_iter().map(|(_, description)| description).collect())
 }
 
-/// Unpacks one package, and gives its description.
 fn unpack(package: &Path, root: &Path) -> io::Result<Described> {
     let mut archive = ar::Archive::new(BufReader::new(File::open(package)?));
     let mut description = None;

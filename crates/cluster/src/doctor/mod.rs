@@ -24,7 +24,6 @@ const DRIVERS: [&str; 2] = ["docker", "local"];
 const ENGINE: &str = "engine";
 const NAMESPACES: &str = "namespaces";
 
-/// The check that says why no node starts.
 const NODES: &str = "nodes";
 /// The check that is there once a node was started: every node can send signals.
 const TRIED: &str = "signals";

@@ -9,7 +9,6 @@ const WORK: Duration = Duration::from_millis(10);
 /// A TTL this many times as long as the longest wait: what a run counts as a stall is longer than that part.
 const TTLS_PER_STALL: u32 = 20;
 
-/// The step in which a TTL is recommended.
 const STEP: Duration = Duration::from_millis(500);
 
 /// How much longer than it ran a program took at most for a piece of work, on each core at once, within so
@@ -34,7 +33,6 @@ fn stall_of_one(until: Instant) -> Duration {
     longest
 }
 
-/// For how long this thread has run.
 fn ran() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::MAX, Duration::from)
 }

@@ -40,7 +40,6 @@ pub(super) async fn try_unless_known(
     }
 }
 
-/// Tries everything now, and remembers it.
 pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<ProbeResult>, ClusterError> {
     let found = in_a_node(driver).await.inspect_err(|_| forget(driver, key))?;
     let memory = memory(driver, key)?;

@@ -14,14 +14,12 @@ use tokio::process::{Child, ChildStdin, Command};
 
 /// How many lines of the log are shown when a command has failed.
 const LINES_SHOWN: usize = 20;
-/// How much of its end is read for that.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// What the hidden subcommand `setup` does: one line of JSON on its standard input, whose end ends
 /// everything.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// A line for the shell.
     pub(crate) command: String,
     pub(crate) folder: PathBuf,
     /// Where the command sees the folder; none for a command that sees this machine as the user does.
@@ -33,20 +31,16 @@ pub(crate) struct Plan {
 pub(crate) struct CommandRoot {
     /// `/`, or an unpacked image.
     pub(crate) root: PathBuf,
-    /// An empty folder, on which it is put together.
     pub(crate) mount_place: PathBuf,
     /// An empty folder on the disk, for large files in /tmp.
     pub(crate) tmp: PathBuf,
 }
 
-/// What commands have in common.
 pub(crate) struct Commands<'a> {
     pub(crate) environment: &'a Environment,
     /// The program whose subcommand `setup` runs them.
     pub(crate) program: &'a Path,
-    /// Where their output goes.
     pub(crate) log: PathBuf,
-    /// For each command.
     pub(crate) time_limit: Duration,
     pub(crate) progress: &'a Progress,
 }
@@ -83,7 +77,6 @@ impl Commands<'_> {
         (self.progress)(&format!("setting up {}, once: {line}", self.environment.name));
     }
 
-    /// The log, for more lines.
     pub(crate) fn open_log(&self) -> Result<File, ClusterError> {
         let opened = OpenOptions::new().create(true).append(true).open(&self.log);
         opened.map_err(|error| {

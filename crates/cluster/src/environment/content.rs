@@ -24,7 +24,6 @@ const RECIPE: &str = "1";
 const BYTES_MAX: u64 = 1 << 30;
 const ENTRIES_MAX: usize = 50_000;
 
-/// Never taken along.
 const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
 
 /// Not taken along where commands make them anew: they are large, and hold paths of the place where they were
@@ -100,7 +99,6 @@ impl Environment {
 }
 
 impl Content {
-    /// Lists and reads everything.
     fn of(environment: &Environment) -> Result<Content, ClusterError> {
         let mut listing = Listing {
             root: environment.folder.clone().unwrap_or_default(),
@@ -186,7 +184,6 @@ impl Entry {
     }
 }
 
-/// A listing in progress.
 struct Listing<'a> {
     root: PathBuf,
     /// Whether commands make something.

@@ -38,7 +38,6 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Where its packages come from.
     pub(crate) fn suite(&self) -> Suite {
         self.suite.unwrap_or(DEFAULT_SUITE)
     }

@@ -28,7 +28,6 @@ pub(crate) fn note_source(environment: &Environment) -> Result<(), ClusterError>
     noted.map_err(|error| ClusterError::new(format!("cannot write {}: {error}", at.display())))
 }
 
-/// Whether the folder of that name is known to be gone.
 pub(crate) fn source_is_gone(source_name: &str) -> bool {
     let Ok(environments) = environments() else { return false };
     let noted = std::fs::read(environments.join(format!("{source_name}.source"))).map(OsString::from_vec);

@@ -1,13 +1,11 @@
 //! What commands and programs find of this machine: environment variables, certificates.
 
-/// Where programs of an image lie.
 pub(crate) const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// They are about the user's session on this machine, and would mislead a program in an image.
 const OF_THE_SESSION: [&str; 10] =
     ["HOME", "LANG", "LANGUAGE", "LOGNAME", "MAIL", "PATH", "SHELL", "SHLVL", "TERM", "USER"];
 
-/// The same, by their beginnings.
 const KINDS_OF_THE_SESSION: [&str; 4] = ["FENCEPOST_", "LC_", "LD_", "XDG_"];
 
 /// Where the certificates of authorities lie in Debian.

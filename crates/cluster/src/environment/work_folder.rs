@@ -41,12 +41,10 @@ impl WorkFolder {
         Ok(work)
     }
 
-    /// The folder that is made ready.
     pub(crate) fn folder(&self) -> PathBuf {
         self.work.join("lock")
     }
 
-    /// An empty folder beside it, which goes with it.
     pub(crate) fn beside(&self, name: &str) -> Result<PathBuf, ClusterError> {
         let folder = self.work.join(name);
         std::fs::create_dir_all(&folder)

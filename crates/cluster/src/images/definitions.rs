@@ -22,9 +22,7 @@ pub struct Image {
     pub(super) programs: &'static [&'static str],
     /// Other files that a node needs.
     pub(super) files: &'static [&'static str],
-    /// Where the packages come from.
     pub(crate) suite: Suite,
-    /// Debian packages, one a line.
     pub(crate) packages: Cow<'static, str>,
     /// The release that its packages must be of, where it is made for one.
     pub(super) release: Option<&'static Release>,
@@ -40,7 +38,6 @@ pub static ALL: LazyLock<Vec<Image>> = LazyLock::new(|| {
     servers.chain([CLIENT]).collect()
 });
 
-/// The images of the other releases.
 static OTHERS: LazyLock<Vec<Image>> = LazyLock::new(|| {
     let others = RELEASES.iter().filter(|release| !release.is_default());
     others.filter_map(of_release).collect()
@@ -55,7 +52,6 @@ pub fn name_of(release: &Release) -> Option<&'static str> {
     known().find(|image| image.release == Some(release)).map(|image| image.name.as_ref())
 }
 
-/// The image of a release.
 fn of_release(release: &'static Release) -> Option<Image> {
     let Server { name, packages, programs, files, .. } = server(release.server)?;
     Some(Image {
@@ -68,7 +64,6 @@ fn of_release(release: &'static Release) -> Option<Image> {
     })
 }
 
-/// The image of clients, and of the storage.
 const CLIENT: Image = Image {
     name: Cow::Borrowed("client"),
     programs: &["iptables"],
@@ -92,7 +87,6 @@ pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
 }
 
 impl Image {
-    /// Names what it is made of.
     pub(crate) fn hash(&self) -> String {
         short_hash(format!("{RECIPE}\n{}\n{}", self.suite, self.packages).as_bytes())
     }
@@ -104,7 +98,6 @@ impl Image {
         is_usual && self.programs.iter().chain(self.files).all(|name| installed(name).is_some())
     }
 
-    /// The image of clients with more packages in it, from this suite.
     pub(crate) fn with_packages(packages: &[String], suite: Suite) -> Image {
         let more: BTreeSet<&str> = packages.iter().map(String::as_str).collect();
         if more.is_empty() && suite == CLIENT.suite {

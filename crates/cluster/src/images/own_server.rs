@@ -21,7 +21,6 @@ pub struct OwnServer {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Origin {
-    /// A program, or a folder.
     Path(PathBuf),
     Image(String),
     /// This machine's own program, whatever its version.
@@ -93,7 +92,6 @@ impl OwnServer {
     }
 }
 
-/// The program of this machine that is this kind of server.
 fn installed(kind: &str) -> Result<PathBuf, String> {
     let needed: Vec<&OwnProgram> = programs(kind).iter().filter(|program| program.is_needed).collect();
     let [program] = needed[..] else {

@@ -1,7 +1,6 @@
 //! The kinds of servers: the packages of each, its versions, and how a user's own is recognised. A new kind
 //! is an entry here and a folder in `docker/`; a new version is a pair of `releases`.
 
-/// A kind of server.
 pub(super) struct Server {
     pub(super) name: &'static str,
     /// Debian packages, one a line: the same in each suite, but for those whose names say the version.
@@ -23,7 +22,6 @@ pub(super) struct Server {
 
 /// A program that a user's own server is made of.
 pub(super) struct OwnProgram {
-    /// What a service calls it.
     pub(super) name: &'static str,
     /// What else it may be called.
     pub(super) others: &'static [&'static str],
@@ -54,7 +52,6 @@ const OTHER: Server = Server {
     has_images: false,
 };
 
-/// All kinds of servers.
 pub(super) static SERVERS: &[Server] = &[
     Server {
         name: "redis",

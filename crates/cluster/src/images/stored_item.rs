@@ -16,11 +16,9 @@ pub struct StoredItem {
 /// What kind of thing is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// In the container engine.
     EngineImage,
     /// In the container engine, with a build of Fencepost in it.
     EngineImageWithProgram,
-    /// A folder.
     RootFileSystem,
     /// A user's folder that was made ready.
     PreparedFolder,

@@ -28,7 +28,6 @@ pub enum RuleSubject {
     Library,
 }
 
-/// What the check of a rule saw.
 #[derive(Clone, Debug)]
 pub(super) struct CheckResult {
     pub(super) outcome: RuleOutcome,
@@ -90,7 +89,6 @@ impl CheckResult {
         self
     }
 
-    /// The library did it, whatever the rule is about.
     pub(super) fn of_the_library(mut self) -> CheckResult {
         self.about = Some(RuleSubject::Library);
         self

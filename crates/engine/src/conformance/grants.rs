@@ -5,7 +5,6 @@ use super::session::{RuleContext, seconds};
 use fencepost_history::{Grant, Lease, Millis, TimeSpan};
 use serde_json::Value;
 
-/// How many grants are looked at.
 const GRANTS: usize = 6;
 
 /// One grant after the other, by two clients in turn: the values of their acquires, with their processes.

@@ -65,7 +65,6 @@ fn is_too_early(context: &RuleContext<'_>, after: Duration) -> bool {
     terms.lease == Lease::Ttl && after < terms.ttl
 }
 
-/// Whether the lock ends by itself at all.
 fn without_lease(context: &RuleContext<'_>) -> Option<CheckResult> {
     (context.terms().lease == Lease::None).then(|| {
         CheckResult::not_applicable("lock.toml says lease = \"none\": it stays taken until it is released")

@@ -16,13 +16,11 @@ const LENGTH: Duration = Duration::from_secs(3);
 const ACQUIRE: Duration = Duration::from_secs(1);
 const HOLD: Duration = Duration::from_millis(5);
 
-/// Processes of each of two clients.
 const PROCESSES: usize = 2;
 
 /// The largest part of all operations that may be indeterminate: one in so many.
 const ONE_IN: usize = 100;
 
-/// What the processes did.
 #[derive(Default)]
 struct Load {
     operations: usize,

@@ -13,7 +13,6 @@ fn time_out(context: &RuleContext<'_>) -> Duration {
     context.terms().ttl / 2
 }
 
-/// How far past its time-out an answer counts as in time.
 const SLACK: Duration = Duration::from_millis(300);
 
 /// How long a library may retry by itself, beyond the time-out, before its acquire counts as not answered:

@@ -9,11 +9,9 @@ type Check = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Chec
 
 /// Something that every client must do.
 pub(super) struct Rule {
-    /// As in the report.
     pub(super) name: &'static str,
     /// What the client protocol asks for: one line.
     pub(super) asks: &'static str,
-    /// Whose part it is.
     pub(super) about: RuleSubject,
     pub(super) check: Check,
 }

@@ -24,7 +24,6 @@ const FREE: Duration = Duration::from_secs(2);
 /// How long a client that did not answer in time is waited for, at least.
 const LATE: Duration = Duration::from_secs(3);
 
-/// The servers with the clients that run on them.
 pub(super) struct CheckSession {
     pub(super) servers: Arc<dyn TestServers>,
     pub(super) transcript: Arc<Transcript>,
@@ -33,7 +32,6 @@ pub(super) struct CheckSession {
     slowest: Arc<Mutex<Duration>>,
 }
 
-/// A running client program.
 pub(super) struct Client {
     pub(super) place: usize,
     pub(super) name: String,
@@ -54,7 +52,6 @@ struct Events {
     gone: watch::Sender<Option<String>>,
 }
 
-/// The part of the session that belongs to one rule.
 pub(super) struct RuleContext<'a> {
     pub(super) session: &'a CheckSession,
     number: u64,
@@ -66,7 +63,6 @@ pub(super) struct ClientProcess {
     pub(super) number: u64,
 }
 
-/// How an operation ended.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) completion: Completion,
@@ -142,14 +138,12 @@ impl Client {
         reason.ok()?.ok()?.clone()
     }
 
-    /// Says that this process is over.
     pub(super) fn end_process(&self, process: u64) {
         if let Some(connection) = &*self.connection.lock() {
             connection.end_process(process);
         }
     }
 
-    /// Closes its standard input.
     pub(super) fn close_input(&self) {
         self.connection.lock().take();
     }
@@ -187,7 +181,6 @@ impl<'a> RuleContext<'a> {
         self.session.servers.terms()
     }
 
-    /// Whether this is the number of a process of this rule.
     pub(super) fn has(&self, process: u64) -> bool {
         process / PROCESSES_OF_POINT == self.number
     }
@@ -264,7 +257,6 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
     }
 
-    /// Acquires a lock that is free.
     pub(super) async fn acquire_free(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
         let answered = self.acquire(process, key, process.free_timeout()).await?;
         if answered.is_ok() {

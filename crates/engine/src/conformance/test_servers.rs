@@ -7,7 +7,6 @@ use fencepost_locks::protocol::Hello;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How many places for clients there are.
 pub(super) const CLIENTS: usize = 3;
 
 /// What is known of the lock before its client says anything.
@@ -38,7 +37,6 @@ pub(super) enum ServersState {
     Killed,
 }
 
-/// Servers, and places for clients. The tests have one in memory.
 #[async_trait]
 pub(super) trait TestServers: Send + Sync {
     fn terms(&self) -> &LockTerms;
@@ -55,7 +53,6 @@ pub(super) trait TestServers: Send + Sync {
     /// It cannot be started.
     async fn start_client(&self, place: usize) -> Result<(Hello, Streams)>;
 
-    /// Kills a client program by its process number.
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;
 
     /// The sentence about the program in this place that ended, with the last line that it wrote to standard

@@ -88,7 +88,6 @@ impl Transcript {
         shown
     }
 
-    /// How many lines there are.
     pub(super) fn len(&self) -> usize {
         self.lines.lock().len()
     }

@@ -152,7 +152,6 @@ impl Existing {
         self.find(server).ok()?.1.tls_name.clone()
     }
 
-    /// Puts the files of TLS into the nodes of clients.
     pub(crate) async fn put_files(&self, clients: &[Arc<dyn Node>]) -> Result<()> {
         let (Some(outside), Some(inside)) = (&self.access.tls, self.access().and_then(|access| access.tls))
         else {

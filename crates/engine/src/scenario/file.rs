@@ -64,7 +64,6 @@ fn yes() -> bool {
     true
 }
 
-/// What stands at the top, or in a run.
 #[derive(Debug, Default)]
 struct Level<'a> {
     table: RunTable,
@@ -145,7 +144,6 @@ fn take<'a>(table: &mut DeTable<'a>, key: &str) -> Option<Spanned<DeValue<'a>>> 
     table.remove(&place)
 }
 
-/// Moves these keys from one table to another.
 fn move_keys<'a>(from: &mut DeTable<'a>, to: &mut DeTable<'a>, keys: &[&str]) {
     for (key, value) in std::mem::take(from) {
         let goes = if keys.contains(&key.get_ref().as_ref()) { &mut *to } else { &mut *from };
@@ -183,7 +181,6 @@ fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistak
     Ok(Level { table: own, faults, expectations, settings: table })
 }
 
-/// Reads a fault, which waits for points that recipes have.
 fn fault(table: &DeTable<'_>, span: Range<usize>) -> Result<FaultEntry, Mistake> {
     let fault = FaultEntry::read(table, span)?;
     for event in fault.events() {
@@ -268,7 +265,6 @@ fn client_script(client: ClientTable) -> ClientScript {
     }
 }
 
-/// The narration in the order of the file.
 fn narration(table: &RunTable) -> Result<Vec<Spanned<Narration>>, Mistake> {
     let mut entries: Vec<_> = table.narration.iter().collect();
     entries.sort_by_key(|(event, _)| event.span().start);

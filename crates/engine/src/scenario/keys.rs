@@ -1,13 +1,11 @@
 //! Keys of a scenario file, besides the options of a run and the keys of faults.
 
-/// At the top of a file.
 pub(super) const SCENARIO: &[&str] = &["about", "source", "expected", "differs", "picture", "run"];
 
 /// At the top, and in a `[[run]]`.
 pub(super) const RUN: &[&str] =
     &["title", "undisturbed", "progress-within", "client", "fault", "narration", "expect"];
 
-/// All keys of a scenario and of a run.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     SCENARIO.iter().chain(RUN).copied()
 }

@@ -58,9 +58,7 @@ pub struct ScenarioRun {
     /// Options of the run, as in `fencepost.toml`.
     pub(super) options: PlacedOptions,
     pub(super) faults: Vec<FaultEntry>,
-    /// Every event that is waited for.
     pub(super) events: Vec<Spanned<Trigger>>,
-    /// Names of the clients that have a script.
     pub(super) clients: Vec<Spanned<String>>,
 }
 
@@ -83,7 +81,6 @@ impl ScenarioRun {
         RunSpec::with_plan(spec.options, plan).map_err(refused)
     }
 
-    /// Its faults, on the nodes that there are.
     fn plan(&self, topology: &Topology) -> Result<Plan, Mistake> {
         for name in &self.clients {
             known_client(name.get_ref(), topology).map_err(|refusal| at(name.span(), refusal))?;
@@ -102,7 +99,6 @@ impl ScenarioRun {
     }
 }
 
-/// The refusal as a mistake at this place of the file.
 pub(super) fn at(span: Range<usize>, refusal: Refusal) -> Mistake {
     Mistake::new(span, refusal.sentence)
 }

@@ -15,7 +15,6 @@ use toml::de::{DeTable, DeValue};
 /// Ends a directed run that hangs.
 const TIME_LIMIT: TimeSpan = TimeSpan::from_secs(40);
 
-/// Names of all options that a scenario can set.
 static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
     let command = RunOptions::augment_args(Command::new("run"));
     let names = command.get_arguments().filter_map(|arg| arg.get_long());
@@ -81,7 +80,6 @@ fn check(key: &Spanned<toml::de::DeString<'_>>, value: &Spanned<DeValue<'_>>) ->
 }
 
 impl PlacedOptions {
-    /// A mistake at its option, or else at the lock.
     pub(super) fn mistake(&self, refused: BadUsage) -> Mistake {
         let place_of = |option: &str| self.places.iter().find(|(name, _)| name == option);
         let place = refused.key.as_deref().and_then(place_of).or_else(|| place_of("lock"));

@@ -40,7 +40,6 @@ pub(super) fn parse(text: &str) -> Result<Step, Refusal> {
     }
 }
 
-/// A step, read from its text.
 #[derive(Clone, Debug)]
 pub(super) struct StepText(pub Step);
 

@@ -87,7 +87,6 @@ where
     written.map_err(|source| RunError::Write { path, source })
 }
 
-/// What a path leads to.
 enum Target {
     /// A regular file, or none yet: its path with all links followed.
     File(PathBuf),

@@ -15,16 +15,13 @@ const FAILURES: u64 = 3;
 struct Tally {
     tried: u64,
     effective: u64,
-    /// Their injection failed.
     failed: u64,
 }
 
-/// The same of each nemesis.
 #[derive(Default)]
 pub(super) struct Effects(BTreeMap<String, Tally>);
 
 impl Effects {
-    /// Counts the faults of a run.
     pub(super) fn note(&mut self, history: &[Event]) {
         let injected = history.iter().filter(|event| matches!(event.kind, Kind::Ok | Kind::Info));
         for event in injected {

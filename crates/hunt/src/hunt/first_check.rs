@@ -29,7 +29,6 @@ const LONGER_TTLS: [TimeSpan; 2] = [TimeSpan::from_secs(1), TimeSpan::from_secs(
 
 /// The result of the first check.
 pub enum FirstCheck {
-    /// It grants, and nothing is broken.
     Works,
     /// It grants, and what looks broken is this machine's failure.
     BusyMachine,
@@ -48,7 +47,6 @@ pub struct Checked {
     pub renews: bool,
 }
 
-/// What one play came to.
 struct Once {
     check: FirstCheck,
     renews: bool,
@@ -161,7 +159,6 @@ const CROWD: usize = 6;
 const IMPATIENCE_TTLS: f64 = 0.3;
 const CROWDED_TTLS: u32 = 6;
 
-/// The checker of a lock that was removed by another.
 const OWNERSHIP: &str = "ownership";
 
 /// Plays the same with many processes that soon give up. Only a lock that was had twice, or removed by

@@ -219,7 +219,6 @@ impl HuntFolder {
     }
 }
 
-/// The name of a lock, in the name of a folder.
 fn short(lock: &str) -> String {
     Path::new(lock).file_name().map_or("lock".into(), |name| name.to_string_lossy().into_owned())
 }

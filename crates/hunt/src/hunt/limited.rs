@@ -23,7 +23,6 @@ pub struct Limited {
     pace: Mutex<Pace>,
 }
 
-/// How many plays side by side the machine bears.
 struct Pace {
     usual_time: Duration,
     /// Plays side by side: as many as were asked for, and now.

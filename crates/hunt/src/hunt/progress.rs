@@ -57,7 +57,6 @@ impl Progress {
         self.request = request;
     }
 
-    /// The state as it is kept.
     pub(super) fn state(&self) -> HuntState {
         HuntState {
             file: self.file.clone(),
@@ -76,7 +75,6 @@ impl Progress {
         self.file.spent_ms = self.before.0 + spent;
     }
 
-    /// Notes that no schedule follows.
     pub(super) fn note_end(&mut self) {
         self.note_time();
         self.is_over = true;

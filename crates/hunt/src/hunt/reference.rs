@@ -171,7 +171,6 @@ impl Hunt {
 }
 
 impl Progress {
-    /// Whether a finding is still to be compared.
     pub(super) fn is_to_compare(&self, name: &str) -> bool {
         let is_compared = |finding: &HuntFinding| finding.compared.is_some();
         self.file.against.is_some() && !self.finding(name).is_none_or(is_compared)
@@ -201,7 +200,6 @@ impl Progress {
         })
     }
 
-    /// Whether the reference has shown what explains this.
     pub(super) fn is_of_servers(&self, signature: &Signature) -> bool {
         let shown = self.file.against.iter().flat_map(|against| &against.shown);
         shown.into_iter().any(|shown| explains(shown, signature))

@@ -150,7 +150,6 @@ impl Hunt {
         Ok(())
     }
 
-    /// Time that is left.
     fn left(&self) -> Duration {
         let spent = Duration::from_millis(self.progress.lock().file.spent_ms);
         self.request.budget.0.saturating_sub(spent)

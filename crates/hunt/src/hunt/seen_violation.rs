@@ -39,7 +39,6 @@ pub fn seen_violations(played: &Played) -> Vec<SeenViolation> {
 /// The class of a lock that was granted although another certainly held it.
 pub(super) const GRANTED_TWICE: &str = "granted-twice";
 
-/// The checker of two holders at a time.
 pub(super) const EXCLUSION: &str = "exclusion";
 
 /// Whether a checker is one of what follows from two holders at a time, or from a late one: harm to the data,

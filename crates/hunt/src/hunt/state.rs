@@ -39,7 +39,6 @@ pub struct HuntParts {
     pub observer: Arc<dyn HuntObserver>,
 }
 
-/// A violation that is still to be worked out.
 #[derive(Clone)]
 pub(super) struct Found {
     pub name: String,

@@ -113,7 +113,6 @@ pub fn mutate(
     None
 }
 
-/// Whether more than the seed differs.
 fn differs(child: &Schedule, parent: &Schedule) -> bool {
     let mut options = child.options.clone();
     options.seed = parent.options.seed;

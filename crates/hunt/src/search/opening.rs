@@ -3,12 +3,10 @@
 use super::peace::PeacePlay;
 use fencepost_nemesis::{Nemesis, WhichAim};
 
-/// What one of them does.
 #[derive(Clone, Copy)]
 pub(super) enum Opening {
     /// No fault, for so long that it can be judged who gets the lock, and how soon.
     Peace(PeacePlay),
-    /// A fault of this nemesis, with this aim.
     Fault(&'static dyn Nemesis, Option<WhichAim>),
     /// The same, while a holder prolongs its lock again and again.
     Renewal(&'static dyn Nemesis, WhichAim),

@@ -23,7 +23,6 @@ const BROKEN_TTLS: (f64, f64) = (0.5, 1.2);
 const BREAKERS: [&str; 4] = ["kill", "pause", "partition", "reset"];
 
 impl Space {
-    /// The nemeses that break the connection of a renewal, each with that aim.
     pub(super) fn breaks_renewals(&self) -> Vec<(&'static dyn Nemesis, WhichAim)> {
         let named = |name: &&str| self.nemeses.iter().copied().find(|nemesis| nemesis.name() == *name);
         let aimed = |nemesis: &'static dyn Nemesis| {

@@ -153,7 +153,6 @@ impl Space {
         }
     }
 
-    /// The nemeses, in an order that is drawn.
     pub(super) fn nemeses_by_chance(&self, random: &mut Stream) -> Vec<&'static dyn Nemesis> {
         let mut nemeses = self.nemeses.clone();
         nemeses.shuffle(random);
@@ -252,7 +251,6 @@ impl Space {
         Some(fault)
     }
 
-    /// The moments that the nemesis of a fault is aimed at.
     pub(super) fn moments(&self, fault: &PlannedFault, options: &RunOptions) -> Vec<Trigger> {
         let Some(nemesis) = find(&fault.fault) else { return Vec::new() };
         aims(nemesis, &self.topology(options)).into_iter().flat_map(|aim| aim.moments).collect()

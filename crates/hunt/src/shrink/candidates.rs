@@ -11,13 +11,11 @@ use std::collections::BTreeMap;
 /// A lock that is made for several servers keeps at least so many: with one, it is another lock.
 const SERVERS_MIN: usize = 3;
 
-/// A schedule with other faults.
 pub(super) fn with_faults(schedule: &Schedule, faults: Vec<PlannedFault>) -> Schedule {
     let plan = Plan { swarm: Vec::new(), faults };
     Schedule { plan, ..schedule.clone() }
 }
 
-/// How often a fault is repeated.
 pub(super) const CHANCES: u64 = 3;
 
 /// The schedule with its only fault several times, in a run that is as much longer; none where it has other
@@ -34,7 +32,6 @@ pub(super) fn repeated(schedule: &Schedule) -> Option<Schedule> {
     Some(longer)
 }
 
-/// The schedule with a change of one fault.
 pub(super) fn with_fault(
     schedule: &Schedule,
     number: usize,
@@ -220,7 +217,6 @@ pub(super) fn numbers(fault: &PlannedFault) -> Vec<(String, u64)> {
     length.chain(parameters).collect()
 }
 
-/// The name of a fault's length among its numbers.
 const LENGTH: &str = "for_ms";
 
 /// The fault with another magnitude of a number; its sign stays.
@@ -236,7 +232,6 @@ pub(super) fn set_number(fault: &mut PlannedFault, name: &str, magnitude: u64) {
     }
 }
 
-/// The schedule with all its times and sizes rounded to two digits.
 pub(super) fn rounded(schedule: &Schedule) -> Schedule {
     let mut rounded = schedule.clone();
     for fault in &mut rounded.plan.faults {

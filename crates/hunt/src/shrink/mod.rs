@@ -112,7 +112,6 @@ pub async fn shrink(
     })))
 }
 
-/// What shrinking begins with.
 enum Begun {
     /// A schedule, what its plays showed, and the goal.
     With(Box<(Schedule, TrialOutcome, trial::Goal)>),

@@ -17,7 +17,6 @@ pub(super) struct Goal {
     pub plays: usize,
 }
 
-/// Eight of ten.
 pub(super) const GOAL: Goal = Goal { needed: 8, plays: 10 };
 
 /// Where the first plays of a candidate all lack the violation, it is given up: at the goal's rate that is
@@ -30,7 +29,6 @@ impl Goal {
         self.plays - self.needed + 1
     }
 
-    /// Whether it is decided, and how.
     fn decision(self, rate: Rate) -> Option<bool> {
         let without = rate.plays - rate.violations;
         let screened_out = self == GOAL && rate.violations == 0 && without >= SCREEN;
@@ -54,7 +52,6 @@ impl Goal {
     }
 }
 
-/// What the plays of a candidate showed.
 #[derive(Debug, Default)]
 pub(super) struct TrialOutcome {
     pub rate: Rate,
@@ -74,7 +71,6 @@ impl TrialOutcome {
     }
 }
 
-/// Plays candidates.
 pub(super) struct Trial<'a> {
     pub player: &'a dyn Player,
     pub violation: &'a Violation,

@@ -9,7 +9,6 @@ use crate::recipe::Session;
 use fencepost_storage::{Guard, ProtectedStorage, find_guard};
 use std::sync::Arc;
 
-/// What the processes of this client share.
 pub(super) struct ClientContext {
     pub(super) session: Session,
     pub(super) storage: Option<Arc<ProtectedStorage>>,

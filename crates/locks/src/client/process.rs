@@ -257,7 +257,6 @@ impl ClientProcess {
         }
     }
 
-    /// Without a lock.
     fn without_lock(&self) -> Credentials {
         Credentials { process: Some(self.number), ..Credentials::default() }
     }

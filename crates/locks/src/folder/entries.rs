@@ -168,7 +168,6 @@ fn check_variants(file: &DeTable<'_>, value: &Spanned<DeValue<'_>>) -> Result<()
     Ok(())
 }
 
-/// Checks a text, or each text of a list, at its place.
 fn at_each(value: &Spanned<DeValue<'_>>, check: impl Fn(&str) -> Result<(), Refusal>) -> Result<(), Mistake> {
     let one = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
         DeValue::String(text) => check(text).map_err(|refusal| Mistake::of(value.span(), refusal)),

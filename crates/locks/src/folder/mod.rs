@@ -31,7 +31,6 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// The file that makes a folder a lock.
 const FILE: &str = "lock.toml";
 
 /// Whether this names a folder rather than a built-in lock: it has a slash, or there is such a folder.
@@ -290,7 +289,6 @@ fn with_variant<S>(
     Ok((file.with_variant(name, table)?, args))
 }
 
-/// The built-in service of that name.
 fn service_named(name: &str) -> Result<&'static LockService, Refusal> {
     services::services().find(|service| service.name == name).ok_or_else(|| {
         let mut names: Vec<&str> = services::services().map(|service| service.name).collect();

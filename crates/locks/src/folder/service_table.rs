@@ -20,7 +20,6 @@ const PLACEHOLDERS: [&str; 6] = ["address", "data", "index", "name", "peers", "p
 /// What stands under `service`.
 #[derive(Clone)]
 pub enum ServiceOf {
-    /// The name of a built-in service.
     BuiltIn(String),
     /// What a table sets up.
     Own(Box<LockService>),
@@ -56,7 +55,6 @@ struct ServiceTable {
     clocks: Option<Vec<ClockMechanism>>,
     /// Lines for the shell that run on the first server, once, when all of them serve.
     after_start: Vec<String>,
-    /// Several kinds of servers, in place of one.
     node: Vec<NodeTable>,
 }
 
@@ -67,7 +65,6 @@ struct ServiceTable {
 struct NodeTable {
     /// What commands call the addresses of its servers: `{NAME}`.
     name: String,
-    /// How many of them there are.
     #[serde(default = "one")]
     count: usize,
     program: CommandWords,

@@ -52,7 +52,6 @@ pub(super) fn check_package(name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The step in which TTLs are counted.
 pub(super) fn ttl_step(given: Option<TimeSpan>) -> Result<Option<TimeSpan>, Refusal> {
     match given {
         Some(TimeSpan(Duration::ZERO)) => {
@@ -62,7 +61,6 @@ pub(super) fn ttl_step(given: Option<TimeSpan>) -> Result<Option<TimeSpan>, Refu
     }
 }
 
-/// The time that a program has to start.
 pub(super) fn start_time(given: Option<TimeSpan>, usual: Duration) -> Result<Duration, Refusal> {
     match given.map_or(usual, |time| time.0) {
         Duration::ZERO => Err(Refusal::new("start-time is 0s: no program starts in no time")),

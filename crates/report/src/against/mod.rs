@@ -54,9 +54,7 @@ pub struct ReferenceRun {
 pub enum Standing {
     /// The lock shows the violation, and no run of the reference does.
     Worse,
-    /// Both show it.
     Equal,
-    /// Only the reference shows it.
     Better,
 }
 
@@ -112,7 +110,6 @@ fn is_decided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Valid | Outcome::Violation)
 }
 
-/// A violation of a run, and whose failures it was.
 #[derive(Clone, Debug, PartialEq)]
 struct Breach {
     violation: Violation,
@@ -164,7 +161,6 @@ fn each_once(whose: impl Iterator<Item = Whose>) -> Vec<Whose> {
     whose.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Whether a run judged a property that its lock claims.
 fn judges(verdict: &RunVerdict, checker: &str) -> bool {
     verdict.of_checker(checker).is_some_and(|property| property.claimed && is_decided(property.outcome))
 }

@@ -51,7 +51,6 @@ pub(super) struct AgainstTable {
     pub lines: Vec<AgainstLine>,
 }
 
-/// A lock under a nemesis.
 pub(super) struct AgainstLine {
     pub label: String,
     pub nemesis: String,

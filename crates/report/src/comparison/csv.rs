@@ -40,7 +40,6 @@ pub fn write(comparison: &Comparison, to: impl Write) -> Result<()> {
     Ok(csv.flush()?)
 }
 
-/// The columns of a run, from its seed on.
 fn of_run(run: &CellRun, figures: &RunFigures, checkers: &[&str]) -> Vec<String> {
     let mut line = vec![run.seed.to_string(), run.name.clone(), run.outcome.to_string()];
     line.push(figures.harm.map_or(String::new(), |harm| harm.class().to_owned()));

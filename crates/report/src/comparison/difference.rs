@@ -64,7 +64,6 @@ impl CellStanding {
         }
     }
 
-    /// What it is coloured by.
     pub(super) fn outcome(self) -> Option<Outcome> {
         match self {
             CellStanding::Worse | CellStanding::Otherwise => Some(Outcome::Violation),

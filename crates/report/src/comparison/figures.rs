@@ -6,7 +6,6 @@ use fencepost_checker::{
     registry,
 };
 
-/// The checker that says whether a run tested anything.
 pub(super) const TEST_ITSELF: &str = VacuousFigures::CHECKER;
 
 /// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.

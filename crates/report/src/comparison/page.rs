@@ -39,7 +39,6 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
     document("Comparison of locks", body)
 }
 
-/// What the marks mean.
 fn legend() -> Markup {
     html! {
         ul.legend {
@@ -83,7 +82,6 @@ fn label(comparison: &Comparison, row: &Row) -> Markup {
     }
 }
 
-/// The worst that was seen of a lock.
 fn worst(row: &Row) -> Markup {
     html! {
         @if let Some(harm) = row.worst() { small { "worst: " (harm.in_words()) } }
@@ -152,7 +150,6 @@ fn link(number: usize, run: &CellRun, folder: &Path) -> Markup {
     }
 }
 
-/// From a folder to a file, as a link.
 fn way(folder: &Path, file: &Path) -> Option<String> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let way = pathdiff::diff_paths(file.canonicalize().ok()?, folder.canonicalize().ok()?)?;

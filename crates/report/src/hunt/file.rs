@@ -321,7 +321,6 @@ impl HuntFile {
         self.against.is_some() && finding.is_undecided()
     }
 
-    /// Those of them that are there now.
     fn own_there(&self) -> impl Iterator<Item = &HuntFinding> {
         self.own().filter(|finding| finding.state != FindingState::Gone)
     }

@@ -247,7 +247,6 @@ impl Dictionary {
 #[derive(Default)]
 struct Servers {
     names: Dictionary,
-    /// Places of names.
     sets: Vec<Vec<u64>>,
     places: HashMap<Vec<u64>, u64>,
 }

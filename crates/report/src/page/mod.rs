@@ -302,7 +302,6 @@ fn counts(run: &RunIndex) -> Markup {
     }
 }
 
-/// On what the run was made.
 fn tested_software(heading: &Heading) -> [(&'static str, String); 5] {
     [
         ("lock", heading.lock.clone()),

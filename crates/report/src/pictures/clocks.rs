@@ -17,11 +17,9 @@ const LEAST_MS: f64 = 5.0;
 pub const NOTE: &str = "How far the clocks of each process under a clock fault were ahead of the true ones, as the \
     process itself read them. Each lane has a scale of its own. Bands: the faults of that node.";
 
-/// The clocks in the order in which they are drawn.
 const CLOCKS: [(Colour, &str); 2] =
     [(palette::PARTICIPANTS[1], "monotonic clock"), (palette::HOLD, "wall clock")];
 
-/// One node's clocks.
 struct Lane<'a> {
     node: &'a str,
     samples: Vec<&'a ClockSample>,

@@ -84,7 +84,6 @@ fn colour(evidence: &Evidence, at: usize) -> Colour {
     }
 }
 
-/// How to read the picture.
 fn notes(evidence: &Evidence) -> String {
     let mut notes = String::new();
     if let Some(others) = evidence.left_out() {

@@ -87,7 +87,6 @@ impl<'a> Excerpt<'a> {
     }
 }
 
-/// What a process did on the key, from its acquire up to the next one.
 fn operations<'a>(run: &'a RunIndex, hold: &Hold) -> Vec<&'a Operation<'a>> {
     let mine = run.operations[hold.acquire + 1..].iter();
     let mine = mine.filter(|operation| operation.process == hold.process && operation.key == hold.key);

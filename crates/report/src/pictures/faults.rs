@@ -25,7 +25,6 @@ struct Bar<'a> {
     fault: &'a Fault<'a>,
     colour: Colour,
     label: String,
-    /// Where the label begins.
     label_x: i32,
     /// None: there is no room for it. Only while bars are placed.
     row: Option<usize>,

@@ -19,7 +19,6 @@ const MARK: i32 = 4;
 const SLICE: i32 = 40;
 /// Fewer of them have no quantiles worth a line.
 const SLICE_LEAST: usize = 5;
-/// The quantiles, the more usual one thicker.
 const QUANTILES: [(f64, &str, Colour, u32); 2] =
     [(0.5, "median", palette::INK, 2), (0.99, "99 % within (of 5 or more)", palette::PARTICIPANTS[2], 2)];
 

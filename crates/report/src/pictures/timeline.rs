@@ -20,7 +20,6 @@ struct Frame {
 }
 
 impl Frame {
-    /// Top and bottom of the bars of a lane.
     fn bar(&self, lane: usize) -> (i32, i32) {
         let (top, gap) = (self.top + lane as i32 * self.lane, (self.lane / 6).max(1));
         (top + gap, top + self.lane - gap)
@@ -224,7 +223,6 @@ impl Bars {
         self.bars.push((lane, from, to.max(from + least)));
     }
 
-    /// Lane, left and right of each bar.
     fn merged(mut self) -> Vec<(usize, i32, i32)> {
         self.bars.sort_unstable();
         let mut merged: Vec<(usize, i32, i32)> = Vec::new();

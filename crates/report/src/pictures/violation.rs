@@ -46,7 +46,6 @@ pub fn violation(run: &RunIndex, shown: &ShownFinding) -> Option<String> {
     }))
 }
 
-/// Where the lanes begin.
 struct Places {
     processes: i32,
     nodes: i32,
@@ -224,7 +223,6 @@ fn faults_of(
     }
 }
 
-/// A flash of lightning.
 fn bolt(canvas: &Canvas, (x, y): (i32, i32)) {
     let shape = [(2, -10), (-6, 2), (-1, 2), (-3, 10), (6, -3), (1, -3), (4, -10)];
     let points: Vec<_> = shape.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();

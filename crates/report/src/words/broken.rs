@@ -10,7 +10,6 @@ use fencepost_checker::{
 };
 use fencepost_history::Lease;
 
-/// What of the claimed properties was counted.
 struct Counts {
     twice: u64,
     overstayed: u64,

@@ -5,7 +5,6 @@ use std::fmt;
 
 /// Decides which writes the storage accepts.
 pub trait Guard: Send + Sync {
-    /// As on the command line.
     fn name(&self) -> &'static str;
     /// One line for `fencepost list`.
     fn about(&self) -> &'static str;
@@ -123,7 +122,6 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// For the literal sequences in the tests of guards.
 #[cfg(test)]
 pub(super) mod literal {
     use super::*;

@@ -48,7 +48,6 @@ mod tests {
 
     const MARK: &str = "## All guards\n\n";
 
-    /// The table of docs/guards.md.
     fn table() -> String {
         let row = |guard: &&dyn Guard| {
             let (name, about, needs, source) = (guard.name(), guard.about(), guard.needs(), guard.source());

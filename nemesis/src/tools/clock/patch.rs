@@ -276,7 +276,6 @@ fn with_all_stopped<T: Send>(
     })
 }
 
-/// Where in the process the vDSO's clock is.
 fn clock_of(pid: i32, vdso: &Vdso) -> Result<u64, ClockError> {
     let why = "its vDSO has no clock_gettime";
     let (at, _) =

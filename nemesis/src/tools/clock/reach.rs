@@ -10,7 +10,6 @@ use super::vdso::{Memory, Vdso};
 use std::fs;
 use std::path::Path;
 
-/// What every Go program has in its data, aligned.
 const BUILD_INFO: &[u8; 14] = b"\xff Go buildinf:";
 const ALIGN: usize = 16;
 /// What every static program of glibc says; up to 2.30 it keeps the vDSO's addresses in another form.

@@ -38,7 +38,6 @@ const AT_ONCE: usize = 64;
 /// network cards do: else this thread and the server it slows down would only take turns on the processor.
 const GATHERING: Duration = Duration::from_micros(100);
 
-/// The emulator as the tool sees it.
 pub(super) struct Emulator {
     chain: Chain,
     worker: Option<Worker>,
@@ -217,7 +216,6 @@ struct HeldPacket {
 enum PacketForm {
     /// The packet of that number, in the kernel's keeping.
     Original(u32),
-    /// A copy, in ours.
     Copy(Vec<u8>),
 }
 

@@ -21,10 +21,8 @@ impl PacketsError {
     }
 }
 
-/// What is in force for each destination.
 pub(super) type Table = BTreeMap<Ipv4Addr, Impairment>;
 
-/// A mechanism at work.
 pub(super) trait Engine: Send {
     /// Brings the kernel to this table; an empty one removes everything that was added.
     fn apply(&mut self, table: &Table) -> Result<(), PacketsError>;

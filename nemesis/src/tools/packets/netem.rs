@@ -28,7 +28,6 @@ pub(super) struct Netem {
     trees: BTreeMap<String, Tree>,
 }
 
-/// What was set up on one interface.
 #[derive(Default)]
 struct Tree {
     /// Number of the last class.
@@ -190,7 +189,6 @@ fn options(impairment: &Impairment) -> Vec<String> {
     options
 }
 
-/// The interface by which packets leave for an address.
 fn interface_to(address: Ipv4Addr) -> Result<String, PacketsError> {
     let route = run(&["ip", "-o", "route", "get", &address.to_string()])?;
     let mut words = route.split_whitespace().skip_while(|word| *word != "dev");

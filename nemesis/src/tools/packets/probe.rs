@@ -63,7 +63,6 @@ impl Echoes {
     }
 }
 
-/// Lengths of the headers of IP and ICMP.
 const IP_BYTES: usize = 20;
 const ICMP_BYTES: usize = 8;
 
@@ -161,7 +160,6 @@ impl Running<'_> {
         }
     }
 
-    /// The number of the echo that this packet answers.
     fn answer_to(&self, packet: &[u8]) -> Option<u16> {
         let icmp = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
         let source: [u8; 4] = packet.get(12..16)?.try_into().ok()?;

@@ -19,7 +19,6 @@ const MESSAGE_BYTES: usize = 128 * 1024;
 /// So many packets are read with one system call. Their room costs memory only as far as it is written to.
 const MESSAGES: usize = 64;
 
-/// Where packets are read into.
 pub(super) struct Inbox(Vec<u8>);
 
 impl Inbox {
@@ -46,7 +45,6 @@ pub(super) enum Show {
     Whole,
 }
 
-/// A packet that waits for its verdict.
 #[derive(Debug)]
 pub(super) struct Packet {
     pub id: u32,
@@ -216,7 +214,6 @@ struct Message<'a> {
 const NETLINK_HEADER: usize = 16;
 const NETFILTER_HEADER: usize = 4;
 
-/// The messages of one datagram.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
@@ -265,7 +262,6 @@ fn configuration(queue: u16, flags: i32, attributes: &[(i32, &[u8])]) -> Vec<u8>
     bytes
 }
 
-/// Appends a message about a queue.
 fn append(bytes: &mut Vec<u8>, kind: i32, queue: u16, flags: i32, attributes: &[(i32, &[u8])]) {
     let start = bytes.len();
     bytes.extend([0; 4]);

@@ -3,7 +3,6 @@
 /// TCP's number among the protocols of IP.
 const TCP: u8 = 6;
 
-/// Flags of TCP.
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 

@@ -26,7 +26,6 @@ use crate::model::{Conflict, Decision, FastPath, History};
 use crate::operations::NEVER;
 use rustc_hash::FxHashMap;
 
-/// No operation.
 const NONE: u32 = u32::MAX;
 
 /// The operations of one value. The zone lies between the completion of `first` and the invocation of `last`.
@@ -127,7 +126,6 @@ fn boundaries(zones: &[Zone], events: usize) -> impl Iterator<Item = (u32, u32)>
     (0_u32..).zip(at).skip(1).filter(|(_, value)| *value != 0).map(|(place, value)| (place, value - 1))
 }
 
-/// The value that an operation reads or writes.
 fn value_of(op: &RegisterOp, ret: Option<RegisterRet>) -> Option<u32> {
     match (*op, ret) {
         (RegisterOp::Write(value), _) | (RegisterOp::Read, Some(RegisterRet::Value(value))) => Some(value),

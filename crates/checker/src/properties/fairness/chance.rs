@@ -48,7 +48,6 @@ mod tests {
         (0..grants).map(move |_| Draw { asked, of_set })
     }
 
-    /// Where all processes ask for each grant.
     fn least_grants(set: usize, processes: usize) -> usize {
         let proves = |grants: &usize| {
             is_no_chance(draws(*grants, processes - 1, set), set, processes, grants + processes)

@@ -43,7 +43,6 @@ struct Attempt {
     completed: u64,
 }
 
-/// What happened to the keys of a run.
 struct Keys<'a> {
     run: &'a RunIndex<'a>,
     names: Vec<&'a str>,
@@ -52,13 +51,11 @@ struct Keys<'a> {
     open: Span,
 }
 
-/// Keys that seem to be one lock.
 pub(super) struct OneLock<'a> {
     pub names: Vec<&'a str>,
     pub finding: Finding,
 }
 
-/// Each set of keys that seem to be one lock.
 pub(super) fn that_are_one_lock<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<OneLock<'a>> {
     let keys = Keys::of(run, open);
     let met = keys.met();

@@ -27,7 +27,6 @@ pub(super) struct Waits<'a> {
     is_shared: bool,
 }
 
-/// How a process fared.
 #[derive(Default)]
 struct Wait {
     granted: usize,
@@ -37,7 +36,6 @@ struct Wait {
     longest_ns: u64,
 }
 
-/// What happened to a key.
 #[derive(Default)]
 struct OfKey<'a> {
     /// How many processes tried to acquire it.

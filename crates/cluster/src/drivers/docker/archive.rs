@@ -11,10 +11,8 @@ use tokio::sync::mpsc;
 const CHUNKS: usize = 4;
 const CHUNK: usize = 256 << 10;
 
-/// An archive, a chunk at a time.
 pub(super) type Archive = BoxStream<'static, io::Result<Vec<u8>>>;
 
-/// An archive that was made in memory.
 pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<Archive, ClusterError> {
     let bytes = archive.into_inner().map_err(|error| cannot_pack(&error))?;
     Ok(futures_util::stream::iter([Ok(bytes)]).boxed())
@@ -43,10 +41,8 @@ pub(super) fn archive(folder: &Path) -> Archive {
     parts.boxed()
 }
 
-/// What no write sends.
 const END: Vec<u8> = Vec::new();
 
-/// What is written, in chunks.
 struct Chunks(mpsc::Sender<io::Result<Vec<u8>>>);
 
 impl Write for Chunks {

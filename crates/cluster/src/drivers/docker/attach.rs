@@ -18,7 +18,6 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
 
-/// Starts programs in one container.
 pub(super) struct Exec {
     docker: Docker,
     container: String,

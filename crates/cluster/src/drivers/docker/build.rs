@@ -161,7 +161,6 @@ impl Engine {
         }
     }
 
-    /// All images of Fencepost, of whatever version.
     pub(crate) async fn list_images(&self) -> Result<Vec<StoredItem>, ClusterError> {
         // All of the engine, and those of Fencepost are picked here: of several patterns Podman 4.3 lists
         // only what fits them all, and names that it completes by a registry fit no single one everywhere.
@@ -195,7 +194,6 @@ impl Engine {
 /// What Podman puts in front of names that name no registry.
 const REGISTRIES: [&str; 2] = ["docker.io/", "localhost/"];
 
-/// A tag as Docker lists it.
 fn short(tag: &str) -> &str {
     REGISTRIES.iter().find_map(|registry| tag.strip_prefix(registry)).unwrap_or(tag)
 }

@@ -53,7 +53,6 @@ const CAPABILITIES: [&str; 12] = [
 /// How long the engine may take to take down what was killed.
 const REMOVAL: Duration = Duration::from_secs(20);
 
-/// What a run is made of.
 pub(super) struct Plan {
     pub(super) run: String,
     pub(super) subnet: Subnet,
@@ -70,7 +69,6 @@ pub(super) struct PlannedNode {
     pub(super) may_mount: bool,
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
-    /// Whether its programs have limits.
     pub(super) is_limited: bool,
     /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it
     /// can write at all.
@@ -79,7 +77,6 @@ pub(super) struct PlannedNode {
     pub(super) path: Option<String>,
 }
 
-/// A container that runs.
 pub(super) struct Started {
     pub(super) container: String,
     pub(super) address: Ipv4Addr,

@@ -41,7 +41,6 @@ impl DockerDriver {
         DockerDriver { engine, options }
     }
 
-    /// Changes with the program, the engine and its kernel.
     pub(crate) async fn identity(&self) -> String {
         let program = program::hash(&self.options.program).unwrap_or_default();
         format!("{program} {}", self.engine.identity().await.unwrap_or_default())
@@ -114,7 +113,6 @@ impl DockerDriver {
         Ok(false)
     }
 
-    /// Makes the image of nodes with these contents.
     async fn prepare_contents(&self, contents: &NodeContents) -> Result<(), ClusterError> {
         let program = Program::prepare_aside(&self.options.program).await?;
         self.image(contents, &program).await.map(drop)
@@ -171,7 +169,6 @@ fn lost_a_race(error: &ClusterError) -> bool {
     error.0.contains("overlaps with other one")
 }
 
-/// Whether its image is a user's own.
 fn has_own_image(node: &NodeSpec) -> bool {
     node.environment.as_ref().is_some_and(|it| it.has_own_image())
 }

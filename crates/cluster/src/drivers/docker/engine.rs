@@ -181,7 +181,6 @@ impl Engine {
         Ok(format!("{}, storage {storage}", self.name().await?))
     }
 
-    /// The subnets of all its networks.
     pub(super) async fn networks(&self) -> Result<Vec<(Ipv4Addr, u8)>, ClusterError> {
         let networks =
             self.docker.list_networks(None).await.map_err(|error| failed("list networks", &error))?;
@@ -232,7 +231,6 @@ fn reason(error: &Error) -> String {
     }
 }
 
-/// Whether the engine answered with this status.
 pub(super) fn has_status(error: &Error, wanted: u16) -> bool {
     matches!(error, Error::DockerResponseServerError { status_code, .. } if *status_code == wanted)
 }

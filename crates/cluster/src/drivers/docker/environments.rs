@@ -30,7 +30,6 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-/// What the image is called.
 struct Image<'a> {
     repository: &'a str,
     hash: &'a str,
@@ -115,7 +114,6 @@ impl EnvironmentBuild<'_> {
         Ok(tag)
     }
 
-    /// Makes the image out of the base and the folder.
     async fn finish(&self, work: &WorkFolder, base: &str, image: &Image<'_>) -> Result<(), ClusterError> {
         if self.environment.setup.is_empty() {
             return self.add_layer(base, PLACE, archive(&work.folder()), image).await;
@@ -198,7 +196,6 @@ impl EnvironmentBuild<'_> {
         Ok(created.map_err(|error| failed(&what, &error))?.id)
     }
 
-    /// Unpacks an archive at this place of a container.
     async fn upload(&self, container: &str, place: &str, archive: Archive) -> Result<(), ClusterError> {
         let options = UploadToContainerOptionsBuilder::default().path(place).build();
         let body = bollard::body_try_stream(archive.map_ok(Into::into));

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// Dropping it takes everything down, and waits for that.
 pub(super) struct Keeper {
     /// Dropping it tells the thread to take everything down.
     life_line: Option<oneshot::Sender<()>>,

@@ -32,7 +32,6 @@ pub(super) fn of_making(lock_name: &str) -> Result<HashMap<String, String>, Clus
     Ok(labels.map(|(name, value)| (name.to_owned(), value)).into())
 }
 
-/// This machine, as long as it lives.
 pub(super) fn machine() -> String {
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -45,12 +44,10 @@ pub fn name_of_run(run: &str) -> String {
     format!("fencepost-{run}-{}", short_hash(machine().as_bytes()))
 }
 
-/// Chooses what a run of this machine has made.
 pub(super) fn filter_of_run(run: &str) -> HashMap<&'static str, Vec<String>> {
     HashMap::from([("label", vec![format!("{RUN}={run}"), format!("{MACHINE}={}", machine())])])
 }
 
-/// Waits for the lock on images of this name.
 pub(super) async fn lock(name: &str) -> Result<FileLock, ClusterError> {
     file_lock::lock_blocking(cache::folder()?.join("locks").join(name)).await
 }

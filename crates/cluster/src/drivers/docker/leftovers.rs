@@ -72,7 +72,6 @@ fn kept_by_engine(names: &[&str]) -> Option<String> {
     ))
 }
 
-/// The containers of each run that is over.
 fn by_dead_run(containers: &[ContainerSummary]) -> BTreeMap<&str, Vec<String>> {
     let mut runs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for container in containers {

@@ -56,7 +56,6 @@ fn is_needed(settings: &DownloadSettings, image: &Image) -> bool {
 }
 
 impl Engine {
-    /// The sources of apt in an image.
     async fn sources_of_image(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
         self.pull(image, ", which knows a mirror of Debian", progress).await?;
         let lock_name = "mirror.lock";

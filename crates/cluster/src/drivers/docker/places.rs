@@ -29,7 +29,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// What this process knows of its surroundings.
 pub(super) struct Surroundings {
     pub(super) docker_host: Option<String>,
     pub(super) docker_context: Option<String>,

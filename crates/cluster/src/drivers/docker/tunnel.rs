@@ -22,14 +22,12 @@ const USUAL_SOCKET: &str = "/var/run/docker.sock";
 /// What the other side prints once the socket is led there.
 const READY: &str = "fencepost: connected";
 
-/// A connection that stands.
 pub(super) struct Tunnel {
     /// Its standard input is the life line: `cat` on the other side ends when it closes, and `ssh` with that.
     ssh: Child,
     folder: PrivateFolder,
 }
 
-/// The connection of this process.
 static OPEN: Mutex<Weak<Tunnel>> = Mutex::new(Weak::new());
 
 impl Tunnel {
@@ -52,7 +50,6 @@ impl Tunnel {
         opened.await.map_err(|error| error.to_string())?
     }
 
-    /// The socket on this machine.
     pub(super) fn socket(&self) -> PathBuf {
         socket_in(&self.folder)
     }

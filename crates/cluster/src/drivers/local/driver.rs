@@ -28,7 +28,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a node sees its data folder.
 const DATA: &str = "/data";
 
 /// Starts nodes as processes of this machine.

@@ -34,7 +34,6 @@ pub(super) fn keep_name_resolution(root: &Path, not_taken_over: &[&str]) -> io::
     fs::copy(Path::new("/").join(path), copy).map(drop)
 }
 
-/// Copies a folder with everything in it.
 pub(super) fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

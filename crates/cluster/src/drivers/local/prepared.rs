@@ -78,7 +78,6 @@ fn is_of_no_source(name: &str) -> bool {
     name.rsplit_once('-').is_some_and(|(source, _)| source_is_gone(source))
 }
 
-/// Removes folders that no run uses.
 fn remove_where(all: &Path, is_to_go: impl Fn(&str) -> bool) {
     for folder in prepared_folders(all) {
         let name = name_of(&folder);
@@ -115,7 +114,6 @@ pub(crate) async fn list_prepared() -> Result<Vec<StoredItem>, ClusterError> {
     Ok(made)
 }
 
-/// Removes all that no run uses.
 pub(crate) fn remove_prepared() -> Result<(), ClusterError> {
     remove_abandoned()?;
     remove_where(&environments()?, |_| true);

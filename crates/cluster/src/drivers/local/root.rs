@@ -25,7 +25,6 @@ const LEFT_OUT: [&str; 4] = ["boot", "lost+found", "media", "mnt"];
 /// Empty in nodes in which no programs of the user run: whatever else lies there is no server's.
 const HOMES: [&str; 2] = ["home", "root"];
 
-/// What a root is made of.
 pub(super) struct Root<'a> {
     /// An empty folder on which the new root is mounted.
     pub(super) place: &'a Path,
@@ -33,7 +32,6 @@ pub(super) struct Root<'a> {
     pub(super) data: Option<&'a Path>,
     pub(super) program: Option<&'a Path>,
     pub(super) lock: Option<Lock<'a>>,
-    /// Whether a process in it is to mount a disk.
     pub(super) may_mount: bool,
     /// For a command that makes something ready: it finds the network as this machine does, has its /tmp on
     /// the disk (in this folder), and in this machine's own root may keep files in the user's home, where

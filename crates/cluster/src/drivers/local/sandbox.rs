@@ -30,9 +30,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) nodes: Vec<PlannedNode>,
-    /// An empty folder.
     pub(super) mount_place: PathBuf,
-    /// The folder of the program, on this machine.
     pub(super) program: PathBuf,
 }
 
@@ -43,13 +41,10 @@ pub(super) struct PlannedNode {
     /// What its root file system is made of: `/`, or an unpacked image.
     pub(super) root: PathBuf,
     pub(super) data: PathBuf,
-    /// Whether its agent is to mount a disk.
     pub(super) may_mount: bool,
     /// A user's programs, made ready; they run with those of this machine.
     pub(super) lock: Option<PathBuf>,
-    /// Where its programs lie in its root.
     pub(super) path: String,
-    /// The agent's command line.
     pub(super) agent: Vec<String>,
     /// The sandbox inherits these two: the agent's standard input and output, and where attached programs
     /// come from.
@@ -57,7 +52,6 @@ pub(super) struct PlannedNode {
     pub(super) attach: RawFd,
     /// Inherited likewise: what puts a process into its control group.
     pub(super) group: Option<RawFd>,
-    /// Whether its programs have limits.
     pub(super) is_limited: bool,
 }
 

@@ -34,12 +34,10 @@ const DEPTH: usize = 4;
 /// More folders than that are not looked through: a node would start too late.
 const FOLDERS_MAX: usize = 2000;
 
-/// Hides what is secret in the root that is made in this folder.
 pub(super) fn hide(root: &Path) -> io::Result<()> {
     secrets(root).iter().try_for_each(|path| mask(path))
 }
 
-/// The outermost files and folders that are to be hidden.
 fn secrets(root: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         ALWAYS.iter().map(|name| root.join(name)).filter(|path| is_file_or_folder(path)).collect();

@@ -36,7 +36,6 @@ pub(super) enum SortTarget {
     Create = 2,
 }
 
-/// Logs a user in.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AuthenticateRequest {
     #[prost(string, tag = "1")]
@@ -109,7 +108,6 @@ pub(super) struct DeleteRangeResponse {
     pub(super) deleted: i64,
 }
 
-/// Asks a member how it is.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StatusRequest {}
 
@@ -124,7 +122,6 @@ pub(super) struct StatusResponse {
     pub(super) is_learner: bool,
 }
 
-/// A step of a transaction.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RequestOp {
     #[prost(oneof = "Request", tags = "1, 2, 3")]
@@ -330,7 +327,6 @@ impl Compare {
         }
     }
 
-    /// There is no key under this prefix.
     pub(super) fn none_under(prefix: &str) -> Compare {
         Compare { range_end: prefix_end(prefix), ..Compare::created(prefix, 0) }
     }
@@ -341,7 +337,6 @@ impl RequestOp {
         RequestOp { request: Some(Request::Range(range)) }
     }
 
-    /// Puts an empty value under a lease.
     pub(super) fn put(key: impl Into<Vec<u8>>, lease: i64) -> RequestOp {
         RequestOp { request: Some(Request::Put(PutRequest { key: key.into(), value: Vec::new(), lease })) }
     }

@@ -73,7 +73,6 @@ fn lock_delay(options: &Options) -> Duration {
     options.lock_delay.map_or(LOCK_DELAY, |delay| delay.0)
 }
 
-/// Where the keys of those stand who have the lock in this mode.
 fn prefix(key: &str, mode: Mode) -> String {
     format!("{key}/{}/", name(mode))
 }
@@ -86,7 +85,6 @@ fn excluded(key: &str, mode: Mode) -> String {
     }
 }
 
-/// The two keys of a holder.
 fn own_keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
     let prefix = prefix(key, mode);
     [format!("{prefix}hold/{lease:x}"), format!("{prefix}delay/{lease:x}")]

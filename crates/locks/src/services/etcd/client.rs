@@ -76,7 +76,6 @@ impl Client {
         Ok(Client { channel: endpoint.connect_with_connector_lazy(dial), login })
     }
 
-    /// Asks for a token.
     pub(super) async fn log_in(&self, login: &Login) -> Result<AsciiMetadataValue, Status> {
         let asked =
             AuthenticateRequest { name: login.user.clone(), password: login.password.reveal().into() };
@@ -229,7 +228,6 @@ fn request<T>(message: T, token: Option<AsciiMetadataValue>) -> Request<T> {
     request
 }
 
-/// A lease that is being kept alive on one stream.
 pub(super) struct KeepAlive {
     lease: i64,
     ask: mpsc::Sender<LeaseKeepAliveRequest>,

@@ -11,7 +11,6 @@ use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 use tonic::Status;
 
-/// How one attempt to acquire ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum Attempted<H> {
     Held(H),
@@ -31,7 +30,6 @@ pub(super) struct Failure {
     pub(super) doubt: bool,
 }
 
-/// Our key in the queue.
 #[derive(Debug, PartialEq)]
 pub(super) struct Created {
     pub(super) create_revision: i64,
@@ -136,7 +134,6 @@ pub(super) fn deletes_key(failure: &Failure, session_is_lost: bool) -> bool {
     !failure.doubt && !failure.lease_is_gone && !session_is_lost
 }
 
-/// After the deletion of our key.
 pub(super) fn after_deletion<T, H>(
     reply: Result<Answered<T>, CallError>,
     why: OperationError,
@@ -205,7 +202,6 @@ pub(super) fn after_lock_call(
     }
 }
 
-/// Whether a lease certainly is ended with all its keys.
 pub(super) fn is_ended<T>(revoked: &Result<Answered<T>, CallError>) -> bool {
     match revoked {
         Ok(_) => true,
@@ -253,7 +249,6 @@ pub(super) fn after_release_by_end(ended: bool) -> Completion {
     }
 }
 
-/// After the call of the Lock service that unlocks.
 pub(super) fn after_unlock<T>(reply: Result<Answered<T>, CallError>) -> End {
     match reply {
         // The service does not say whether there was anything to delete; the key is gone either way.

@@ -16,10 +16,8 @@ use tonic::{Code, Status};
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The lease of the key that is tried.
 const LEASE_S: i64 = 10;
 
-/// Members of one cluster.
 pub(super) struct ExistingEtcd;
 
 fn client(server: &Server, access: &Access) -> Result<Client, String> {

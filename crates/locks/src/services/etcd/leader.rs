@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Port of the members for clients, and for the gateway.
 pub(super) const CLIENT_PORT: u16 = 2379;
 
 /// Where a member answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own
@@ -87,7 +86,6 @@ pub(super) async fn http(node: &Arc<dyn Node>, path: &str, body: Value) -> Resul
     }
 }
 
-/// The same, at this address and with this patience.
 pub(super) async fn http_at(
     node: &Arc<dyn Node>,
     address: String,

@@ -27,7 +27,6 @@ pub(super) struct Members {
     current: AtomicUsize,
 }
 
-/// How a call ended that was answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answered<T> {
     pub(super) answer: T,
@@ -36,7 +35,6 @@ pub(super) struct Answered<T> {
     pub(super) doubt: bool,
 }
 
-/// Why a call gave no result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallError {
     /// A member answered with an error that excludes that the request was or will be executed. Unless there
@@ -167,7 +165,6 @@ impl Members {
     }
 }
 
-/// What follows from one attempt of a call.
 #[derive(Debug, PartialEq)]
 enum AfterAttempt<T> {
     Ended(Result<Answered<T>, CallError>),

@@ -46,7 +46,6 @@ struct EtcdLock {
 }
 
 struct MutexHold {
-    /// Its key in etcd.
     path: String,
     create_revision: i64,
     lease: i64,

@@ -38,7 +38,6 @@ pub(super) struct EtcdRecipe {
     pub(super) check: fn(&Options) -> Result<(), OptionError>,
     /// Where it keeps its holders under keys whose create revision is the generation of their sequencers.
     pub(super) holders: Option<Holders>,
-    /// The lock as one process sees it.
     pub(super) lock: fn(User, &Options) -> Box<dyn Lock>,
 }
 

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 /// not have.
 pub(super) type Holders = fn(name: &str, mode: Mode) -> Option<String>;
 
-/// How long the lock service has to answer a storage.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The storage's way to the lock service.

@@ -229,7 +229,6 @@ async fn keep_alive(
     }
 }
 
-/// A stream of keepalives, and the member that it leads to.
 type Stream = (usize, KeepAlive);
 
 /// Sends one keepalive and reads its answer. Gives the member that was asked, too.

@@ -19,7 +19,6 @@ const CLEANUP_MAX: Duration = Duration::from_millis(500);
 /// Rest before a new session is tried, in microseconds.
 const RETRY_DELAY_US: std::ops::RangeInclusive<u64> = 5_000..=20_000;
 
-/// A process on etcd.
 pub(crate) struct User {
     pub(super) members: Arc<Members>,
     notices: Notices,
@@ -58,7 +57,6 @@ impl User {
         User { members, notices, random, session: None }
     }
 
-    /// Sees to it that there is a session that lives on these terms.
     async fn enter(&mut self, terms: LeaseTimes, deadline: Instant) -> Result<(), CallError> {
         if self.session.as_ref().is_some_and(|session| session.ttl == terms.ttl && session.lost().is_none()) {
             return Ok(());

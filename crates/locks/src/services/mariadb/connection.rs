@@ -40,7 +40,6 @@ impl Connection {
         answer
     }
 
-    /// Whether the server answers on it.
     pub(super) async fn ping(&mut self, deadline: Instant) -> Result<(), Failed> {
         self.ask(deadline, async |conn| mysql_async::prelude::Queryable::ping(conn).await).await
     }

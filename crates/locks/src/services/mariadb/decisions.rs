@@ -42,14 +42,12 @@ fn no_longer_held() -> Completion {
 /// What follows from the statement that takes the row.
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterTake {
-    /// With its token.
     Granted(i64),
     /// Not now, and nothing is left of it: for this reason.
     TryAgain(OperationError),
     End(End),
 }
 
-/// Holder and token of a row, as the server answers them.
 pub(super) type RowState = (Option<Vec<u8>>, i64);
 
 /// After the statement that takes the row of a lock whose lease is over. It gives holder and token as they

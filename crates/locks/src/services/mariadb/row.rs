@@ -75,7 +75,6 @@ impl RowLock {
         Ok(())
     }
 
-    /// One attempt to take the row for this holder.
     async fn take(&mut self, key: &str, holder: &str, ttl: Duration, deadline: Instant) -> AfterTake {
         if let Err(why) = self.connect(deadline).await {
             // Without a connection nothing was asked for.

@@ -80,7 +80,6 @@ impl MariaDbServer {
         Ok(options.ssl_opts(tls))
     }
 
-    /// A server at this address, for tests.
     #[cfg(test)]
     pub(super) fn at(address: &str) -> MariaDbServer {
         let server = Server { address: address.to_owned(), ..Server::default() };
@@ -100,7 +99,6 @@ fn tls_options(files: &TlsFiles) -> SslOpts {
         }))
 }
 
-/// What an error says.
 pub(super) fn words(error: &Error) -> String {
     match error {
         Error::Server(by_server) => by_server.message.clone(),

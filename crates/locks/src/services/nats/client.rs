@@ -32,7 +32,6 @@ const REPLICAS_MAX: usize = 5;
 /// What a client writes in the header of the marker that says that an entry is deleted.
 const OPERATION: (&str, &str) = ("KV-Operation", "DEL");
 
-/// NATS, as the processes of one client know it.
 pub(super) struct NatsClient {
     client: Client,
     context: Context,

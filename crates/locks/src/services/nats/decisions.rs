@@ -72,7 +72,6 @@ pub(super) fn own_revision(reply: &Reply<Option<Found>>, own: &str) -> Option<u6
     }
 }
 
-/// After the marker of a release.
 pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Completion {
     match reply {
         // Whose lock it was is known only where the write expected our own.

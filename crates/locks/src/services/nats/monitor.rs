@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Where a server answers.
 pub(super) const ADDRESS: &str = "127.0.0.1:8222";
 
 /// A server that is stopped takes connections and never answers.

@@ -147,7 +147,6 @@ async fn start_again(node: &Arc<dyn Node>) -> Result<(), ClusterError> {
     node.start(&again).await.map(drop)
 }
 
-/// The settings of the server of this name.
 fn settings(name: &str, addresses: &[String], options: &Options) -> String {
     let routes: Vec<String> =
         addresses.iter().map(|address| format!("\"nats-route://{address}:{ROUTE_PORT}\"")).collect();

@@ -55,7 +55,6 @@ impl AdvisoryLock {
     }
 }
 
-/// Unlocks a key. Gives whether this connection held it.
 async fn unlock(connection: &Connection, key: &str, deadline: Instant) -> Result<bool, Failed> {
     let unlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))";
     answer(connection.client.query_one(unlock, &[&key]), deadline).await.map(|row| row.get(0))

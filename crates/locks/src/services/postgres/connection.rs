@@ -73,7 +73,6 @@ impl Connection {
     }
 }
 
-/// Waits for a statement's answer.
 pub(super) async fn answer<T>(
     statement: impl Future<Output = Result<T, Error>>,
     deadline: Instant,

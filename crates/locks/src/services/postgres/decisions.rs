@@ -114,7 +114,6 @@ fn written(value: &Value) -> Completion {
     Completion::Ok(value.as_array().map_or_else(|| value.clone(), |list| list.len().into()))
 }
 
-/// A value as it is kept.
 pub(super) fn read(text: &str) -> Completion {
     // A read changes nothing.
     serde_json::from_str(text)

@@ -58,7 +58,6 @@ impl RowLock {
         RowLock { server, notices, connection: None, ttl: Duration::ZERO, open: None }
     }
 
-    /// A connection with this TTL and no transaction.
     async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
         let usable = self.connection.as_ref().is_some_and(Connection::lives);
         if usable && self.open.is_none() && self.ttl == ttl {
@@ -72,7 +71,6 @@ impl RowLock {
         Ok(())
     }
 
-    /// Begins the transaction and locks the row.
     async fn lock_row(
         connection: &Connection,
         key: &str,

@@ -17,7 +17,6 @@ pub(super) struct PostgresServer {
     dialer: Dialer,
 }
 
-/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
     #[error("{0}")]
@@ -96,7 +95,6 @@ impl PostgresServer {
         Ok(config)
     }
 
-    /// A server at this address, for tests.
     #[cfg(test)]
     pub(super) fn at(address: &str) -> std::sync::Arc<PostgresServer> {
         let server = Server { address: address.to_owned(), ..Server::default() };

@@ -7,7 +7,6 @@ use std::fmt::Write;
 
 /// The configuration by which a server asks for what clients of the run have.
 pub(crate) const CONFIGURATION: &str = "/run/access/redis.conf";
-/// The same for a Sentinel.
 pub(crate) const SENTINEL_CONFIGURATION: &str = "/run/access/sentinel.conf";
 
 /// A function of the shell, `cli`: redis-cli as a client of the run. `$1`: `-h ADDRESS` and the port, or

@@ -23,7 +23,6 @@ use tokio::time::timeout;
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many keys a server looks at for one answer of SCAN.
 const SCANNED: u32 = 1000;
 
 /// How many answers a SCAN has at most: a billion keys have so many.
@@ -36,13 +35,11 @@ const FOUND_MAX: usize = 1_000_000;
 /// of it.
 const SAID_MAX: usize = 16 << 20;
 
-/// Servers of Redis, each with keys of its own.
 pub(crate) struct ExistingRedis;
 
 /// Database 0; the password is sent by a command of its own.
 static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo::default);
 
-/// A connection of Fencepost itself.
 struct Link {
     talk: MultiplexedConnection,
     driver: JoinHandle<()>,
@@ -55,7 +52,6 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects, and logs in.
     async fn open(server: &Server, access: &Access) -> Result<Link, String> {
         let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
         match timeout(PATIENCE, Link::connect(&dialer, server)).await {
@@ -266,7 +262,6 @@ impl Scanning {
     }
 }
 
-/// A line of INFO.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))
 }

@@ -111,7 +111,6 @@ impl Renews for Arc<RedisNode> {
 }
 
 impl RedisLock {
-    /// One attempt to take the lock.
     async fn attempt(
         &self,
         connection: &Connection<'_>,

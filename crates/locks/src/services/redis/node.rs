@@ -111,14 +111,12 @@ impl RedisNode {
         self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
     }
 
-    /// The connection that is up now.
     pub(crate) fn connection(&self) -> Connection<'_> {
         Connection { node: self, wire: self.link.current() }
     }
 }
 
 impl Connection<'_> {
-    /// The name of the server at the other end.
     pub(crate) fn server(&self) -> &str {
         self.wire.as_ref().map_or(&self.node.name, |wire| &wire.server)
     }

@@ -19,7 +19,6 @@ const NOREPLICAS: Refused = Refused {
     end: &["CONFIG", "SET", "min-replicas-to-write", "0"],
 };
 
-/// No memory left.
 const OOM: Refused = Refused {
     reply: "oom",
     begin: &["CONFIG", "SET", "maxmemory", "1"],

@@ -11,7 +11,6 @@ use crate::service::{LockService, ServerKind};
 use fencepost_cluster::ClockMechanism;
 use fencepost_cluster::protocol::Service;
 
-/// Servers that speak as Redis does.
 pub(crate) const SERVERS: &[&str] = &["redis", "valkey"];
 
 /// Redis servers that know nothing of each other. They serve once they take connections: one that still loads
@@ -29,7 +28,6 @@ pub(crate) const INDEPENDENT: LockService = LockService {
     ..DESCRIBED
 };
 
-/// One server of Redis.
 pub(crate) const SERVER: ServerKind = ServerKind {
     server: "Redis",
     processes: &["redis", "sentinel"],

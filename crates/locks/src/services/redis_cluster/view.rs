@@ -13,7 +13,6 @@ struct Member {
     id: String,
     address: String,
     flags: Vec<String>,
-    /// Of a replica.
     primary: String,
     epoch: u64,
     has_slot: bool,
@@ -46,7 +45,6 @@ fn range(slots: &str) -> Option<RangeInclusive<u16>> {
     Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
-/// What one server knows.
 fn members(lines: &[String]) -> Vec<Member> {
     lines.iter().filter_map(|line| Member::read(line)).collect()
 }

@@ -4,13 +4,11 @@ use crate::reply::Reply;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 
-/// A node by its place in the list, and what it answered.
 pub(super) type Ballot = (usize, Reply<bool>);
 
 /// How the nodes answered an acquire.
 #[derive(Default)]
 pub(super) struct Votes {
-    /// The places of those that granted it.
     pub(super) granted: Vec<usize>,
     pub(super) taken: usize,
     /// Those that could not be asked.
@@ -81,7 +79,6 @@ impl Votes {
     }
 }
 
-/// How the nodes answered a release.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     deleted: usize,

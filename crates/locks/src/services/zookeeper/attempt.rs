@@ -17,7 +17,6 @@ pub(super) enum ZnodeKind {
     Sequential,
 }
 
-/// One acquire of a key by a session.
 pub(super) struct Attempt<'a> {
     client: &'a Client,
     kind: ZnodeKind,
@@ -31,7 +30,6 @@ pub(super) struct Attempt<'a> {
     others: AtomicBool,
 }
 
-/// The lock is taken.
 pub(super) struct ZnodeGrant {
     pub(super) path: String,
     /// Of the transaction that created the znode: it grows with every grant.

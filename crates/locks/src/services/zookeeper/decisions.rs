@@ -39,7 +39,6 @@ pub(super) fn unless_gone<T>(reply: Result<T, Error>) -> Result<Option<T>, Error
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterCreate<T> {
     Created(T),
-    /// There is one of this name.
     Exists,
     /// There is no folder for it yet.
     MakeParent,
@@ -58,7 +57,6 @@ pub(super) fn after_create<T>(reply: Result<T, Error>) -> AfterCreate<T> {
     }
 }
 
-/// Where our znode stands in the queue.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
     /// Everybody who came before is gone. An old view of a follower cannot mislead: it holds our own znode,
@@ -162,7 +160,6 @@ mod tests {
     use crate::services::zookeeper::testing::{SESSION, silent_server};
     use zookeeper_client::Client;
 
-    /// Errors that end whatever was to be done.
     fn ending() -> [Error; 7] {
         [
             Error::SessionMoved,

@@ -95,12 +95,10 @@ fn path(key: &str) -> String {
     format!("/fencepost/{key}/breadcrumb")
 }
 
-/// What follows from the look at the breadcrumb.
 #[derive(Debug, PartialEq)]
 enum AfterLook {
     /// No client was active, or the end was orderly.
     Leave,
-    /// This client was active itself.
     Renew,
     /// That client was active last, and may be still.
     Fence(Breadcrumb),

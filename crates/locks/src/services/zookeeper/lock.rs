@@ -52,7 +52,6 @@ impl ZkLock {
         (session.client.session_id().0 == hold.session && session.lives()).then_some(session)
     }
 
-    /// What is granted, as of now.
     pub(super) fn grant(&self, key: &str) -> Grant {
         let czxid = self.held.find(key).map(|hold| hold.czxid);
         let until = self.session.as_ref().map(ZkSession::valid_until);

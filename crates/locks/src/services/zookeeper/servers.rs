@@ -56,7 +56,6 @@ impl ZkServers {
         Ok(Arc::new(servers))
     }
 
-    /// Opens a session.
     pub(super) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
         let connector = match &self.login {
             Some(login) => connector.with_sasl(login.clone()),
@@ -65,7 +64,6 @@ impl ZkServers {
         connector.connect(&self.list).await
     }
 
-    /// A server at this address, for tests.
     #[cfg(test)]
     pub(super) fn at(address: String) -> Arc<ZkServers> {
         Arc::new(ZkServers { list: address, login: None })

@@ -61,7 +61,6 @@ impl ZkSession {
         Ok(ZkSession { client, ttl, state, keeper })
     }
 
-    /// Whether it lives, as far as this client knows.
     pub(super) fn lives(&self) -> bool {
         !self.client.state().is_terminated()
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The time-out of its sessions.
 pub(super) const SESSION: Duration = Duration::from_secs(1);
 
 /// A server that opens a session, answers the first ping, and is silent from then on.
