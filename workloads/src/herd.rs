@@ -1,8 +1,7 @@
 //! `herd`: every process waits for the lock all the time. What a release costs, and whether it is fair.
-//!
-//! Source: the ZooKeeper recipes, "Locks", on the herd effect: a lock that every waiter watches wakes them
-//! all at each release. Each acquire says `"queue": true`, which makes clients report wake-ups; the report
-//! shows wake-ups a release, and how many grants went past a process that had come earlier.
+//! Source: the ZooKeeper recipes, "Locks", on the herd effect: a release wakes every waiter that watches the
+//! lock. Each acquire says `"queue": true`, so clients report wake-ups; the report shows wake-ups a release,
+//! and how many grants overtook an earlier process.
 
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
@@ -41,7 +40,6 @@ impl Workload for Herd {
 }
 
 struct Section {
-    /// None once it was held for so long.
     hold: Option<Duration>,
 }
 

@@ -1,15 +1,13 @@
-//! A section's place in time: when its steps are due, and when its process is too late to go on.
+//! When the steps of a section are due, and when its process is too late to go on.
 //!
-//! The steps of a drawn section are due at fixed times of it, so delays between them do not add up. One that
-//! must end with its lease is counted from the beginning of that, as far as its client knows that: a process
-//! that got the lock late works for less long. Where faults may delay processes anyway, a section is cut only
-//! if it would come too near to the end of its lease.
+//! Steps are due at fixed times of a drawn section, so delays do not add up. A section that must end with its
+//! lease is counted from its beginning, as far as its client knows it. Where faults may delay processes
+//! anyway, a section is cut only if it would come too near to the end of its lease.
 //!
-//! A user's section that ends within 0.8 TTL still goes on past the lease on a machine that is busy enough.
-//! That would be a violation, and none that a fault caused. So a process that finds its lease over, but for a
-//! tenth of the TTL, abandons its section where only the machine can have made it late: no fault of the run
-//! reaches it, or it was this program, which no fault touches, that woke up too late. A process that a fault
-//! made late goes on, as careless users do.
+//! A section that ends within 0.8 TTL still passes its lease on a machine that is busy enough: a violation
+//! that no fault caused. So a process whose lease is over, but for a tenth of the TTL, abandons its section
+//! where only the machine can have made it late: no fault of the run reaches it, or this program, which no
+//! fault touches, woke up late. A process that a fault made late goes on, as careless users do.
 
 use crate::length::{Drawn, LONGEST_TTLS, Length};
 use crate::workload::Now;
@@ -17,8 +15,7 @@ use fencepost_history::{Grant, Millis};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A lease counts as over this share of the TTL before it is: what may have passed between grant and
-/// completion.
+/// This share of the TTL before its end a lease counts as over: the time from grant to completion.
 const MARGIN: u32 = 10;
 
 /// When the section at hand began, and how its process keeps up with it. All times are those of the process.
@@ -26,17 +23,13 @@ const MARGIN: u32 = 10;
 pub(crate) struct Lateness {
     /// When the section began; for a section that is not drawn, its first wait.
     begun: Option<Duration>,
-    /// How much shorter it is than it was drawn, because part of the lease had passed when the grant was
-    /// known.
+    /// How much shorter it is than drawn, because part of the lease had passed before the grant was known.
     cut: Duration,
-    /// When the lease is over, and whether no fault can delay the process. None where a section may last
-    /// longer than its lease, or was not drawn.
+    /// The end of the lease, and whether no fault can delay the process. None if it need not end with it.
     end: Option<(Duration, bool)>,
     /// How much time before the end a write is to have.
     for_write: Duration,
-    /// When the wait at hand is over.
     due: Option<Duration>,
-    /// By how much waits were too long.
     overslept: Duration,
 }
 
@@ -62,15 +55,13 @@ impl Lateness {
         }
     }
 
-    /// To be called when a wait is over.
     pub(crate) fn woke(&mut self, now: Now) {
         if let Some(due) = self.due.take() {
             self.overslept += now.time.saturating_sub(due);
         }
     }
 
-    /// How long to wait until the section has lasted for so long; none where it has, or where the run is
-    /// over.
+    /// How long to wait until the section has lasted this long; none if it has, or at the end of the run.
     pub(crate) fn wait_until(&mut self, lasted: Duration, now: Now) -> Option<Duration> {
         let begun = *self.begun.get_or_insert(now.time);
         let due = (begun + lasted).saturating_sub(self.cut);
@@ -81,8 +72,7 @@ impl Lateness {
         Some(due - now.time)
     }
 
-    /// By how much the process is too late to write, where no fault can have delayed it: half of the TTL is
-    /// to be left for the write itself.
+    /// How late the process is to write, if no fault can have delayed it: half of the TTL is for the write.
     pub(crate) fn write_overdue(&self, now: Duration) -> Option<Duration> {
         let (end, undelayed) = self.end?;
         let latest = end.saturating_sub(self.for_write);

@@ -1,8 +1,6 @@
-//! How long critical sections last, when they write, and how long processes rest between them.
-//!
-//! Users' sections differ: most are short, and some end just before the lease does. A fault finds the lock
-//! held, by a process that will still write, only where sections are long; so lengths are drawn, unless one
-//! is given.
+//! How long critical sections last, when they write, and how long processes rest between them. Users'
+//! sections differ: most are short, and some end just before the lease does. A fault meets a holder that will
+//! still write only in a long section. So lengths are drawn, unless one is given.
 
 use fencepost_history::{AcquireArguments, Millis, Stream};
 use rand::RngExt;
@@ -13,29 +11,24 @@ use std::time::Duration;
 const LONG: f64 = 0.25;
 const OUTLASTING: f64 = 0.125;
 
-/// Lengths of sections in TTLs, from and to. A long section leaves a fifth of the TTL for the delays of a
-/// machine without faults, and its write the rest of the section besides.
+/// Lengths of sections in TTLs. A long one leaves a fifth of the TTL for delays of a machine without faults.
 const SHORT_TTLS: (f64, f64) = (0.01, 0.09);
 const LONG_TTLS: (f64, f64) = (0.5, LONGEST_TTLS);
 pub(crate) const LONGEST_TTLS: f64 = 0.8;
 const OUTLASTING_TTLS: (f64, f64) = (1.1, 1.6);
 
-/// Where no fault can delay a process, it writes at the latest after this share of the TTL: a write that the
-/// machine delays past the lease would be a violation without a fault.
+/// Undelayed processes write by then: a write past the lease would be a violation without a fault.
 const UNDELAYED_WRITE_TTLS: f64 = 0.4;
 
 /// The share of sections that do something else before they read: a late write of another process that
 /// arrives before their read is seen by it, and one that arrives between read and write is lost.
 const LATE_READ: f64 = 0.3;
 
-/// The share of acquires that wait longer than others, and how many times as long: in a queue they come so
-/// far that their turn comes after a fault that hit them there.
+/// The share of acquires with a longer time-out, and how many times as long: a fault meets them in the queue.
 const PATIENT: f64 = 0.3;
 const PATIENT_TIME_LIMITS: u32 = 4;
 
-/// The share of the rests that are none.
 const NO_REST: f64 = 0.25;
-/// No drawn rest is longer than this many means.
 const REST_MAX: f64 = 6.0;
 
 /// How the lengths of critical sections are found.
@@ -51,8 +44,7 @@ pub enum Length {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawn {
     pub ttl: Duration,
-    /// A section may last longer than the TTL: the lock is renewed, does not end by itself, or its holder
-    /// looks at its validity before it writes.
+    /// A section may outlast the TTL: the lock is renewed, has no end, or its holder checks before it writes.
     pub outlasts: bool,
     /// No fault of the run can delay a process within its section, so nothing but the machine can.
     pub undelayed: bool,
@@ -64,7 +56,6 @@ pub(crate) struct SectionPlan {
     pub(crate) length: Duration,
     pub(crate) read_at: Duration,
     pub(crate) write_at: Duration,
-    /// How many times the time limit of an acquire its own may take.
     pub(crate) acquire_time_limits: u32,
 }
 
@@ -134,8 +125,7 @@ impl Length {
         }
     }
 
-    /// A rest between two sections with this mean. Drawn ones go from none to long; others go up to twice the
-    /// mean, so that processes do not march in step.
+    /// A drawn rest goes from none to long, others up to twice the mean, so that processes are not in step.
     pub(crate) fn rest(&self, mean: Duration, random: &mut Stream) -> Duration {
         if mean.is_zero() {
             return Duration::ZERO;

@@ -6,7 +6,6 @@ use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
 use std::time::Duration;
 
-/// How often a holder is asked whether it still believes that it holds, in each critical section.
 const CHECKS: u32 = 3;
 
 pub(crate) struct Lock;

@@ -9,15 +9,13 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// What happens between acquire and release: a list of steps made anew for each section from the last
-/// completion.
+/// What happens between acquire and release: steps made anew for each section.
 pub(crate) trait Work: Send {
     /// Called once the lock is held, and then after each of its steps, with how that ended (none after a
     /// wait). `None` means that the work is over and the lock is to be released.
     fn next(&mut self, last: Option<&Completion>) -> Option<Do>;
 }
 
-/// A step of the work; the frame adds the key.
 pub(crate) enum Do {
     Op(&'static str, Value),
     /// Goes on once the section has lasted for so long.
@@ -31,7 +29,6 @@ enum At {
     Releasing,
 }
 
-/// A process that runs critical sections one after the other.
 pub(crate) struct Sections<B> {
     settings: Settings,
     random: Stream,

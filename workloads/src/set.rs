@@ -1,8 +1,6 @@
-//! `set`: read a set, work, write it back with one more value in it.
-//!
-//! Source: the lock workload of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020): each acknowledged addition
-//! must be in the final set. With `--hold` the work takes any time from nothing to twice that, as there.
-//! Values are unique; the value that a write adds is the last of its list.
+//! `set`: read a set, work, write it back with one more value in it. Source: the lock workload of Jepsen's
+//! etcd tests, "Jepsen: etcd 3.4.3" (2020): each acknowledged addition must be in the final set. With
+//! `--hold` the work takes from nothing to twice that, as there. Values are unique; a write adds its last.
 
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
@@ -10,7 +8,6 @@ use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
 
-/// A process adds fewer values than this.
 const VALUES_MAX: u64 = 1_000_000;
 
 pub(crate) struct Set;

@@ -65,11 +65,8 @@ pub struct Op {
 pub struct Settings {
     /// Number of keys; a process draws one for each critical section.
     pub keys: usize,
-    /// How long critical sections last.
     pub length: Length,
-    /// Mean wait of a process between two critical sections.
     pub pause: Duration,
-    /// The process takes the lock shared, and only reads.
     pub reader: bool,
 }
 

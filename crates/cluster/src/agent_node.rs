@@ -27,7 +27,6 @@ use tokio::time::Instant;
 /// Time limit for requests that an agent answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long an agent may take to come up.
 const HELLO: Duration = Duration::from_secs(15);
 
 /// How long a tool may take: it may have to stop a busy process of many threads.
@@ -35,7 +34,6 @@ const TOOL: Duration = Duration::from_secs(60);
 
 const STALLS_WAITING_MAX: usize = 100;
 
-/// How a driver attaches a program to its caller.
 #[async_trait]
 pub(crate) trait Attach: Send + Sync {
     async fn attach(&self, argv: &[String], log: &NodeLog) -> Result<Attached, ClusterError>;
@@ -57,15 +55,12 @@ pub(crate) struct AgentNode {
 
 #[derive(Default)]
 struct KnownServices {
-    /// The process numbers of those that run.
     running: HashMap<String, i32>,
-    /// How the last process of each ended.
     ended: HashMap<String, ServiceEnd>,
 }
 
 type Services = Arc<Mutex<KnownServices>>;
 
-/// An agent's answer to a request, or one sentence that says why it was not carried out.
 type Answer = Result<Value, ClusterError>;
 
 impl AgentNode {
@@ -125,7 +120,6 @@ impl AgentNode {
         ClusterError::new(format!("{}: {what}", self.name))
     }
 
-    /// Has the agent do something, for at most `limit`.
     async fn request<A: DeserializeOwned>(&self, op: Op, limit: Duration) -> Result<A, ClusterError> {
         match self.agent.request(|id| Request { id, op }, Instant::now() + limit).await {
             Ok(Ok(answer)) => serde_json::from_value(answer)
@@ -245,7 +239,6 @@ impl Node for AgentNode {
     }
 }
 
-/// Takes in what the agent reports beside its answers.
 struct Reports {
     services: Services,
     log: NodeLog,

@@ -9,8 +9,7 @@ use std::fmt;
 pub enum ClockMechanism {
     /// The running program is patched where it asks for the time. For C and Go.
     Vdso,
-    /// libfaketime is preloaded before the program starts. For what asks through libc, and waits by it: a
-    /// JVM.
+    /// libfaketime is preloaded. For programs that ask and wait through libc: a JVM.
     Faketime,
 }
 

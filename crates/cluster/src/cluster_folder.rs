@@ -1,5 +1,4 @@
-//! Folders that last as long as something of this process: a cluster, or logs that are looked at and thrown
-//! away.
+//! Folders that last as long as something of this process: a cluster, or logs that are then removed.
 
 use crate::ClusterError;
 use crate::driver::ClusterSpec;
@@ -7,7 +6,6 @@ use crate::register::{Entry, Register};
 use crate::subnet::Subnet;
 use std::path::{Path, PathBuf};
 
-/// The file of an entry that says which subnet its cluster has.
 const SUBNET: &str = "subnet";
 
 /// The folder of a cluster that runs. Dropping it removes it.
@@ -39,19 +37,16 @@ impl ClusterFolder {
         self.entry.folder()
     }
 
-    /// Writes down a control group of the cluster, which goes with the folder.
     pub(crate) fn add_group(&self, group: &Path) -> std::io::Result<()> {
         self.entry.add_group(group)
     }
 
-    /// What the run's controller has locked, for as long as it lives.
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.entry.lock_file()
     }
 }
 
-/// A folder with a name that no other user can know, for files that are not kept. Dropping it removes it;
-/// where this process is killed, the next run does.
+/// A folder with a name that no other user can know. Dropping it removes it, or else the next run does.
 #[derive(Debug)]
 pub struct PrivateFolder(Entry);
 

@@ -9,10 +9,8 @@ const NEEDED: [(&str, u32); 5] =
     [("SYS_ADMIN", 21), ("NET_ADMIN", 12), ("SYS_PTRACE", 19), ("NET_RAW", 13), ("SETPCAP", 8)];
 
 pub(crate) struct Confines {
-    /// What made the container, if it is one.
     pub(crate) container: Option<String>,
     is_root: bool,
-    /// The rights of this process, a bit for each.
     capabilities: u64,
     filters_calls: bool,
     /// The profile of AppArmor, or the label of SELinux.
@@ -81,7 +79,6 @@ fn container_here() -> Option<String> {
     if is_outside { None } else { container_at(Path::new("/")) }
 }
 
-/// What made the container whose root this is; none where it is no container.
 fn container_at(root: &Path) -> Option<String> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     // Podman names itself in it: engine="podman-5.4.2".

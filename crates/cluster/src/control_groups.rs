@@ -1,9 +1,8 @@
-//! Control groups of nodes with limits: in them the kernel itself counts processes and threads, and no
-//! program gets past that. The agent counts the same, allows less, and says what it was.
+//! Control groups of nodes with limits: the kernel counts processes and threads, and no program gets past
+//! that. The agent counts the same, allows less, and says what it was.
 //!
 //! A group is made where this user may make one (`man 7 cgroups`): in version 1 below this process's own, in
-//! version 2 in the nearest group above that hands the controller on. Elsewhere, as for most users without
-//! rights, there is none.
+//! version 2 in the nearest one above that hands the controller on. Else, as for most users, there is none.
 
 use crate::protocol::TASKS_MAX;
 use std::fs::OpenOptions;
@@ -12,8 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Processes and threads that a node can have at all: its agent allows less, has some itself, and needs time
-/// to look.
+/// Processes and threads of a node: its agent allows less, has some itself, and needs time to look.
 pub(crate) const TASKS: u64 = TASKS_MAX + 500;
 
 /// A group has as much of the processor as all that is beside it, servers among them, which weighs 100: that
@@ -40,7 +38,6 @@ fn fill(folder: &Path) -> io::Result<OwnedFd> {
     Ok(OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?.into())
 }
 
-/// The folder of a mounted hierarchy in which a group can be made.
 fn parent() -> Option<PathBuf> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let (mounts, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
@@ -64,8 +61,7 @@ fn below(mount: &Path, group: &Path) -> PathBuf {
     mount.join(group.strip_prefix("/").unwrap_or(group))
 }
 
-/// Where the hierarchy of a controller of version 1, or without one that of version 2, is mounted, and the
-/// group of this process in it.
+/// The mounted hierarchy of a controller of version 1, else of version 2, and the group of this process.
 fn hierarchy(mounts: &str, own: &str, controller: Option<&str>) -> Option<(PathBuf, PathBuf)> {
     let of_list = |list: &str| controller.is_some_and(|name| list.split(',').any(|one| one == name));
     let mount = mounts.lines().find_map(|line| {

@@ -1,13 +1,12 @@
 //! A door: the way from the nodes of a run to a server that exists without it.
 //!
-//! Nodes have no way out of their network. So each such server gets a node that stands for it, in which a
-//! small program, the door, listens at the port of the service. Each connection that it accepts goes over the
-//! program's standard streams to the controller, which connects to the server itself. Whatever happens to
-//! packets happens between clients and the door, as with any other node, and nothing of this machine's
-//! network is changed.
+//! Nodes have no way out of their network. So each such server gets a node that stands for it, where a small
+//! program, the door, listens at the service's port. Each connection goes over the program's standard streams
+//! to the controller, which connects to the server. Faults of packets happen between clients and the door,
+//! and nothing of this machine's network is changed.
 //!
-//! Both ends of a connection see what the other does: a closed direction is closed on the other side, too,
-//! and a connection that is reset, or that the server refuses, is reset.
+//! Both ends see what the other does: a closed direction is closed on the other side, too, and a connection
+//! that is reset, or that the server refuses, is reset.
 
 use crate::ClusterError;
 use crate::node::{Attached, Node};
@@ -25,14 +24,12 @@ use tokio::task::JoinHandle;
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode, Stream};
 
-/// The name of the internal command.
 const DOOR: &str = "door";
 
 /// How long the controller tries to connect to the server. Clients have given up long before.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// Both ends send this byte on each new connection: the door to announce it, the controller once the server
-/// has accepted it.
+/// The first byte from each end: a connection at the door, and its acceptance by the server.
 const HELLO: u8 = 1;
 
 /// A door that is open, as its controller holds it. Dropping it closes it, and all connections through it.
@@ -42,10 +39,7 @@ pub struct Door {
 
 impl Door {
     /// Opens a door in this node, at this port, to the server at `address` (`host:port`). Returns once it
-    /// listens.
-    ///
-    /// # Errors
-    /// The program does not start, or cannot listen.
+    /// listens. Errors: the program does not start, or cannot listen.
     pub async fn open(node: &Arc<dyn Node>, port: u16, address: &str) -> Result<Door, ClusterError> {
         let argv = ["fencepost", DOOR, &port.to_string()].map(str::to_owned);
         let Attached { stdin, mut stdout } = node.attach(&argv).await?;
@@ -195,16 +189,13 @@ async fn carry(mut connection: TcpStream, mut channel: Channel) {
     }
 }
 
-/// Lets the other side see a reset once the connection is dropped.
 fn reset(connection: &TcpStream) {
     let _ = connection.set_zero_linger();
 }
 
-/// A stream of the multiplexed connection. One that the other end has reset fails, where the library lets it
-/// end.
+/// A stream of the multiplexed connection. It fails if the other end has reset it; the library lets it end.
 struct Channel {
     stream: Compat<Stream>,
-    /// Whether this end has closed its direction.
     closed: bool,
 }
 

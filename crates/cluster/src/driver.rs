@@ -53,7 +53,6 @@ pub const PROGRAMS: &str = "FENCEPOST_PROGRAMS";
 pub struct DriverOptions {
     /// The program that is to be the agent; its `main` begins with [`crate::run_internal_command`].
     pub program: PathBuf,
-    /// Where Debian's packages are downloaded from.
     pub downloads: DownloadSettings,
     /// Run this machine's own programs where it has them, in place of those of Debian's suite (local driver).
     pub machine_programs: bool,
@@ -78,7 +77,6 @@ impl DriverOptions {
     }
 }
 
-/// How a driver takes its nodes down.
 #[async_trait]
 pub(crate) trait Stop: Send + Sync {
     /// Ends every process and removes every container, network, namespace, mount and folder of the run.
@@ -92,7 +90,6 @@ impl ClusterSpec {
         format!("{what}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Refuses what no driver can start.
     pub(crate) fn check(&self) -> Result<(), ClusterError> {
         let simple = |name: &str| {
             let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';

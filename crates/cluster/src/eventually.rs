@@ -7,10 +7,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Blocks until it is so.
-///
-/// # Panics
-/// When it is still not so after two minutes.
+/// Blocks until it is so. Panics if it is still not so after two minutes.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {

@@ -25,7 +25,6 @@ pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
     wait_for(path, File::lock_shared)
 }
 
-/// As [`share`], for asynchronous code.
 pub(crate) async fn lock_shared_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || share(&path));
     waiting.await.map_err(|error| error.to_string())?
@@ -55,8 +54,7 @@ fn wait_for(path: &Path, lock: fn(&File) -> io::Result<()>) -> Result<FileLock, 
     }
 }
 
-/// Whether this file is still the one of this name: its holder before may have removed it, and who comes
-/// next locks another.
+/// Whether this file still has its name: the former holder may have removed it.
 fn is_at(file: &File, path: &Path) -> bool {
     let number = |metadata: io::Result<Metadata>| metadata.map(|it| (it.dev(), it.ino())).ok();
     number(file.metadata()) == number(std::fs::metadata(path))
@@ -83,8 +81,7 @@ fn cannot_lock(path: &Path, error: &io::Error) -> ClusterError {
     ClusterError::new(format!("cannot lock {}: {error}", path.display()))
 }
 
-/// Whether the run that locked this file is over. One that may not be looked at, another user's, counts as
-/// alive.
+/// Whether the run that locked this file is over. Another user's, which may not be looked at, is not.
 pub(crate) fn is_over(lock_file: &Path) -> bool {
     match File::open(lock_file) {
         // Shared: two that look at once must not take each other for the run.

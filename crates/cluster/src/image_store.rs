@@ -18,8 +18,7 @@ pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
     Ok(made)
 }
 
-/// Makes the images of these names (all, if there are no names) for the engine, if one answers; else root
-/// file systems for the driver `local`.
+/// Makes the images of these names (or all) for the engine that answers; else roots for the driver `local`.
 pub async fn build(names: &[String], options: &DriverOptions) -> Result<(), ClusterError> {
     let wanted: Vec<&Image> = match names {
         [] => ALL.iter().collect(),
@@ -52,11 +51,8 @@ impl RootFileSystem {
     }
 }
 
-/// A root file system with these packages, for programs that are to run on this machine and not in a node;
-/// made now if it is not there.
-///
-/// # Errors
-/// The packages cannot be had.
+/// A root file system with these packages, for programs on this machine and not in a node; made now if
+/// missing. Errors: the packages cannot be had.
 pub async fn root_with(
     packages: &[&str],
     suite: Suite,
@@ -68,11 +64,8 @@ pub async fn root_with(
     images::root_file_system(&image, &downloads, &options.progress).await.map(RootFileSystem)
 }
 
-/// Removes all that was made, and all that was kept to make it from. What containers use stays.
-///
-/// # Errors
-/// A run of the driver `local` uses a root file system, which must not go from under it: then nothing is
-/// removed.
+/// Removes all that was made, and what it was made from. What containers use stays. Errors: a run of the
+/// driver `local` uses a root file system: then nothing is removed.
 pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
     let _unused = images::lock_unused()?;
     if let Ok(engine) = Engine::connect().await {

@@ -36,7 +36,6 @@ pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
     }
 }
 
-/// `confined PROGRAM ARGS…`: becomes the program.
 fn run_confined(args: &[OsString]) -> i32 {
     let Some((program, args)) = args.split_first() else {
         eprintln!("fencepost confined: the program is missing; this command is for Fencepost itself");

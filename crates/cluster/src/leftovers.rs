@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// How long the engine may take altogether.
 const ENGINE: Duration = Duration::from_secs(60);
 
 /// How long the end of a run waits for an engine that is still removing what other runs left.

@@ -1,7 +1,5 @@
-//! The few requests to the kernel's rtnetlink that nodes need: a bridge, pairs of virtual cables, addresses,
-//! routes.
-//!
-//! Written out by hand, so that no `ip` need be installed and eleven nodes are wired up in milliseconds.
+//! The requests to the kernel's rtnetlink that nodes need: a bridge, virtual cables, addresses, routes. By
+//! hand, so that no `ip` need be installed and eleven nodes are wired up in milliseconds.
 
 use nix::libc;
 use nix::sys::socket::{
@@ -37,8 +35,7 @@ impl Netlink {
         index(name)
     }
 
-    /// A virtual cable: one end, `name`, up and on the bridge; the other is `peer` in the network of process
-    /// `pid`.
+    /// A virtual cable from `name`, up and on the bridge, to `peer` in the network of process `pid`.
     pub(crate) fn add_cable(&self, name: &str, bridge: u32, peer: &str, pid: u32) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.link(0, true);
@@ -72,14 +69,12 @@ impl Netlink {
         self.request(message)
     }
 
-    /// Leaves only the network that this namespace is connected to, without its gateway: nothing else is
-    /// reached from here, and no answer goes there. What engines set up differs: a default route, addresses
-    /// of IPv6.
+    /// Leaves only this namespace's network, without its gateway: nothing else is reached, and no answer goes
+    /// there. Engines differ: a default route, addresses of IPv6.
     pub(crate) fn close(&self, gateway: Ipv4Addr) -> io::Result<()> {
         self.make_unreachable(IpAddr::V4(gateway), 32)?;
         self.make_unreachable(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)?;
-        // A kernel without IPv6, or with it switched off, refuses this. Without an address there is no way
-        // out by it either.
+        // Kernels without IPv6 refuse this; without an address there is no way out by it.
         let _ = self.make_unreachable(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
         let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
         for (address, prefix, interface) in table.lines().filter_map(ipv6_address) {
@@ -138,8 +133,7 @@ fn family(number: i32) -> u8 {
     u8::try_from(number).expect("families have small numbers")
 }
 
-/// The address, the length of its prefix and the index of the interface in a line of /proc/net/if_inet6; none
-/// for the loopback's.
+/// Address, length of prefix and interface in a line of /proc/net/if_inet6; none for the loopback's.
 fn ipv6_address(line: &str) -> Option<(Ipv6Addr, u8, u32)> {
     let mut fields = line.split_whitespace();
     let address = Ipv6Addr::from(u128::from_str_radix(fields.next()?, 16).ok()?);
@@ -152,7 +146,6 @@ fn index(name: &str) -> io::Result<u32> {
     Ok(nix::net::if_::if_nametoindex(name)?)
 }
 
-/// A request that is being written.
 struct Message(Vec<u8>);
 
 impl Message {

@@ -41,10 +41,7 @@ pub fn network_command(argv: Vec<String>) -> Vec<String> {
     start.into_iter().chain(argv.into_iter().skip(1)).collect()
 }
 
-/// Copies the programs of a root file system of Debian's into a folder that becomes a node's [`PLACE`].
-///
-/// # Errors
-/// The root lacks one of them, or they cannot be copied.
+/// Copies the programs of a Debian root into a node's [`PLACE`]. Errors: one is missing, or copying fails.
 pub(crate) fn copy(root: &Path, place: &Path) -> Result<(), ClusterError> {
     let to = place.join(FOLDER);
     let copy = |from: &Path, name: &str| {
@@ -80,7 +77,6 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
 }
 
-/// Debian's folder of libraries, named after the kind of machine.
 fn library_folder(root: &Path) -> Result<PathBuf, ClusterError> {
     let folder = root.join("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
     match folder.is_dir() {

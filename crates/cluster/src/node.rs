@@ -1,8 +1,5 @@
 //! A node: something with an address, a clock, a disk and processes of its own, in which commands run as
-//! root.
-//!
-//! There is one code path for all drivers: everything goes over the node's agent. Only how a node comes to
-//! be, and how a client program is attached, is a driver's.
+//! root. Everything goes over its agent. Drivers differ in how they start nodes and attach programs.
 
 use crate::ClusterError;
 use crate::environment::Environment;
@@ -18,7 +15,6 @@ use tokio::sync::broadcast;
 
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// `n1` to `n5`, `storage`, `c1` to `c5`: unique in its cluster.
     pub name: String,
     pub kind: NodeKind,
     /// Name of an image in [`crate::images`]: `redis`, `etcd`, `zookeeper`, `postgres`, `client`.
@@ -28,8 +24,7 @@ pub struct NodeSpec {
     pub may_mount: bool,
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
-    /// What its programs may use, where the driver can have the kernel see to it ([`Node::limit`] has the
-    /// agent see to it, under every driver).
+    /// What its programs may use, where the driver has the kernel check it ([`Node::limit`]: the agent).
     pub limits: Option<Limits>,
 }
 
@@ -86,8 +81,7 @@ pub trait Node: Send + Sync {
     async fn put(&self, path: &str, content: &[u8]) -> Result<(), ClusterError>;
     async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError>;
     async fn remove(&self, path: &str) -> Result<(), ClusterError>;
-    /// Round trip of opening a TCP connection to `address` from inside; `Err` of the inner result says why
-    /// not.
+    /// Round trip of a TCP connection to `address` from inside; the inner `Err` says why not.
     async fn connect(
         &self,
         address: &str,

@@ -1,5 +1,4 @@
-//! The log of a node: what its services and clients print, each line with the true time, whatever clock they
-//! see.
+//! The log of a node: what its programs print, each line with the true time, whatever clock they see.
 
 use crate::ClusterError;
 use parking_lot::Mutex;
@@ -9,8 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The longest log. A program that writes more does not fill the disk of this machine, on which the history
-/// lies.
+/// The longest log: a program that writes more must not fill the disk, on which the history is, too.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Appends to `<node>.log`. Cheap to clone.
@@ -19,7 +17,6 @@ pub(crate) struct NodeLog(Arc<Mutex<Inner>>);
 
 struct Inner {
     file: File,
-    /// Bytes that programs may still write.
     room: u64,
     /// Whether the warning that it cannot be written was printed: once is enough.
     warned: bool,
@@ -59,7 +56,6 @@ impl NodeLog {
     }
 }
 
-/// Hours, minutes, seconds and milliseconds of UTC.
 fn time_of_day() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = now.as_secs() % 86_400;

@@ -11,11 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
-/// A capability that was tried inside a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProbeResult {
     pub(crate) capability: Capability,
-    /// Why it does not work; none where it does.
     pub(crate) reason: Option<String>,
 }
 

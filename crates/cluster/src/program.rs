@@ -1,5 +1,4 @@
-//! The program in the nodes: Fencepost itself, with the libraries that it is linked to, in a folder that
-//! works in any root file system.
+//! The program in the nodes: Fencepost itself, with its libraries, in a folder that works in any root.
 
 use crate::file_lock::{self, FileLock};
 use crate::hash::short_hash;
@@ -12,7 +11,6 @@ use std::process::Command;
 /// Stands for this very program in the commands of a node.
 pub(crate) const NAME: &str = "fencepost";
 
-/// Where the folder lies in a node.
 const LOADER: &str = "/fencepost/ld.so";
 const PROGRAM: &str = "/fencepost/fencepost";
 const LIBRARIES: &str = "/fencepost/lib";
@@ -28,8 +26,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Makes the folder in the cache, unless it is there, and removes those of former builds that are not in
-    /// use.
+    /// Makes the folder in the cache, unless it is there, and removes unused ones of former builds.
     pub(crate) fn prepare(executable: &Path) -> Result<Program, ClusterError> {
         let cannot = |error: std::io::Error| {
             ClusterError::new(format!("cannot read the program {}: {error}", executable.display()))
@@ -68,7 +65,6 @@ impl Program {
         same && hash != self.hash && !file_lock::is_held(&lock)
     }
 
-    /// The command that runs it inside a node.
     pub(crate) fn argv(&self, args: &[&str]) -> Vec<String> {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         invocation(self.dynamic, args)
@@ -162,7 +158,6 @@ pub(crate) fn listed_libraries(text: &str) -> impl Iterator<Item = (String, Path
         .filter_map(|(name, rest)| Some((name.to_owned(), PathBuf::from(rest.split_whitespace().next()?))))
 }
 
-/// Folders of former builds of the same executable.
 fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
     let Ok(entries) = std::fs::read_dir(programs) else { return };
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -175,7 +170,6 @@ fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
     }
 }
 
-/// Removes the folders of all builds that are not in use.
 pub(crate) fn remove_unused() -> Result<(), ClusterError> {
     let programs = cache::folder()?.join("programs");
     let _lock = file_lock::lock(&programs.join("lock"))?;

@@ -1,9 +1,8 @@
 //! What the controller and the agent inside a node say to each other: JSON lines over a pipe.
 //!
-//! The agent is process 1 of its node. It starts the node's server, signals it, runs commands, keeps its
-//! files, and hosts the tools that faults need (clocks, packets, disks). Its standard input is the
-//! controller's life line: when that closes, however the controller died, the agent exits, and the kernel
-//! ends everything in the node with it.
+//! The agent is process 1 of its node: it starts the server, signals it, runs commands, keeps files, and
+//! hosts the tools that faults need (clocks, packets, disks). When its standard input closes, however the
+//! controller died, it exits, and the kernel ends everything in the node with it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,8 +46,7 @@ pub enum Op {
     Limit { limits: Limits },
     /// Answers nothing if the program of this command can be started.
     Check { argv: Vec<String> },
-    /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for
-    /// the node's data folder.
+    /// Calls a tool of this agent. `{data}` in its texts stands for the node's data folder.
     Tool { name: String, args: Value },
 }
 
@@ -96,7 +94,6 @@ pub struct Started {
 /// The answer to [`Op::SignalTree`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Signalled {
-    /// Whether the process was still there.
     pub reached: bool,
 }
 
@@ -139,7 +136,6 @@ pub enum Attached {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromAgent {
-    /// The first line: the agent is up.
     Hello {
         version: String,
     },

@@ -1,9 +1,8 @@
-//! The register of runs that go on: a small folder for each, in a place that only this user can write to.
+//! The register of runs that go on: a small folder for each, where only this user can write.
 //!
-//! A controller holds a lock on a file of its entry for as long as it lives; the kernel lets go of the lock
-//! however the controller dies. So if the lock can be taken, the run is over. The entry also says where the
-//! run has its private folder: that is large, so it lies in the temporary folder of this machine, under a
-//! name that cannot be known before.
+//! A controller holds a lock on a file of its entry, which the kernel lets go of however the controller dies:
+//! if the lock can be taken, the run is over. The entry also names the run's private folder: that is large,
+//! so it is in the temporary folder of this machine, under a name that cannot be known before.
 
 use crate::ClusterError;
 use crate::cache;
@@ -14,7 +13,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Names of the files of an entry.
 const LOCK: &str = "lock";
 const FOLDER: &str = "folder";
 const GROUPS: &str = "control-groups";
@@ -79,7 +77,6 @@ impl Register {
         Ok(Entry { path: path.to_owned(), folder: private_folder(name, path)?, _lock: lock })
     }
 
-    /// All entries, of runs that go on and of those that were killed.
     pub(crate) fn entries(&self) -> Vec<Found> {
         let all = self.places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
         let folders = all.map(|entry| entry.path()).filter(|path| path.is_dir());
@@ -88,7 +85,6 @@ impl Register {
 }
 
 impl Entry {
-    /// The run's private folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -113,8 +109,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         remove_groups(&self.path);
         let _ = std::fs::remove_dir_all(&self.folder);
-        // Alone: a search for runs that were killed must not find half an entry, and take its run for one of
-        // them.
+        // Alone: a search must not find half an entry, and take its run for a killed one.
         let _register = Register::lock();
         let _ = std::fs::remove_dir_all(&self.path);
     }
@@ -146,8 +141,7 @@ impl Found {
     }
 }
 
-/// Makes a private folder. Its path is written into the entry before it is there: however this process ends,
-/// it is found.
+/// Makes a private folder. The entry has its path before it is there: it is found, however this process ends.
 fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
     let all = place_of_private_folders();
     let prefix = format!("fencepost-{name}-");
@@ -176,7 +170,6 @@ pub fn place_of_private_folders() -> PathBuf {
     }
 }
 
-/// A new folder that is closed to other users.
 fn make_private(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).create(path)
 }
@@ -188,10 +181,8 @@ fn is_ours(path: &Path) -> bool {
         .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
 }
 
-/// Where entries are: the first is the place of new ones.
-///
-/// Root's runs are in /run, other users' in their runtime folder; where there is none, in the cache. The
-/// cache can differ from one run to the next, so it comes last.
+/// Where entries are: the first is the place of new ones. Root's are in /run, other users' in their runtime
+/// folder, or else in the cache. The cache can differ from run to run, so it comes last.
 fn places() -> Result<Vec<PathBuf>, ClusterError> {
     let user = nix::unistd::geteuid();
     let (mut places, mut refusals) = (Vec::new(), Vec::new());

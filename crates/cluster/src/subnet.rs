@@ -1,5 +1,4 @@
-//! The addresses of a run: a /24 of 198.18.0.0/15, the range for benchmarks of RFC 2544, which hides no
-//! private network of the user.
+//! The addresses of a run: a /24 of 198.18.0.0/15, for benchmarks (RFC 2544): it hides no private network.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -15,7 +14,6 @@ pub struct Subnet {
 impl Subnet {
     pub(crate) const HOSTS: usize = 253;
 
-    /// How many bits all addresses of a subnet share.
     pub(crate) const PREFIX: u8 = 24;
 
     pub(crate) fn all() -> impl Iterator<Item = Subnet> {
@@ -61,8 +59,7 @@ impl FromStr for Subnet {
     }
 }
 
-/// Destinations of this machine's routes. The table holds addresses and masks as they lie in memory, in
-/// hexadecimal.
+/// Destinations of this machine's routes. The table has addresses and masks in hexadecimal, in memory order.
 fn routes() -> Vec<(Ipv4Addr, u8)> {
     let table = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let number = |field: Option<&str>| u32::from_str_radix(field?, 16).ok().map(u32::from_be);

@@ -1,7 +1,5 @@
-//! How a client reaches servers that ask for it: a user, a password, and the files of TLS.
-//!
-//! The hello carries it (`docs/client-protocol.md`). Nothing else does: a password stands in no file of a
-//! run, no log, no command line.
+//! How a client reaches servers that ask for it: a user, a password, and the files of TLS. Only the hello
+//! carries it (`docs/client-protocol.md`): a password is in no file of a run, no log, no command line.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,5 +1,4 @@
-//! What the value of an answer may be. The checkers would pass over any other as if nothing were there, so it
-//! ends the run.
+//! What the value of an answer may be. The checkers would ignore any other value, so it ends the run.
 
 use crate::protocol::{Answer, AnswerKind};
 use fencepost_history::{Grant, Refusal, Released, f, printable};
@@ -37,11 +36,8 @@ const RELEASED: [Field; 3] = [
 ];
 
 impl Answer {
-    /// Refuses a value that no answer to an operation of this name has. docs/client-protocol.md says which
-    /// are possible.
-    ///
-    /// # Errors
-    /// What the client did and what was expected, as a sentence has it after the client's name.
+    /// Refuses a value that no answer to the operation `f` has (docs/client-protocol.md). The error says what
+    /// the client did and what was expected, as a sentence has it after the client's name.
     pub fn check_value(&self, f: &str) -> Result<(), Refusal> {
         let is_ok = self.kind == AnswerKind::Ok;
         match f {
@@ -73,7 +69,6 @@ fn check_fields(f: &str, value: &Value, fields: &[Field], example: &str) -> Resu
     Ok(())
 }
 
-/// `what` is the value, where it is a part of the answer.
 fn refused(f: &str, what: &str, value: &Value, expected: &str) -> Refusal {
     let whole = value.to_string();
     let mut shown: String = whole.chars().take(SHOWN).collect();

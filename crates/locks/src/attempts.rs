@@ -6,8 +6,7 @@ use rand::RngExt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The share of the TTL, and its bounds: often enough that a lock that is free is soon taken, and so rarely
-/// that asking is not most of what servers and machine do.
+/// The share of the TTL, and its bounds. A free lock is soon taken, and asking is not most of the work.
 const SHARE: u32 = 20;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
@@ -43,24 +42,19 @@ impl Attempts {
         Attempts { client: client.to_owned(), process, count: 0, random }
     }
 
-    /// Begins an attempt. Gives a value that no other attempt of any client in any run has: its holder owns
-    /// the lock.
-    ///
-    /// Readable, so that one sees in the server itself whose lock it is; the random part comes from the
-    /// system and not from the run's seed, because a client that is restarted with the same seed must not
-    /// repeat itself.
+    /// Begins an attempt, with a value that no other attempt of any client in any run has: its holder owns
+    /// the lock. It is readable, to see in the server whose lock it is. Its random part is the system's and
+    /// not of the run's seed: a client that is restarted with the same seed must not repeat itself.
     pub(crate) fn begin(&mut self) -> String {
         self.count += 1;
         format!("{}-{}-{}-{:016x}", self.client, self.process, self.count, rand::random::<u64>())
     }
 
-    /// A retry delay around this mean, from a fifth of it to twice as long, so that processes that came
-    /// together do not come back together.
+    /// A retry delay from a fifth of this mean to twice as long, so that processes do not come back together.
     pub(crate) fn delay(&mut self, mean: Duration) -> Duration {
         self.random.random_range(mean / 5..=mean * 2)
     }
 
-    /// Rests before the next attempt to take a lock with this TTL. False where there is no time for one.
     pub(crate) async fn rest(&mut self, ttl: Duration, until: Instant) -> bool {
         rest(self.delay(mean_retry_delay(ttl)), until).await
     }

@@ -3,8 +3,7 @@
 use fencepost_history::{Lease, Refusal};
 use std::time::Duration;
 
-/// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against
-/// it.
+/// What a lock can do, for workloads, guards, faults and checkers. A client's hello is compared with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// An acquire gives a fencing token.
@@ -15,17 +14,14 @@ pub struct Capabilities {
     pub sequencer: bool,
     /// The lock can also be taken shared, by many who only read.
     pub shared_mode: bool,
-    /// Lock and data are in the same place: processes read and write by [`crate::Lock::read`] and
-    /// [`crate::Lock::write`], and the run has neither storage nor guard.
+    /// Processes read and write by [`crate::Lock::read`] and [`crate::Lock::write`]: no storage, no guard.
     pub own_storage: bool,
     /// Clients have each other killed, or cut off from the storage: nodes then have a fencing program
     /// ([`crate::run_fencing`]), and a run goes on without a client that was killed.
     pub fences_clients: bool,
     /// What ends a grant that its holder does not release.
     pub lease: Lease,
-    /// A client knows by its own clock until when a lock is valid.
     pub validity: bool,
-    /// A client reports a lost lock by itself.
     pub loss_notice: bool,
     /// A client prolongs its locks by itself, and reports it.
     pub renewal: bool,
@@ -63,12 +59,9 @@ impl Capabilities {
         words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word.to_owned()).collect()
     }
 
-    /// Compares what a client announced (`can` of its hello) with what its lock claims. Workload, guard and
-    /// checkers were chosen by the claim, so a client that differs would be judged by rules that do not fit
-    /// it.
-    ///
-    /// # Errors
-    /// One sentence that names the words that are missing, and those that are too many.
+    /// Compares the `can` of a hello with what the lock claims. Workload, guard and checkers were chosen by
+    /// the claim: a client that differs would be judged by wrong rules. The error names the words that are
+    /// missing, and those that are too many.
     pub fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
         let claimed = self.announced();
         let listed =

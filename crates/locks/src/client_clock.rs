@@ -30,12 +30,10 @@ impl ClientClock {
         })
     }
 
-    /// Whole milliseconds left until `end`; 0 where the time is over.
     pub(crate) fn millis_until(self, end: Reading) -> u64 {
         whole_millis(end.0.saturating_sub(self.now().0))
     }
 
-    /// Whether `end` is yet to come.
     pub(crate) fn is_before(self, end: Reading) -> bool {
         self.now() < end
     }
@@ -53,7 +51,6 @@ pub(crate) fn millis_until(end: tokio::time::Instant) -> u64 {
     whole_millis(end.saturating_duration_since(tokio::time::Instant::now()))
 }
 
-/// Whole milliseconds of a length of time.
 pub(crate) fn whole_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

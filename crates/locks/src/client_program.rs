@@ -64,10 +64,8 @@ impl ClientProgram {
         words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect()
     }
 
-    /// Holds what the client's hello announces (`can`) against what was promised, and what the guard `needs`.
-    ///
-    /// # Errors
-    /// One sentence that names the word that is missing, or unknown.
+    /// Compares the `can` of a hello with what was promised, and with what the guard `needs`. The error names
+    /// the word that is missing, or unknown.
     pub fn check_announced(&self, can: &[String], needs: Option<&str>) -> Result<(), Refusal> {
         let known = ["token", "unique", "validity", "lost", "extend"];
         if let Some(unknown) = can.iter().find(|word| !known.contains(&word.as_str())) {

@@ -1,5 +1,4 @@
-//! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the
-//! two can do.
+//! What a lock is: a service with its servers, a recipe for its clients, and what the two can do.
 
 use crate::access::Access;
 use crate::capabilities::Capabilities;
@@ -14,24 +13,18 @@ use fencepost_history::LockFacts;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
 
-/// A lock that Fencepost can judge. A recipe's file defines one, as a constant; [`crate::services`] lists
-/// them all.
+/// A lock that Fencepost can judge. A recipe's file defines one; [`crate::services`] lists them all.
 pub struct LockDefinition {
-    /// As on the command line.
     pub name: &'static str,
     /// One line for `fencepost list`.
     pub about: &'static str,
-    /// Which properties it claims and under which conditions, for `fencepost list`: one line that names
-    /// properties as the checkers do (exclusion, ownership, progress, availability, fencing).
+    /// One line for `fencepost list`: its properties, named as the checkers do, and their conditions.
     pub claims: &'static str,
-    /// The servers. Several locks may use the same service.
     pub service: &'static LockService,
-    /// The client's side.
     pub recipe: &'static dyn Recipe,
     /// Options of the recipe, named as on the command line but without dashes (`lock-delay`).
     /// Those of its service are added to them; any other option is refused. `nodes` is understood by all.
     pub options: &'static [&'static str],
-    /// What the lock can do when it is set up with these options.
     pub capabilities: fn(&Options) -> Capabilities,
 }
 
@@ -63,10 +56,7 @@ impl LockDefinition {
         LockFacts { may_be_down: self.service.may_be_down, ..facts }
     }
 
-    /// The hash of its files as they are now, where it is a folder.
-    ///
-    /// # Errors
-    /// One sentence: they cannot be read.
+    /// The hash of its files as they are now, where it is a folder. Errors: they cannot be read.
     pub fn files_hash(&self) -> Result<Option<String>, ClusterError> {
         let environment = self.recipe.program().and_then(|program| program.environment.as_ref());
         environment.map(|environment| environment.hash()).transpose()
@@ -79,10 +69,8 @@ impl LockDefinition {
         server.into_iter().chain(self.service.options.iter().chain(self.options).copied())
     }
 
-    /// Checks that the lock understands these options, can be set up with them, and can keep this TTL.
-    ///
-    /// # Errors
-    /// Says which option or value is wrong, and what is possible.
+    /// Checks that the lock understands these options, can be set up with them, and can keep this TTL. The
+    /// error says which option or value is wrong, and what is possible.
     pub fn check(&self, options: &Options, ttl: Duration) -> Result<(), OptionError> {
         self.check_names(options)?;
         self.check_server(options)?;
@@ -93,17 +81,11 @@ impl LockDefinition {
     }
 
     /// Client side: connects to the servers. One session a client program.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         self.recipe.connect(hello).await
     }
 
-    /// Storage side: connects to the servers, to ask them for sequencers.
-    ///
-    /// # Errors
-    /// The lock has no sequencers, or see [`ClientError`].
+    /// Storage side: connects to the servers. A lock without sequencers is an error.
     pub async fn sequencers(
         &self,
         servers: &[Server],
@@ -113,7 +95,6 @@ impl LockDefinition {
         asked.ok_or_else(|| ClientError::BadHello(format!("{} has no sequencers", self.name)))
     }
 
-    /// The chosen server must be one that its service can run on.
     fn check_server(&self, options: &Options) -> Result<(), OptionError> {
         let servers = self.service.servers;
         match self.service.set_up(options).server {

@@ -1,5 +1,4 @@
-//! A service as its data alone describe it: what a table `[service]` sets up, and what a built-in service
-//! leaves out.
+//! A service as its data describe it: a table `[service]`, and what a built-in service leaves out.
 
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -28,7 +27,6 @@ fi
 exec "$@"
 "#;
 
-/// Runs lines once in the life of a run's first server.
 const AFTER_START: &str = r#"
 [ -e "{data}/.after-start" ] && exit 0
 set -e
@@ -115,7 +113,6 @@ fn start(service: &LockService, index: usize, nodes: &[Arc<dyn Node>], _options:
     Service { name: PROCESS.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// Why this server does not serve yet; none if it does.
 async fn trouble(
     service: &LockService,
     node: &Arc<dyn Node>,
@@ -134,7 +131,6 @@ async fn trouble(
     })
 }
 
-/// Runs what is to run when all servers serve, for the first time.
 async fn after_start(service: &LockService, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     let (Some(first), false) = (nodes.first(), service.after_start.is_empty()) else { return Ok(()) };
     let lines: Vec<String> =
@@ -151,7 +147,6 @@ async fn after_start(service: &LockService, nodes: &[Arc<dyn Node>]) -> Result<(
     }
 }
 
-/// What a command says last, wherever it says it.
 fn last_line(output: &Output) -> &str {
     let lines = output.stdout.lines().chain(output.stderr.lines());
     lines.map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing")

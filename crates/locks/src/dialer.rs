@@ -1,5 +1,4 @@
-//! How a built-in client opens connections to servers: plainly, or by TLS; and the sentence that says why a
-//! server cannot be reached so.
+//! How a built-in client connects to servers, plainly or by TLS, and why a server cannot be reached so.
 
 use crate::access::{Access, TlsFiles};
 use crate::error::ClientError;
@@ -23,7 +22,6 @@ pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
 
-/// How long a server may take to show how it speaks.
 const PROBE: Duration = Duration::from_secs(1);
 /// How long a server may take to refuse a certificate.
 const REFUSAL: Duration = Duration::from_millis(200);
@@ -36,16 +34,12 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// # Errors
-    /// A file of the access cannot be used.
     pub(crate) fn of(hello: &Hello) -> Result<Dialer, ClientError> {
         Dialer::new(hello.access.as_ref())
     }
 
-    /// The same, once servers that answer have shown that they speak so, where the hello has an access.
-    ///
-    /// # Errors
-    /// A file of the access cannot be used, or a server can never be reached so: a sentence about the first.
+    /// [`Dialer::of`], once servers that answer have shown that they speak so, where the hello has an access.
+    /// Errors: a bad file of the access, or a server can never be reached so: a sentence about the first.
     pub(crate) async fn checked(hello: &Hello) -> Result<Dialer, ClientError> {
         let dialer = Dialer::of(hello)?;
         if hello.access.is_some() {
@@ -54,8 +48,6 @@ impl Dialer {
         Ok(dialer)
     }
 
-    /// # Errors
-    /// A file of the access cannot be used.
     pub(crate) fn new(access: Option<&Access>) -> Result<Dialer, ClientError> {
         let access = access.cloned().unwrap_or_default();
         let tls = access.tls.as_ref().map(config).transpose()?.map(Arc::new);
@@ -93,11 +85,8 @@ impl Dialer {
         }
     }
 
-    /// Finds out whether servers speak as this client does: an access says how a client is to reach them. A
-    /// server that cannot be reached says nothing of that.
-    ///
-    /// # Errors
-    /// The sentence about the first server that can never be reached so.
+    /// Finds out whether servers speak as this client does; one that cannot be reached shows nothing. The
+    /// error is the sentence about the first server that can never be reached so.
     pub(crate) async fn check(&self, servers: &[Server]) -> Result<(), ClientError> {
         let checks = servers.iter().map(|server| timeout(PROBE, self.check_one(server)));
         for checked in join_all(checks).await {
@@ -132,7 +121,6 @@ pub(crate) fn tls_name(server: &Server) -> &str {
     server.tls_name.as_deref().unwrap_or(host.trim_matches(['[', ']']))
 }
 
-/// `n1 (198.18.0.2:6379)`
 pub(crate) fn place(server: &Server) -> String {
     match &*server.name {
         "" => server.address.clone(),
@@ -144,7 +132,6 @@ fn denied(sentence: String) -> Error {
     Error::new(ErrorKind::PermissionDenied, sentence)
 }
 
-/// The sentence for a password that a server does not take.
 pub(crate) fn wrong_password(server: &Server, access: &Access, words: &str) -> Error {
     let place = place(server);
     denied(match (&access.user, &access.password) {
@@ -259,7 +246,6 @@ fn tls_mistake(server: &Server, error: &rustls::Error) -> Option<String> {
     })
 }
 
-/// What to do about a certificate that does not name the server.
 fn remedy(name: &str) -> String {
     let kind = if name.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
     format!(

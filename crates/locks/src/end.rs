@@ -23,7 +23,6 @@ impl End {
         End::dropping(Completion::Info(why))
     }
 
-    /// Drops the session, unless it can be used again.
     pub(crate) fn close<S>(self, session: &mut Option<S>) -> Completion {
         if !self.keeps_session {
             *session = None;

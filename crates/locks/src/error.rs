@@ -1,5 +1,4 @@
-//! Errors of locks outside of operations: one sentence each, for people. Operations end in a
-//! [`fencepost_history::Completion`] instead.
+//! Errors of locks outside of operations, which end in a [`fencepost_history::Completion`] instead.
 
 /// An option or a TTL that a lock cannot take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +19,6 @@ pub enum ClientError {
     /// The controller's lines are not of the protocol, or ask for what does not exist.
     #[error("{0}")]
     BadHello(String),
-    /// The environment failed: no way to a server, say.
     #[error("{0}")]
     Environment(String),
 }

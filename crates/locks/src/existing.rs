@@ -5,25 +5,16 @@ use crate::dialer::{Dialer, place};
 use crate::protocol::Server;
 use async_trait::async_trait;
 
-/// A service whose servers may exist without the run. Everything that is written is under a prefix of the
-/// run's own, and nothing else is read.
+/// A service whose servers may exist without the run. Writes only under a prefix of the run's own, and reads
+/// nothing else. Errors are the rest of a sentence that begins with the server.
 #[async_trait]
 pub trait ExistingService: Send + Sync {
-    /// Name and version of a server, as it says them itself (`redis-server 7.0.15`).
-    ///
-    /// # Errors
-    /// The rest of a sentence that begins with the server: it does not answer, is no server of this service,
-    /// does not take the password, or is one on which no lock can be.
+    /// Name and version of a server, in its own words (`redis-server 7.0.15`). Errors: it does not answer, is
+    /// no server of this service, refuses the password, or can have no lock.
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String>;
-    /// Sets a key and deletes it, as the recipe does.
-    ///
-    /// # Errors
-    /// As above: it is read-only, or the user lacks a right.
+    /// Sets a key and deletes it, as the recipe does. Errors: it is read-only, or the user lacks a right.
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String>;
-    /// Removes all keys that begin with this prefix. Gives how many they were.
-    ///
-    /// # Errors
-    /// As above.
+    /// Removes all keys with this prefix. Gives their number.
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String>;
     /// Whether the servers share their keys, so that what is removed on one is removed on all.
     fn shares_keys(&self) -> bool;

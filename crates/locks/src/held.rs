@@ -16,7 +16,6 @@ impl<T> Default for Held<T> {
 }
 
 impl<T> Held<T> {
-    /// Remembers a grant, in place of an earlier one of the same key.
     pub(crate) fn remember(&mut self, key: &str, grant: T) {
         self.0.insert(key.to_owned(), grant);
     }
@@ -36,8 +35,7 @@ pub(crate) fn never_acquired() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock")
 }
 
-/// The keys that a process holds under one session or connection: its end and its renewals are reported for
-/// each of them.
+/// The keys that a process holds under one session, whose end and renewals are reported for each of them.
 pub(crate) struct HeldKeys {
     keys: Mutex<Vec<String>>,
     notices: Notices,
@@ -48,12 +46,10 @@ impl HeldKeys {
         HeldKeys { keys: Mutex::default(), notices }
     }
 
-    /// The process holds this key from now on, or holds it once more.
     pub(crate) fn hold(&self, key: &str) {
         self.keys.lock().push(key.to_owned());
     }
 
-    /// The process no longer holds this key, or holds it once less. False where it did not.
     pub(crate) fn let_go(&self, key: &str) -> bool {
         let mut keys = self.keys.lock();
         let place = keys.iter().position(|held| held == key);

@@ -7,7 +7,6 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// More than this of an answer is not read.
 const ANSWER_MAX: u64 = 64 * 1024;
 
 /// The agent's tool `http`: takes `{"address":"198.18.0.2:2379","path":"/health","timeout_ms":500}` and gives
@@ -36,10 +35,7 @@ impl Tool for HttpTool {
     }
 }
 
-/// What [`HttpTool`] does, for a caller inside a runtime.
-///
-/// # Errors
-/// One sentence: bad arguments, no connection, no answer in time, or an answer that is not HTTP.
+/// [`HttpTool`] inside a runtime. Errors: bad arguments, no connection, no answer in time, no HTTP.
 pub async fn http_get(args: Value) -> Result<Value, ToolError> {
     let called = tokio::task::spawn_blocking(move || HttpTool.call(args)).await;
     called.map_err(|error| format!("{}: {error}", HttpTool::NAME))?

@@ -30,8 +30,7 @@ impl Notices {
         self.send(Notice::renewed(self.process, key, age));
     }
 
-    /// The recipe has reached this point. Returns at once, unless the client is to pause there: then it sends
-    /// a notice, and pauses.
+    /// The recipe is at this point. Returns at once, unless the client is to pause there, after a notice.
     pub async fn reached(&self, key: &str, point: &str) {
         if let Some(pause) = self.pause_at(point) {
             self.send(Notice::at(self.process, key, point));

@@ -7,10 +7,7 @@ use crate::services::find;
 use fencepost_cluster::images::ServerChoice;
 use fencepost_history::Refusal;
 
-/// The lock of this name, where it names a server behind a known lock.
-///
-/// # Errors
-/// One sentence: the lock has no such server, and which there are.
+/// The lock of this name, if it names a server behind a known lock. The error says which servers it has.
 pub fn on_server(name: &str) -> Result<Option<&'static LockDefinition>, Refusal> {
     let Some((base, suffix)) = name.split_once('@') else { return Ok(None) };
     let Some(lock) = find(base) else { return Ok(None) };

@@ -223,8 +223,7 @@ impl Options {
         fields(&Options::default()).into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The names of the options that differ from their defaults, but for `nodes`, which every lock
-    /// understands.
+    /// Options that differ from their defaults, without `nodes`, which every lock understands.
     pub fn changed(&self) -> Vec<String> {
         let changed = changed_fields(self).into_iter().map(|(name, _)| name);
         changed.filter(|name| name != "nodes").collect()

@@ -20,7 +20,6 @@ pub const BEFORE_REPLIES: &str = "before-replies";
 /// After a careful client looked at its validity and before it sends the write: every lock.
 pub const BETWEEN_CHECK_AND_WRITE: &str = "between-check-and-write";
 
-/// The longest pause: that of any run.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Every point with its description: one line each. A client can pause at these points only.
@@ -45,7 +44,6 @@ pub fn is_acquiring(point: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PauseAt {
-    /// One of [`points`].
     pub point: String,
     pub time: Duration,
 }

@@ -1,7 +1,5 @@
-//! The client protocol: JSON lines on a client's standard input and output.
-//!
-//! Any program that speaks it is a client: Fencepost's own client (`fencepost client`) and adapters in any
-//! language alike. `docs/client-protocol.md` is its manual.
+//! The client protocol: JSON lines on a client's standard input and output (`docs/client-protocol.md`).
+//! Fencepost's own client (`fencepost client`) speaks it, and adapters in any language.
 
 use crate::access::Access;
 use crate::error::ClientError;
@@ -19,7 +17,6 @@ pub const VERSION: u32 = 1;
 /// The controller's first line.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hello {
-    /// Protocol version.
     pub hello: u32,
     /// This client's name (`c1`).
     pub client: String,
@@ -40,12 +37,10 @@ pub struct Hello {
     /// The guard wants a mark before the first read or write of each grant.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marks_first: bool,
-    /// Look at the own validity before each write and release.
     #[serde(default)]
     pub careful: bool,
     /// For the client's own random choices.
     pub seed: u64,
-    /// The lock's options, as in run.toml.
     #[serde(default)]
     pub options: Value,
     /// The TTL of the run: some libraries want it before the first acquire.
@@ -63,10 +58,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The one server of a lock that has no more; `lock` is what messages call it.
-    ///
-    /// # Errors
-    /// The hello names none, or several.
+    /// The one server of a lock that has no more. Errors: there is none, or several. `lock` is for messages.
     pub(crate) fn one_server(&self, lock: &str) -> Result<&Server, ClientError> {
         match self.servers.as_slice() {
             [server] => Ok(server),
@@ -77,10 +69,7 @@ impl Hello {
         }
     }
 
-    /// The lock's options; where the controller sent none, the defaults.
-    ///
-    /// # Errors
-    /// They are not options of this version of Fencepost.
+    /// The lock's options, or the defaults. Errors: they are not options of this version of Fencepost.
     pub fn options(&self) -> Result<Options, ClientError> {
         if self.options.is_null() {
             return Ok(Options::default());
@@ -94,7 +83,6 @@ impl Hello {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     pub name: String,
-    /// `host:port`.
     pub address: String,
     /// The name that its certificate must have, where that is not the host of its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,9 +172,8 @@ pub struct Notice {
     pub key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// With `renewed`: how long ago, by the client's own clock, the keepalive was sent that prolonged the
-    /// lease. The lease runs for its TTL from some moment since then; a client that was stopped reads old
-    /// answers.
+    /// With `renewed`: the age of the keepalive that prolonged the lease, by the client's own clock. The
+    /// lease runs for its TTL from some moment since then; a client that was stopped reads old answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
     /// With `at`: the point that the recipe has reached.

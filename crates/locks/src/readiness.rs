@@ -6,19 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a server may take until it serves. It takes a second or two; on a machine with other work it
-/// takes many times that, and a run had better wait than fail.
+/// A server serves in a second or two, on a busy machine later. A run had better wait than fail.
 pub(crate) const START_TIME: Duration = Duration::from_secs(60);
 
-/// How long a command in a server's node may take.
 pub(crate) const ASK: Duration = Duration::from_secs(5);
 
 /// The rest between two questions: short at first, since most servers serve at once.
 const POLL_MIN: Duration = Duration::from_millis(5);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
-/// How a sentence about a server ends that does not serve: where the logs are at hand, their last lines come
-/// in its place.
+/// The end of a sentence about a server that does not serve; the log's last lines replace it, if at hand.
 pub fn log_says_why(node: &str) -> String {
     format!("; the log of {node} says why")
 }
@@ -34,10 +31,7 @@ pub(crate) struct Awaited<'a> {
 
 impl Awaited<'_> {
     /// Asks again and again until the server serves: `trouble` gives why it does not yet, none if it does.
-    ///
-    /// # Errors
-    /// One sentence with the server, its node and the trouble, when its process ended or the time is over;
-    /// the error of `trouble` itself.
+    /// Errors: its process ended, or the time is over, with the trouble; the error of `trouble` itself.
     pub(crate) async fn serves<Answer>(&self, mut trouble: impl FnMut() -> Answer) -> Result<(), ClusterError>
     where
         Answer: Future<Output = Result<Option<String>, ClusterError>>,
@@ -65,10 +59,7 @@ impl Awaited<'_> {
     }
 }
 
-/// Why a server does not serve that serves once this command succeeds in its node; none if it does.
-///
-/// # Errors
-/// The command cannot be run.
+/// Why a server does not serve until this command succeeds in its node. Errors: the command cannot run.
 pub(crate) async fn command_fails(
     node: &Arc<dyn Node>,
     command: &[&str],

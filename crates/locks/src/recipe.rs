@@ -15,17 +15,11 @@ use std::time::Duration;
 /// The client's side of a lock.
 #[async_trait]
 pub trait Recipe: Send + Sync {
-    /// Refuses values that make no sense for it, or contradict each other.
-    ///
-    /// # Errors
-    /// Says which value is wrong, and what is possible.
+    /// Refuses values that make no sense, or contradict each other. The error says what is possible.
     fn check(&self, _options: &Options) -> Result<(), OptionError> {
         Ok(())
     }
-    /// Refuses a TTL that it cannot keep.
-    ///
-    /// # Errors
-    /// Says which TTL is possible.
+    /// Refuses a TTL that it cannot keep. The error says which is possible.
     fn check_ttl(&self, _ttl: Duration) -> Result<(), OptionError> {
         Ok(())
     }
@@ -34,14 +28,8 @@ pub trait Recipe: Send + Sync {
         None
     }
     /// Client side: connects to the servers. One session a client program.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError>;
     /// Storage side: connects to the servers, to ask them for sequencers; none for a lock without sequencers.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     async fn sequencers(
         &self,
         _servers: &[Server],
@@ -55,22 +43,19 @@ pub trait Recipe: Send + Sync {
 /// process of this number sees it. The notices take what the library reports by itself.
 pub type Session = Box<dyn Fn(u64, Notices) -> Box<dyn Lock> + Send + Sync>;
 
-/// One process's use of the lock. Calls come one at a time.
-///
-/// Dropping it is the crash of that user: nothing is released, and whatever kept its lease alive stops.
+/// One process's use of the lock. Calls come one at a time. Dropping it is the crash of that user: nothing is
+/// released, and whatever kept its lease alive stops.
 #[async_trait]
 pub trait Lock: Send {
     /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
     /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
-    /// As [`Lock::acquire`], but shared with others who ask for the same. Only for locks with a
-    /// [shared mode](crate::Capabilities::shared_mode).
+    /// [`Lock::acquire`], shared with others. Only with a [shared mode](crate::Capabilities::shared_mode).
     async fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         // Nothing was begun.
         Completion::fail(ErrorCode::BadCommand, "this lock has no shared mode")
     }
-    /// Releases the lock. The client program adds what the process believed; the completion says nothing
-    /// about that.
+    /// Releases the lock. The client program adds what the process believed.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
     /// Whether the lease still runs, by this process's own clock and the notices of its library, without a
     /// request. None where no validity is known (then only a `lost` notice ends the belief).
@@ -87,22 +72,18 @@ pub trait Lock: Send {
     fn sequencer(&self, _key: &str) -> Option<String> {
         None
     }
-    /// How many notifications of the lock service woke this process during its latest acquire; none where the
-    /// recipe waits for none.
+    /// How many notifications woke this process during its latest acquire; none if the recipe has none.
     fn wakeups(&self) -> Option<u64> {
         None
     }
     /// Reads the value of `key` under the lock; without the lock, as it is. Only for a lock that has its
     /// [own storage](crate::Capabilities::own_storage).
     async fn read(&mut self, _key: &str, _timeout: Duration) -> Completion {
-        // There is nowhere to send it.
         Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }
-    /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the
-    /// transaction that held the lock is over. Only for a lock that has its
-    /// [own storage](crate::Capabilities::own_storage).
+    /// Sets the value of `key`, which ends the hold. `Ok` once it is durable, which ends the transaction of
+    /// the lock. Only with an [own storage](crate::Capabilities::own_storage).
     async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
-        // There is nowhere to send it.
         Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }
 }

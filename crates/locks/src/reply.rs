@@ -7,7 +7,6 @@ pub(crate) enum Reply<T> {
     Answer(T),
     /// The server answered with an error: it did not execute it.
     Refused(OperationError),
-    /// There was no connection: it was not sent.
     Unsent(OperationError),
     /// It was sent, and no answer came. It may have been executed, or may still be, as long as its bytes are
     /// under way or wait in the buffers of a stopped server.

@@ -12,8 +12,7 @@ use rcgen::{
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// The folder of these files in each node. It is in memory, of the node alone, and no fault of disks reaches
-/// it.
+/// The folder of these files in each node: in memory, of the node alone, where no fault of disks reaches.
 pub(crate) const FOLDER: &str = "/run/access";
 pub(crate) const USER: &str = "fencepost";
 
@@ -46,10 +45,7 @@ struct Certified {
 }
 
 impl RunAccess {
-    /// What these options ask for, for servers at these addresses; none where they ask for nothing.
-    ///
-    /// # Errors
-    /// The certificates could not be made.
+    /// What these options ask for, for servers at these addresses; none for nothing. Errors: no certificates.
     pub fn make(options: &Options, addresses: &[Ipv4Addr]) -> Result<Option<RunAccess>, ClusterError> {
         if !options.tls && !options.auth {
             return Ok(None);
@@ -84,10 +80,7 @@ impl RunAccess {
         self.password.as_ref().map(Secret::reveal)
     }
 
-    /// Writes what a client needs into its node.
-    ///
-    /// # Errors
-    /// The node takes no files.
+    /// Writes what a client needs into its node. Errors: the node takes no files.
     pub async fn give_to_client(&self, node: &dyn Node) -> Result<(), ClusterError> {
         let certificates = self.certificates.iter().flat_map(|made| {
             [
@@ -106,10 +99,7 @@ impl RunAccess {
         Ok(())
     }
 
-    /// Writes what a server needs into its node: `own` are the files of its kind of server.
-    ///
-    /// # Errors
-    /// The node takes no files.
+    /// Writes what a server needs into its node; `own` are its kind's files. Errors: the node takes no files.
     pub async fn give_to_server(&self, node: &dyn Node, own: Vec<AccessFile>) -> Result<(), ClusterError> {
         self.give_to_client(node).await?;
         let mut files = own;
@@ -127,11 +117,8 @@ impl RunAccess {
         write(node, files).await
     }
 
-    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives
-    /// the path.
-    ///
-    /// # Errors
-    /// The node takes no files.
+    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives the
+    /// path. Errors: the node takes no files.
     pub async fn give_to_storage(&self, node: &dyn Node) -> Result<String, ClusterError> {
         self.give_to_client(node).await?;
         let access = serde_json::to_string(&self.of_client()).map_err(|error| error.to_string())?;

@@ -7,10 +7,7 @@ use crate::services::find;
 use fencepost_storage::{Sequencers, StorageSetup};
 use std::path::Path;
 
-/// Connects to the servers of the lock that this storage is set up for.
-///
-/// # Errors
-/// There is no such lock, it gives no sequencers, or its servers cannot be reached: one sentence.
+/// Connects to the servers of the storage's lock. Errors: no such lock, no sequencers, no connection.
 pub async fn connect_sequencers(setup: &StorageSetup) -> Result<Box<dyn Sequencers>, ClientError> {
     let lock = &setup.lock;
     let found = find(lock).ok_or_else(|| ClientError::BadHello(format!("unknown lock `{lock}`")))?;

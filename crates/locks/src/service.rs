@@ -14,7 +14,6 @@ use futures_util::future::{BoxFuture, try_join_all};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The options of a service whose servers can speak TLS and ask for a password.
 pub(crate) const TLS_AND_AUTH: &[&str] = &["tls", "auth"];
 
 /// A server may take longer to tell its version, on a machine that is slow.
@@ -45,25 +44,19 @@ pub struct LockService {
     pub servers: &'static [&'static str],
     /// Its servers, in the order of their nodes. Where there is one kind, the user may say how many.
     pub kinds: &'static [ServerKind],
-    /// How many servers may be down at once while it still grants locks, where not any minority may.
     pub may_be_down: Option<usize>,
     /// About how long it takes to start its servers until they serve, and to end them.
     pub setup_time: Duration,
     /// How long a server may take until it serves.
     pub start_time: Duration,
-    /// Options of its own that it understands, as on the command line without the dashes
-    /// (`redis-persistence`).
+    /// Its own options, as on the command line without the dashes (`redis-persistence`).
     pub options: &'static [&'static str],
-    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best
-    /// first: for a JVM faketime, then vdso.
+    /// How the clocks of its servers can be moved, the best way first: for a JVM faketime, then vdso.
     pub clock_mechanisms: &'static [ClockMechanism],
-    /// What a server writes into its log when it cannot read its own data any more: parts of lines. For
-    /// servers that make durable what they answer, so that this is a failure of theirs, whatever the power
-    /// did.
+    /// Parts of lines that a server logs when it cannot read its own data. Only for servers that make their
+    /// answers durable, so that this is their failure, whatever the power did.
     pub unreadable_data: &'static [&'static str],
-    /// Debian packages that the programs of a user's own servers need.
     pub packages: &'static [&'static str],
-    /// What the nodes of a user's own servers are made of.
     pub environment: Option<&'static Arc<Environment>>,
     /// A command that prints the name of the server that leads.
     pub leader: &'static [&'static str],
@@ -73,16 +66,13 @@ pub struct LockService {
     pub after_start: &'static [&'static str],
     /// How its servers are set up where a run does not say otherwise.
     pub defaults: ServiceDefaults,
-    /// Refuses a number of servers.
     pub check_nodes: fn(&LockService, usize) -> Result<(), OptionError>,
     /// Refuses a TTL that its servers cannot keep.
     pub check_ttl: fn(Duration) -> Result<(), OptionError>,
     /// The process that server `index` of these nodes runs.
     pub start: Start,
-    /// The files, beside those that every server gets, by which its servers ask for a password or speak TLS.
-    /// Only services that have the options `tls` and `auth` are asked.
+    /// The files of its own by which its servers ask for a password or speak TLS. Only for `tls` and `auth`.
     pub access_files: fn(&RunAccess) -> Vec<AccessFile>,
-    /// Gives orders to servers that serve, where they ask for a password only after such orders.
     pub secure: Secure,
     /// Why a server, of all of these, does not serve yet; none if it does.
     pub trouble: OfServer<Option<String>>,
@@ -93,8 +83,7 @@ pub struct LockService {
     /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
     /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
     pub leadership: Option<ServiceLeadership>,
-    /// What there is to do on servers of this service that exist without the run. None where a run has to
-    /// start its servers itself.
+    /// How to work on servers that exist without the run. None: a run has to start its servers itself.
     pub existing: Option<&'static dyn ExistingService>,
     /// How to make a server refuse writes. None where that is not known.
     pub refusals: Option<ServiceRefusals>,
@@ -104,7 +93,6 @@ pub struct LockService {
 /// `{port}`, `{peers}`, `{data}` and the names of kinds stand for what they say.
 #[derive(Clone, Copy)]
 pub struct ServerKind {
-    /// What commands call the addresses of its servers: `{NAME}`. Empty for the only kind.
     pub name: &'static str,
     /// How many there are when the user does not say.
     pub count: usize,
@@ -112,11 +100,9 @@ pub struct ServerKind {
     pub server: &'static str,
     /// The names that its process can have.
     pub processes: &'static [&'static str],
-    /// Where clients reach it.
     pub port: u16,
     /// Whether clients are given its address.
     pub for_clients: bool,
-    /// What it runs, where no function says that.
     pub program: &'static [&'static str],
     /// Lines for the shell that run before its first start.
     pub prepare: &'static [&'static str],
@@ -126,8 +112,7 @@ pub struct ServerKind {
     pub version: &'static [&'static str],
 }
 
-/// How the servers of a service are set up where a run does not say otherwise: by a `lock.toml`, or the end
-/// of a lock's name.
+/// The set-up where a run does not say otherwise: by a `lock.toml`, or the end of a lock's name.
 #[derive(Clone, Copy, Default)]
 pub struct ServiceDefaults {
     pub nodes: Option<usize>,
@@ -146,15 +131,12 @@ pub struct ServiceLeadership {
     pub transfer: ToServer,
 }
 
-/// How servers are made to answer writes with an error, as they do by themselves on a bad day: by an order to
-/// the server itself.
+/// How servers are ordered to answer writes with an error, as they do by themselves on a bad day.
 #[derive(Clone, Copy)]
 pub struct ServiceRefusals {
     /// The errors, by the word that they begin with, in small letters (`readonly`).
     pub replies: &'static [&'static str],
-    /// Makes a server answer writes with one of these.
     pub begin: AboutReply,
-    /// Makes it take writes again.
     pub end: AboutReply,
     /// What it answers to a write now, in its own words; none: it takes it.
     pub refusal: for<'a> fn(&'a Arc<dyn Node>) -> Answer<'a, Option<String>>,
@@ -174,10 +156,7 @@ impl LockService {
         }
     }
 
-    /// The user's programs that its servers are, as these options choose them; none for Debian's.
-    ///
-    /// # Errors
-    /// One sentence: what was chosen is no such server.
+    /// The user's programs for its servers; none for Debian's. Errors: what was chosen is no such server.
     pub fn environment(&self, options: &Options) -> Result<Option<Arc<Environment>>, Refusal> {
         match (self.servers.first(), self.set_up(options).server) {
             (Some(kind), Some(ServerChoice::Own(own))) => own.environment(kind).map(Some),
@@ -204,10 +183,7 @@ impl LockService {
         }
     }
 
-    /// Refuses a number of servers that makes no sense for it.
-    ///
-    /// # Errors
-    /// Says what is possible.
+    /// Refuses a number of servers that makes no sense. The error says what is possible.
     pub fn check(&self, options: &Options) -> Result<(), OptionError> {
         self.set_up(options).nodes.map_or(Ok(()), |nodes| (self.check_nodes)(self, nodes))
     }
@@ -242,20 +218,13 @@ impl LockService {
         (self.start)(self, index, nodes, &self.set_up(options))
     }
 
-    /// Returns when the servers serve (elected, replicated, answering). Called after all of them were
-    /// started.
-    ///
-    /// # Errors
-    /// Says which server does not serve, and its answer.
+    /// Returns when the servers, all started, serve (elected, replicated). The error says which does not.
     pub async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         try_join_all(nodes.iter().map(|node| self.await_serving(node, nodes))).await?;
         (self.gather)(self, nodes).await
     }
 
-    /// Returns when one server, of all of these, serves: also one that was started again.
-    ///
-    /// # Errors
-    /// Says why it does not serve.
+    /// Returns when one server of these serves, also after a restart. The error says why it does not.
     pub async fn await_serving(
         &self,
         node: &Arc<dyn Node>,
@@ -266,10 +235,7 @@ impl LockService {
         awaited.serves(|| (self.trouble)(self, node, all)).await
     }
 
-    /// Name and version of a server, of all of these, as it says them itself (`redis-server 7.0.15`).
-    ///
-    /// # Errors
-    /// The server could not be asked.
+    /// Name and version of a server, in its own words (`redis-server 7.0.15`). Errors: it could not be asked.
     pub async fn version(&self, node: &Arc<dyn Node>, all: &[Arc<dyn Node>]) -> Result<String, ClusterError> {
         let kind = self.kind(place_of(node));
         if kind.version.is_empty() {
@@ -288,7 +254,6 @@ impl LockService {
         })
     }
 
-    /// What a command says in the node of a server of these.
     pub(crate) async fn ask(
         &self,
         command: &[&str],
@@ -316,7 +281,6 @@ impl LockService {
         })
     }
 
-    /// The addresses of the servers of a kind among all servers, as commands get them.
     fn addresses(&self, kind: &ServerKind, nodes: &[Arc<dyn Node>]) -> String {
         let of_kind = nodes.iter().enumerate().filter(|(place, _)| std::ptr::eq(self.kind(*place), kind));
         of_kind.map(|(_, node)| node.address().to_string()).collect::<Vec<_>>().join(",")
@@ -328,7 +292,6 @@ pub(crate) fn place_of(node: &Arc<dyn Node>) -> usize {
     node.name().trim_start_matches('n').parse().unwrap_or(1_usize).saturating_sub(1)
 }
 
-/// What a command says first, wherever it says it.
 pub(crate) fn first_line(output: &Output) -> &str {
     let lines = output.stdout.lines().chain(output.stderr.lines());
     lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()

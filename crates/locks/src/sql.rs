@@ -1,5 +1,4 @@
-//! What the locks on PostgreSQL and on MariaDB share: a connection for each process, how statements fail on
-//! it, and when a server notices that it is dead.
+//! What the locks on PostgreSQL and on MariaDB share: connections, failures of statements, and keepalives.
 
 use crate::dialer::Dialer;
 use crate::end::End;
@@ -17,7 +16,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// How long the server may take before a client says hello without it.
 const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
-/// A server as the processes of one client know it.
 pub(crate) trait SqlServer: Send + Sync + 'static {
     const NAME: &'static str;
     type Connected: Send;
@@ -31,7 +29,6 @@ pub(crate) trait SqlServer: Send + Sync + 'static {
     fn words(error: &Self::Error) -> String;
 }
 
-/// Connects until then.
 pub(crate) async fn connect<S: SqlServer>(
     server: &S,
     settings: &str,
@@ -49,8 +46,7 @@ pub(crate) async fn connect<S: SqlServer>(
     }
 }
 
-/// What the processes of a client share: where the server is, and the options. Each process has a connection
-/// of its own, since locks belong to connections.
+/// What the processes of a client share. Each has its own connection, since locks belong to connections.
 pub(crate) struct SqlClient<S> {
     pub(crate) server: Arc<S>,
     pub(crate) options: Options,
@@ -122,11 +118,7 @@ impl Failed {
     }
 }
 
-/// After a statement that shows whether the connection still stands whose grant was answered later than the
-/// TTL.
-///
-/// # Errors
-/// How the acquire ends where that is not known.
+/// After a probe, where the grant was answered later than the TTL. The error is how the acquire ends.
 pub(crate) fn after_probe(reply: Result<(), Failed>) -> Result<(), End> {
     reply.map_err(|failed| End::unknown(failed.why()))
 }

@@ -1,7 +1,5 @@
-//! Renews a lock at a third of its TTL, for as long as it is held.
-//!
-//! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a
-//! third of it).
+//! Renews a lock at a third of its TTL, for as long as it is held. Source: Redisson's lock watchdog (its
+//! reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a third of it).
 
 use crate::client_clock::{ClientClock, Reading};
 use crate::notices::Notices;
@@ -17,7 +15,6 @@ pub(crate) const CLOCK: ClientClock = ClientClock::Monotonic;
 
 /// A renewal is sent when this part of the TTL has passed, and waits as long for its answer.
 const SHARE: u32 = 3;
-/// Rest before a renewal that failed is tried again.
 const REST: Duration = Duration::from_millis(20);
 
 /// A lock that is held for a time, as its holder and its watchdog know it.
@@ -34,7 +31,6 @@ impl RenewedLease {
         RenewedLease { key, value, ttl, valid_until: Mutex::new(valid_until) }
     }
 
-    /// Until when it is valid, by the client's clock.
     pub(crate) fn valid_until(&self) -> Reading {
         *self.valid_until.lock()
     }
@@ -45,7 +41,6 @@ impl RenewedLease {
     }
 }
 
-/// What a watchdog does after a renewal.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Renewal {
     Renewed,
@@ -62,7 +57,6 @@ pub(crate) fn after_no_answer(why: &OperationError, is_over: bool) -> Renewal {
     }
 }
 
-/// How a lease is renewed once.
 #[async_trait]
 pub(crate) trait Renews: Send + Sync + 'static {
     async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal;

@@ -1,5 +1,4 @@
-//! The client's way to the storage: one connection for all processes, requests sent without waiting for
-//! answers.
+//! The client's way to the storage: one connection for all processes; requests do not wait for answers.
 
 use crate::guards::Credentials;
 use crate::protocol::{Function, LINE_MAX, Request, Response};
@@ -18,9 +17,7 @@ pub struct StorageClient {
     server: Reconnecting<RequestClient<Response>>,
 }
 
-/// Why the storage's answer to a request is missing.
 pub(crate) enum Lost {
-    /// The request was certainly not sent.
     Unsent(OperationError),
     /// The request may have been carried out, or may be yet.
     Unanswered(OperationError),
@@ -80,7 +77,6 @@ impl StorageClient {
         })
     }
 
-    /// As [`StorageClient::open`], over the connections that `connect` makes.
     pub(crate) fn over<Connect, Connecting, Input, Output>(connect: Connect) -> StorageClient
     where
         Connect: Fn() -> Connecting + Send + 'static,
@@ -149,7 +145,6 @@ impl StorageClient {
 
 fn completion(response: Response) -> Completion {
     match response {
-        // The storage's word: it was not carried out.
         Response { fail: Some(error), .. } => Completion::Fail(error),
         Response { ok, .. } => Completion::Ok(ok.unwrap_or(Value::Null)),
     }

@@ -9,13 +9,11 @@ use std::path::Path;
 
 /// A file with one [`StorageAccess`] a line.
 pub(crate) struct AccessLog {
-    /// None once it could not be written: what is missing in the middle would look like an access that was
-    /// not there.
+    /// None once a write failed: a gap in the middle would look like an access that was not there.
     file: Option<File>,
 }
 
 impl AccessLog {
-    /// Goes on with the log of a storage that was started before.
     pub(crate) fn open(path: &Path) -> Result<AccessLog> {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(AccessLog { file: Some(file) })

@@ -33,13 +33,11 @@ pub(crate) struct Request<'a> {
     /// Who makes it: the process's number in the history. What does not say it is not in the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) process: Option<u64>,
-    /// With replicas: the write's number among the writes of its client. A replica keeps the greatest pair of
-    /// token and number.
+    /// With replicas: the write's number among its client's. A replica keeps the greatest (token, number).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) number: Option<u64>,
 }
 
-/// What a request wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Function {
@@ -67,11 +65,9 @@ pub(crate) struct Response {
     pub(crate) id: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ok: Option<Value>,
-    /// The request was certainly not carried out, for this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fail: Option<OperationError>,
-    /// With replicas: the token under which the value was written, and the write's number among those of its
-    /// client.
+    /// With replicas: the token of the write, and its number among the writes of its client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<(u64, u64)>,
 }

@@ -29,10 +29,7 @@ struct Poll {
 }
 
 impl ProtectedStorage {
-    /// Begins to connect to each `host:port`; there must be as many as the guard has replicas.
-    ///
-    /// # Errors
-    /// There are not as many: one sentence.
+    /// Begins to connect to each `host:port`. Errors: there are not as many as the guard has replicas.
     pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<ProtectedStorage, Refusal> {
         if addresses.len() != guard.replicas() {
             return Err(Refusal::new(format!(
@@ -59,7 +56,6 @@ impl ProtectedStorage {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
             }
-            // A read changes nothing.
             _ => Completion::Fail(poll.error()),
         }
     }
@@ -72,8 +68,7 @@ impl ProtectedStorage {
         let poll = self.poll(Operation::mark(key, credentials), timeout).await;
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
-            // It changes no value. What a minority has noted makes it refuse older writers, and nothing
-            // worse.
+            // It changes no value. A minority that noted it refuses older writers, and nothing worse.
             false => Completion::Fail(poll.error()),
         }
     }
@@ -107,7 +102,6 @@ impl ProtectedStorage {
         self.replicas.len() / 2 + 1
     }
 
-    /// Asks all replicas at the same time.
     async fn poll(&self, operation: Operation<'_>, timeout: Duration) -> Poll {
         let mut answers: FuturesUnordered<_> =
             self.replicas.iter().map(|replica| replica.send(operation, timeout)).collect();

@@ -2,14 +2,9 @@
 
 use async_trait::async_trait;
 
-/// Asks a lock service whether sequencers are still valid.
-///
-/// A lock whose grants come with sequencers implements it; the guard `sequencer` uses it before each write.
+/// Asks a lock service about sequencers. A lock whose grants have sequencers implements it, for its guard.
 #[async_trait]
 pub trait Sequencers: Send + Sync {
-    /// Whether the holder that got this sequencer still holds the lock.
-    ///
-    /// # Errors
-    /// It could not be asked.
+    /// Whether the holder of this sequencer still holds the lock. Errors: it could not be asked.
     async fn valid(&self, sequencer: &str) -> std::io::Result<bool>;
 }

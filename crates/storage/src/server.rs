@@ -39,10 +39,8 @@ pub struct StorageSetup {
     pub access: Option<PathBuf>,
 }
 
-/// The program `fencepost storage`: serves until it is killed.
-///
-/// `connect` gives a way to check the sequencers of the lock, on the servers that the setup names; it is
-/// called only for a guard that needs sequencers.
+/// The program `fencepost storage`: serves until it is killed. `connect` gives a way to check sequencers; it
+/// is called only for a guard that needs them.
 ///
 /// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an
 /// address on which it cannot listen.
@@ -92,8 +90,7 @@ where
     }
 }
 
-/// Serves on a listener that is bound already, without a lock service to ask and without a delay between
-/// check and write.
+/// Serves on a bound listener, without a lock service to ask and without a delay between check and write.
 pub async fn serve_storage(listener: TcpListener, guard: &'static dyn Guard) {
     serve(listener, Arc::new(Storage::new(guard, Duration::ZERO, None))).await;
 }
@@ -116,7 +113,6 @@ async fn serve(listener: TcpListener, storage: Arc<Storage>) {
     }
 }
 
-/// Answers the requests of one connection until it ends.
 pub(crate) async fn serve_connection(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,

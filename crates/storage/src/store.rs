@@ -13,10 +13,8 @@ use std::time::Duration;
 
 pub(crate) struct Storage {
     guard: &'static dyn Guard,
-    /// Time between check and write of a guard that works in two steps, for the first of several writes of a
-    /// key.
+    /// Time between check and write in a guard of two steps, for the first of several writes of a key.
     write_delay: Duration,
-    /// Tells a guard whether a lock is still held.
     sequencers: Option<Box<dyn Sequencers>>,
     records: Mutex<Records>,
 }
@@ -46,7 +44,6 @@ impl Records {
         record.value.as_array().map_or_else(|| record.value.clone(), |list| list.len().into())
     }
 
-    /// Adds an access to the log, if there is one, and if it is known who made it.
     fn note(&mut self, key: &str, process: Option<u64>, f: &str, value: &Value) {
         if let (Some(log), Some(process)) = (&mut self.log, process) {
             log.add(key, process, f, value);
@@ -69,13 +66,11 @@ impl Storage {
         Storage { guard, write_delay, sequencers, records: Mutex::default() }
     }
 
-    /// Keeps a log of what is read and written from here on.
     pub(crate) fn with_log(self, log: AccessLog) -> Storage {
         self.records.lock().log = Some(log);
         self
     }
 
-    /// Carries a request out, or answers why it was not carried out.
     pub(crate) async fn answer(&self, request: Request<'_>) -> Response {
         let id = request.id;
         let (answer, version) = match request.f {
@@ -172,8 +167,7 @@ impl Storage {
     }
 }
 
-/// What the storage answers if its guard rejects. Every guard's reason gets the same code in front, so that a
-/// client knows a rejection from other errors without knowing the guard.
+/// Every guard's reason gets the same code in front: a client knows a rejection without knowing the guard.
 fn rejected(rejection: &Rejection) -> OperationError {
     ErrorCode::Rejected.error(rejection)
 }

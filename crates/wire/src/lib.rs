@@ -1,8 +1,6 @@
-//! How parts of Fencepost that run in different processes speak to each other: requests and answers as lines
-//! of JSON.
-//!
-//! The controller and a client program, the controller and a node's agent, a client program and the storage:
-//! each of these pairs has its own messages, and all use these parts.
+//! How parts of Fencepost in different processes speak to each other: requests and answers as lines of JSON.
+//! Each pair (controller and client program, controller and a node's agent, client program and storage) has
+//! its own messages.
 //!
 //! ```text
 //! RequestClient ──► LineWriter ══ {"id":1,…} ══► LineReader ──► the other end

@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
 
-/// Characters of a line that an error message shows.
 const SHOWN_MAX: usize = 80;
 
 /// Why a line could not be read.
@@ -57,10 +56,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         LineReader { frames: FramedRead::with_capacity(input, codec, 64 << 10), line_max }
     }
 
-    /// The next line, without its end; none at the end of the stream.
-    ///
-    /// # Errors
-    /// The stream broke, or the line is too long.
+    /// The next line, without its end; none at the end. Errors: a broken stream, or a line too long.
     pub async fn next_line(&mut self) -> Result<Option<String>, LineError> {
         match self.frames.next().await.transpose() {
             Ok(line) => Ok(line),
@@ -69,10 +65,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line as a message; none at the end of the stream.
-    ///
-    /// # Errors
-    /// As [`LineReader::next_line`], or the line is not such a message.
+    /// [`LineReader::next_line`] as a message. It is an error, too, if the line is no such message.
     pub async fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, LineError> {
         let Some(line) = self.next_line().await? else { return Ok(None) };
         serde_json::from_str(&line).map(Some).map_err(|_| LineError::garbage(&line))
@@ -86,9 +79,8 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// Starts a task that writes to `output`, and closes it when all clones of the writer are dropped.
-    ///
-    /// The task ends early when `output` breaks. Lines that are queued then are lost.
+    /// Starts a task that writes to `output`, and closes it when all clones of the writer are dropped. Lines
+    /// that are still queued when `output` breaks are lost.
     pub fn start(output: impl AsyncWrite + Send + Unpin + 'static) -> (LineWriter, JoinHandle<()>) {
         let (queue, lines) = mpsc::unbounded_channel();
         (LineWriter { queue }, tokio::spawn(write_lines(output, lines)))

@@ -1,8 +1,6 @@
-//! Keeps one connection to a server, and replaces it by itself when it died or went silent.
-//!
-//! A connection that is merely silent stays in use until a new one has been answered: requests that go the
-//! same way are executed in the order in which they were sent, and recipes rely on that (a release that
-//! follows a lost acquire must not overtake it).
+//! Keeps one connection to a server, and replaces it when it died or went silent. A silent connection stays
+//! in use until a new one has been answered: requests on one connection are executed in their order, and
+//! recipes rely on that (a release must not overtake its lost acquire).
 
 use std::future::Future;
 use std::ops::Deref;
@@ -12,14 +10,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// The first attempt to connect gets this long; each failure doubles it, so that a slow network is reached,
-/// too.
+/// Time of the first attempt to connect. Each failure doubles it, to reach a slow network, too.
 const DIAL_TIMEOUT_MIN: Duration = Duration::from_millis(300);
 const DIAL_TIMEOUT_MAX: Duration = Duration::from_millis(2400);
 /// Rest after a failed attempt: short, so that a server that returns is used at once.
 const DIAL_REST: Duration = Duration::from_millis(25);
-/// A new connection is left on trial this long before another may replace it: a server that accepts
-/// connections and ends them at once is not hammered.
+/// A new connection is not replaced for this long: a server that ends connections at once is not hammered.
 const TRIAL: Duration = Duration::from_millis(100);
 
 /// A connection that is kept up.
@@ -73,8 +69,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         self.current.borrow().as_ref().filter(|connected| !connected.is_dead()).cloned()
     }
 
-    /// Why there is no connection, as far as the latest attempt shows; none where there is one, and before an
-    /// attempt has failed.
+    /// Why the latest attempt to connect failed; none while there is a connection, or no failure yet.
     pub fn failure(&self) -> Option<Arc<std::io::Error>> {
         self.current().is_none().then(|| self.failure.borrow().clone()).flatten()
     }
@@ -91,8 +86,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         timeout_at(deadline, current.wait_for(alive)).await.ok()?.ok()?.clone()
     }
 
-    /// Says that a request on this connection was not answered in time: another connection is tried beside
-    /// it.
+    /// A request on this connection was not answered in time: tries another connection beside it.
     pub fn doubt(&self, connected: &Connected<C>) {
         let is_current =
             self.current.borrow().as_ref().is_some_and(|current| Arc::ptr_eq(&current.dead, &connected.dead));

@@ -49,7 +49,6 @@ struct Pending<A> {
     is_closed: bool,
 }
 
-/// What an answer is to the requests that were made.
 enum RequestState<A> {
     Waiting(oneshot::Sender<A>),
     GivenUp,
@@ -98,14 +97,11 @@ impl<A> RequestClient<A> {
 
     /// Sends a message that has no answer.
     pub fn notify(&self, message: &impl Serialize) {
-        // Where the connection has ended there is nothing to say any more.
         let _ = self.writer.send(message);
     }
 
-    /// Sends the request that `message` makes of an id, and waits for its answer.
-    ///
-    /// # Errors
-    /// There is no answer by `deadline`; [`NoAnswer`] says whether the request can have been carried out.
+    /// Sends the request that `message` makes of an id, and waits for its answer. Errors: none by `deadline`;
+    /// [`NoAnswer`] says whether the request can have been carried out.
     pub async fn request<M: Serialize>(
         &self,
         message: impl FnOnce(u64) -> M,

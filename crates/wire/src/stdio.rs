@@ -1,7 +1,5 @@
-//! Standard input and output as streams of the runtime.
-//!
-//! Tokio's own read and write on a thread apart, which costs two switches of threads a line. Pipes and
-//! sockets, which is what a controller gives its clients, can be waited for like any connection.
+//! Standard input and output as streams of the runtime. Tokio's own work on a thread apart: two switches of
+//! threads a line. Pipes and sockets can be waited for like a connection.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;

@@ -1,9 +1,6 @@
-//! Programs whose streams go straight to the controller, under the local driver: it sends the streams over a
-//! socket.
-//!
-//! One message is a request: the arguments as JSON, and with them two file descriptors that become the
-//! program's standard input and output. They are two sockets: a program that closes its output closes nothing
-//! else. One message answers it: an [`Attached`].
+//! Programs whose streams go straight to the controller, under the local driver, over a socket. A message is
+//! a request: the arguments as JSON, and two sockets that become the program's standard input and output.
+//! (One that closes its output closes nothing else.) An [`Attached`] answers it.
 
 use super::operations::Agent;
 use crate::ClusterError;
@@ -16,7 +13,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// The longest list of arguments.
 const REQUEST_MAX: usize = 64 << 10;
 
 struct AttachRequest {
@@ -25,7 +21,6 @@ struct AttachRequest {
     answer: oneshot::Sender<Attached>,
 }
 
-/// Serves the socket for as long as the agent lives.
 pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
     let (queue, mut requests) = mpsc::unbounded_channel::<AttachRequest>();
     // Children are started on the agent's one thread, like all others.

@@ -1,8 +1,5 @@
-//! Processes that the agent starts, and their ends.
-//!
-//! As process 1 the agent inherits every orphan of its node and must reap it. It asks /proc who has ended
-//! instead of calling `waitpid(-1)`, because that would also take the stops of processes that a tool is
-//! tracing.
+//! Processes that the agent starts, and their ends. As process 1 the agent must reap every orphan of its
+//! node. It asks /proc who has ended: `waitpid(-1)` would take the stops of traced processes, too.
 
 use super::output::Out;
 use crate::ClusterError;
@@ -22,14 +19,12 @@ use tokio::net::unix::pipe;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 
-/// Children that have not been reaped.
 #[derive(Default)]
 pub(super) struct Children {
     known: Mutex<HashMap<i32, ChildProcess>>,
 }
 
 struct ChildProcess {
-    /// The service that it is, if it is one.
     service: Option<String>,
     end: oneshot::Sender<ExitStatus>,
 }
@@ -58,7 +53,6 @@ pub fn output_of(command: &mut Command) -> io::Result<Output> {
     output
 }
 
-/// A child that was just started, with those of its streams that are pipes.
 pub(super) struct Spawned {
     pub(super) pid: i32,
     pub(super) stdin: Option<pipe::Sender>,
@@ -93,7 +87,6 @@ impl Children {
         })
     }
 
-    /// Whether this child has not ended yet.
     pub(super) fn runs(&self, pid: i32) -> bool {
         self.known.lock().contains_key(&pid)
     }
@@ -173,7 +166,6 @@ fn stat(pid: i32) -> Option<(u8, String)> {
     Some((state, fields.next()?.to_owned()))
 }
 
-/// The process's state letter, if there is such a process.
 pub(super) fn state(pid: i32) -> Option<char> {
     stat(pid).map(|(state, _)| char::from(state))
 }
@@ -199,11 +191,8 @@ fn reaches(pid: i32, signal: i32) -> Result<bool, ClusterError> {
 }
 
 /// Signals a process and all its descendants, and gives whether the process was still there: it can end by
-/// itself, or by another fault, between the controller's look and the signal. Its end has been reported when
-/// this says so.
-///
-/// Those that are to end are stopped first, so that none starts another meanwhile; a descendant that has
-/// ended by itself is no error.
+/// itself, or by another fault, before the signal. If not, its end has been reported. Those that are to end
+/// are stopped first, so that none starts another; a descendant that has ended is no error.
 pub(super) fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
     let kills = number == nix::libc::SIGKILL;
     let first = if kills { nix::libc::SIGSTOP } else { number };
@@ -255,8 +244,7 @@ pub fn descendants(pid: i32) -> BTreeSet<i32> {
     found
 }
 
-/// Returns when there is no such process any more. A zombie that someone outside is about to reap counts as
-/// gone.
+/// Returns when there is no such process. A zombie that someone outside is about to reap counts as gone.
 pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), ClusterError> {
     let begun = Instant::now();
     let me = std::process::id().to_string();

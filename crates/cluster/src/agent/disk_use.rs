@@ -17,9 +17,7 @@ pub(super) const FILES_MAX: usize = 20_000;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DiskUse {
     Bytes(u64),
-    /// There are more files than can be looked at.
     TooMany,
-    /// Below this place lies a folder that cannot be looked into.
     Hidden(PathBuf),
 }
 
@@ -45,7 +43,6 @@ pub(super) fn places(data: &str) -> Vec<PathBuf> {
     places
 }
 
-/// Where a line of the table of mounts says that there are files of programs which can grow.
 fn writable_mount(line: &str) -> Option<PathBuf> {
     const OF_FILES: [&str; 7] = ["tmpfs", "ext4", "xfs", "btrfs", "overlay", "zfs", "f2fs"];
     let (mount, kind) = line.split_once(" - ")?;

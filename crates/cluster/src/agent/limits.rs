@@ -34,8 +34,7 @@ pub(super) async fn keep(limits: Limits, data: String, own_control_group: bool, 
         signal_all(Signal::SIGKILL);
     };
     let of_tasks = end.clone();
-    // Programs that fork without end multiply while the memory of thousands is added up: another thread
-    // counts them meanwhile.
+    // Programs that fork without end multiply while memory is added up: another thread counts them.
     std::thread::spawn(move || watch_tasks(&of_tasks));
     watch_space(limits, &data, own_control_group, &end).await;
 }
@@ -66,8 +65,7 @@ async fn watch_space(
     }
 }
 
-/// What is used beyond the limits, in words. With the `places` of files it is a slow look: at the disk, and
-/// at memory that no program need have mapped.
+/// Use beyond the limits, in words. With `places` the look is slow: at the disk, and at unmapped memory.
 fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool) -> Option<String> {
     let is_slow_look = places.is_some();
     let programs: Vec<i32> = others().collect();
@@ -118,8 +116,7 @@ fn tasks(pid: i32) -> Option<u64> {
     text.rsplit_once(") ")?.1.split(' ').nth(17)?.parse().ok()
 }
 
-/// To the first process of a node, the agent, "all" are those of the node, but for itself: at once, so that
-/// none of them starts another meanwhile.
+/// To process 1, "all" are those of its node but itself: at once, so that none starts another meanwhile.
 fn signal_all(signal: Signal) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), signal);
 }

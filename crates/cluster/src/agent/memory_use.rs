@@ -1,13 +1,11 @@
-//! The memory that the programs of a node hold: their own pages, and what the kernel keeps for them that no
-//! program need have mapped.
+//! The memory that the programs of a node hold: their pages, and what the kernel keeps for them unmapped.
 
 use super::socket_memory::socket_memory;
 use nix::libc;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether these programs hold more memory than this. A `slow` look also counts what lies outside of their
-/// own pages.
+/// Whether these programs hold more than this. A `slow` look also counts what is outside of their pages.
 pub(super) fn uses_more(programs: &[i32], limit: u64, slow: bool) -> bool {
     let unmapped = if slow { Unmapped::of(programs) } else { Unmapped::default() };
     let most = sum(programs, resident) + unmapped.bytes();
@@ -100,7 +98,6 @@ fn sum(programs: &[i32], of: fn(i32) -> Option<u64>) -> u64 {
     programs.iter().filter_map(|pid| of(*pid)).sum()
 }
 
-/// Bytes of a process that lie in memory.
 fn resident(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
@@ -115,7 +112,6 @@ fn proportional(pid: i32) -> Option<u64> {
     kib(text.lines().find_map(|line| line.strip_prefix("Pss:"))?)
 }
 
-/// "  512 kB" in bytes.
 fn kib(text: &str) -> Option<u64> {
     let kib: u64 = text.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib << 10)

@@ -20,11 +20,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-/// How much of what a command prints is kept.
 const OUTPUT_MAX: u64 = 16 << 20;
 
-/// How long to wait for the rest of a command's output once it has ended: a child of its own may hold the
-/// pipe.
+/// How long to wait for the rest of an ended command's output: its child may hold the pipe.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Why a tool failed.
@@ -33,10 +31,8 @@ pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
 /// Something that faults need inside a node, in a form that can be called from outside.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
-    /// Does what `args` say. May block: it runs on a thread of its own. Commands it runs by `output_of`.
-    ///
-    /// # Errors
-    /// What went wrong. Its text is one sentence, which the controller shows.
+    /// Does what `args` say. May block: it has its own thread. Runs commands by `output_of`. The text of an
+    /// error is one sentence, which the controller shows.
     fn call(&self, args: Value) -> Result<Value, ToolError>;
 }
 
@@ -50,7 +46,6 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// An agent of a node whose data folder is `data`.
     pub(super) fn new(data: String, own_control_group: bool, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
         let tools = tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect();
         Agent {
@@ -204,7 +199,6 @@ fn confinement_of_command(argv: &[String]) -> Option<Confinement> {
     }
 }
 
-/// What a command has printed so far.
 struct CapturedOutput {
     text: Arc<Mutex<Vec<u8>>>,
     reader: tokio::task::JoinHandle<()>,

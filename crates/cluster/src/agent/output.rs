@@ -74,7 +74,6 @@ impl Out {
         self.report(FromAgent::Stalled { ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX) });
     }
 
-    /// One line of a log that must not wait.
     pub(super) fn note(&self, service: &str, line: String) {
         self.report(FromAgent::Log { service: service.to_owned(), line });
     }
@@ -84,7 +83,6 @@ impl Out {
         let _ = self.logs.send(FromAgent::Log { service: service.to_owned(), line }).await;
     }
 
-    /// Logs whatever comes out of the stream, line by line, until its end.
     pub(super) fn log_lines(&self, service: &str, stream: pipe::Receiver) {
         let (out, service) = (self.clone(), service.to_owned());
         tokio::spawn(async move {

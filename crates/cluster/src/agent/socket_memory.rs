@@ -1,13 +1,11 @@
-//! The memory in which the kernel keeps what was sent over sockets and not read yet.
-//!
-//! Asked for by `sock_diag` (sock_diag(7)), of all sockets of the node's network.
+//! The memory in which the kernel keeps what was sent over sockets and not read yet, by `sock_diag`
+//! (sock_diag(7)) of all sockets of the node's network.
 
 use nix::libc;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 
-/// Kind of a request that asks for the sockets of a family.
 const BY_FAMILY: u16 = 20;
 const HEADER: usize = 16;
 const STATES: u32 = u32::MAX;
@@ -15,7 +13,6 @@ const STATES: u32 = u32::MAX;
 /// What to ask of a family for the memory, and where its answers begin to hold attributes.
 struct Question {
     request: Vec<u8>,
-    /// Bytes before the first attribute of an answer.
     answer_length: usize,
     held: fn(&Attributes) -> u64,
 }
@@ -106,15 +103,13 @@ fn by_kind(mut attributes: &[u8]) -> Attributes<'_> {
     found
 }
 
-/// Where `sk_meminfo` has its figures: of what is to be read, of what was sent, of what is to be sent, and of
-/// what comes in faster than it is taken; and the room that the socket has to send.
+/// Figures of `sk_meminfo`: to be read, sent, to be sent, the backlog; and the socket's room to send.
 const TO_READ: usize = 0;
 const SENT: usize = 8;
 const ROOM_TO_SEND: usize = 12;
 const TO_SEND: usize = 20;
 const BACKLOG: usize = 28;
 
-/// The bytes in the queues of a socket.
 fn queued(figures: Option<&&[u8]>) -> u64 {
     let of = |at| figures.and_then(|figures| number(figures, at)).map_or(0, u64::from);
     of(TO_READ) + of(SENT).max(of(TO_SEND)) + of(BACKLOG)

@@ -22,7 +22,6 @@ const PART: Duration = Duration::from_secs(1);
 /// The kernel counts time by hundredths of a second in `/proc/stat`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Reports stalls of this node, for ever.
 pub(super) fn watch(out: Out) {
     // Elsewhere than in a node of its own, other programs of the machine would count as its own.
     if std::process::id() != 1 {
@@ -45,7 +44,6 @@ pub(super) fn watch(out: Out) {
     });
 }
 
-/// Adds up windows in which the node stalled.
 #[derive(Default)]
 struct Meter {
     stalled: Duration,

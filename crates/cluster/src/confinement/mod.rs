@@ -1,9 +1,7 @@
 //! What the processes of a node may do. The agent has the rights that faults need; programs that it starts
-//! have not, since they are root's in their node and may be anyone's.
-//!
-//! A program cannot get rights back: what its set of capabilities lacks is gone from the bounding set, too,
-//! set-user-ID files give nothing (`no_new_privs`), and system calls that only an administrator needs are
-//! refused.
+//! have not, since they are root's in their node and may be anyone's. A program cannot get rights back: its
+//! capabilities leave the bounding set, too, set-user-ID files give nothing (`no_new_privs`), and system
+//! calls that only an administrator needs are refused.
 
 mod system_calls;
 pub(crate) mod user;
@@ -18,7 +16,6 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// How much a process is kept from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confinement {
     /// Servers, storages, clients: files of all users of the node, other users' names, low ports.
@@ -67,8 +64,7 @@ impl Confinement {
 }
 
 /// Confines this process to what an agent needs: to trace and signal processes, to change its node's network,
-/// to confine what it starts, and where it is to mount a disk, to mount. Counts from the next program that it
-/// executes.
+/// to confine what it starts, and with `may_mount`, to mount. Counts from the next program on.
 pub(crate) fn confine_agent(may_mount: bool) -> io::Result<()> {
     let mounting = if may_mount { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
     let more = CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETPCAP).union(mounting);

@@ -1,5 +1,4 @@
-//! A filter of system calls: what changes the machine or makes namespaces is refused, everything else is
-//! allowed. A program for the kernel of a few comparisons, written out here.
+//! A filter of system calls: refuses what changes the machine or makes namespaces, and allows the rest.
 
 use nix::errno::Errno;
 use nix::libc::{self, sock_filter};
@@ -64,7 +63,6 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Where the kernel puts the parts of a call.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const FIRST_ARGUMENT_AT: u32 = 16;
@@ -81,8 +79,7 @@ pub(super) fn filter() -> Vec<sock_filter> {
     for call in REFUSED {
         program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::EPERM)]);
     }
-    // The flags of `clone3` lie in memory, where a filter cannot look. Libraries use `clone` where it is
-    // missing.
+    // The flags of `clone3` are in memory, where a filter cannot look. Libraries use `clone` instead.
     for call in MISSING {
         program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::ENOSYS)]);
     }
@@ -128,12 +125,10 @@ fn load(at: u32) -> sock_filter {
     statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at)
 }
 
-/// Passes over the next statement if the comparison holds.
 fn skip_if(comparison: u32, with: u32) -> sock_filter {
     sock_filter { jt: 1, ..statement(libc::BPF_JMP | comparison | libc::BPF_K, with) }
 }
 
-/// Passes over the next statement unless the comparison holds.
 fn skip_unless(comparison: u32, with: u32) -> sock_filter {
     sock_filter { jf: 1, ..statement(libc::BPF_JMP | comparison | libc::BPF_K, with) }
 }

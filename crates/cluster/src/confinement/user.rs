@@ -8,7 +8,6 @@ use std::process::Command;
 /// The user by which servers run that refuse root.
 const OTHER: u32 = 65534;
 
-/// Whether processes of this node can become [`OTHER`].
 pub(crate) fn has_other_users() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.lines().any(has_other)
@@ -20,8 +19,7 @@ fn has_other(line: &str) -> bool {
     matches!(numbers[..], [first, _, count] if (first..first.saturating_add(count)).contains(&OTHER))
 }
 
-/// Has a command run in a user namespace in which the node's one user is [`OTHER`]. Before it is confined:
-/// then it could not make one.
+/// Runs a command in a user namespace whose one user is [`OTHER`]. Only before it is confined.
 pub(crate) fn become_other(command: &mut Command) {
     let maps: [(&'static std::ffi::CStr, Vec<u8>); 3] = [
         (c"/proc/self/setgroups", b"deny".to_vec()),

@@ -1,5 +1,4 @@
-//! Debian's apt, which decides what packages need: without a network, on files alone, and confined like a
-//! node's programs.
+//! Debian's apt, which decides what packages need: without a network, and confined like a node's programs.
 
 use super::download::RemoteFile;
 use super::inside::{run_beside, run_inside};
@@ -16,7 +15,6 @@ use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug)]
 pub(super) enum Runner {
-    /// The one of this root file system.
     Base(PathBuf),
     /// This machine's own, where the base cannot be had. Its settings do not count, and root's is confined.
     Machine,
@@ -28,12 +26,10 @@ pub struct Apt {
     runner: Runner,
     suite: Suite,
     folder: PathBuf,
-    /// Where apt finds the folder.
     seen: PathBuf,
 }
 
 impl Apt {
-    /// Makes its folder, inside the base where there is one.
     pub(super) fn open(
         runner: Runner,
         all: &Path,
@@ -130,8 +126,7 @@ impl Apt {
         self.folder.join("updated")
     }
 
-    /// Checks the signatures and hashes of the downloaded lists, and reads them. Those of before stay in use
-    /// where they are not accepted.
+    /// Checks and reads the downloaded lists. Those of before stay in use if they are not accepted.
     pub(super) async fn update(&self, mirror: &Mirror) -> Result<(), ClusterError> {
         self.run_update(&[], mirror).await?;
         write(&self.updated(), mirror.name(Archive::Main))
@@ -246,7 +241,6 @@ impl Apt {
     }
 }
 
-/// The name of the package that apt does not find, from its error.
 fn missing_package(error: &str) -> Option<&str> {
     if let Some((_, name)) = error.split_once("Unable to locate package ") {
         return name.split_whitespace().next();
@@ -255,8 +249,7 @@ fn missing_package(error: &str) -> Option<&str> {
     Some(before.rsplit_once("Package '")?.1)
 }
 
-/// Up to three names that may have been meant: the nearest, and those that differ in their numbers alone
-/// (`postgresql-17` for `postgresql-15`).
+/// Up to three names that may have been meant: the nearest, and those with other numbers (`postgresql-17`).
 fn nearest_names<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
     let without_numbers =
         |name: &str| name.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();

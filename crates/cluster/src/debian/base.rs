@@ -1,7 +1,5 @@
 //! A small root file system with Debian's apt in it, which resolves packages on every machine in the same
-//! way.
-//!
-//! Its packages are pinned by their hashes, since nothing is there yet that could check a signature.
+//! way. Its packages are pinned by their hashes, since nothing can check a signature yet.
 //! `tools/base-packages` makes the lists anew from Debian's signed ones.
 
 use super::download::{Downloader, Failure, RemoteFile, cannot_store, is_full};
@@ -28,15 +26,11 @@ fn pinned() -> Option<&'static str> {
     }
 }
 
-/// Where the base of this version of Fencepost lies in this folder.
 pub(super) fn folder(all: &Path) -> PathBuf {
     all.join(format!("base-{}", short_hash(format!("{RECIPE} {}", pinned().unwrap_or_default()).as_bytes())))
 }
 
-/// Makes the base where it is missing.
-///
-/// # Errors
-/// [`Failure::Missing`] where the mirror has newer packages only.
+/// Makes the base where it is missing. [`Failure::Missing`] if the mirror has newer packages only.
 pub(super) async fn make(
     all: &Path,
     mirror: &Mirror,
@@ -82,10 +76,8 @@ fn prepare(root: &Path) -> std::io::Result<()> {
     fs::write(root.join("dev/null"), "")
 }
 
-/// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be
-/// read is forgotten.
+/// Unpacks packages on threads, which end soon after it is given up. Forgets a package that cannot be read.
 pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<Described>, ClusterError> {
-    /// Has the threads stop when their result is no longer wanted.
     struct Stop(Arc<AtomicBool>);
     impl Drop for Stop {
         fn drop(&mut self) {

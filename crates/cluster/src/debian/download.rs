@@ -27,7 +27,6 @@ const BYTES_MAX: u64 = 4 << 30;
 /// Timeouts and retries.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Until a connection is made.
     pub connect: Duration,
     /// Without a single byte.
     pub silence: Duration,
@@ -48,12 +47,10 @@ impl Default for Limits {
     }
 }
 
-/// A file on a mirror, as a signed list describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RemoteFile {
     pub(super) address: String,
     pub(super) bytes: u64,
-    /// SHA-256, in hexadecimal digits.
     pub(super) hash: String,
 }
 
@@ -66,7 +63,6 @@ pub enum Failure {
     Unreachable(String),
     /// What came is not what was asked for.
     Wrong(String),
-    /// This machine cannot store it.
     Here(String),
 }
 
@@ -157,8 +153,7 @@ impl Downloader {
         Ok(text)
     }
 
-    /// Downloads a file to this place, or what is missing of it there, and checks it. `on_bytes` learns how
-    /// much there is.
+    /// Downloads what is missing of a file, and checks it. `on_bytes` learns how much there is.
     pub(super) async fn file(
         &self,
         file: &RemoteFile,
@@ -255,7 +250,6 @@ impl Downloader {
         }
     }
 
-    /// Waits before the next attempt, if there is to be one.
     async fn rest(&self, address: &str, attempt: Attempt, tries: u32) -> Result<(), Failure> {
         match attempt {
             Attempt::Never(failure) => Err(failure),
@@ -273,7 +267,6 @@ impl Downloader {
     }
 }
 
-/// TLS with the certificates of authorities that this machine trusts.
 fn tls() -> Result<ClientConfig, rustls::Error> {
     let mut roots = RootCertStore::empty();
     let text = certificates().unwrap_or_default();
@@ -352,7 +345,6 @@ fn remove(place: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether a file could not be written because there is no room for it.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

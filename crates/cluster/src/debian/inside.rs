@@ -1,5 +1,4 @@
-//! Running a program inside a root file system that no node uses yet, or beside it on this machine: without a
-//! network, and confined like a node's programs.
+//! Runs a program inside a root file system, or beside it on this machine: without a network, and confined.
 
 use crate::ClusterError;
 use crate::confinement::Confinement;
@@ -64,8 +63,7 @@ fn set_read_only(path: &CStr, flags: i32, read_only: bool) -> bool {
         if read_only { (libc::MOUNT_ATTR_RDONLY, 0) } else { (0, libc::MOUNT_ATTR_RDONLY) };
     let attributes = libc::mount_attr { attr_set, attr_clr, propagation: 0, userns_fd: 0 };
     let size = size_of::<libc::mount_attr>();
-    // SAFETY: the path ends in a zero byte, the structure has the size that is passed, and both outlive the
-    // call.
+    // SAFETY: the path ends in a zero byte, the structure has the passed size, and both outlive the call.
     let set = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

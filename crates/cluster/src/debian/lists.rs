@@ -19,7 +19,6 @@ const END: &str = "-----END PGP SIGNATURE-----";
 /// The longest list of packages: those of today have a twentieth of it.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// A signed list of lists, of one part of a suite.
 pub(super) struct Release {
     archive: Archive,
     dist: String,
@@ -30,7 +29,6 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Stores it below this folder, in the mirror's layout.
     pub(super) fn store(&self, folder: &Path) -> Result<(), Failure> {
         let to = at(folder, self.archive, &self.dist);
         let cannot = |error| super::download::cannot_store(&to, &error);
@@ -52,8 +50,7 @@ pub(super) async fn releases(
     Ok(releases)
 }
 
-/// Downloads what is new of the lists that these name into this folder, in the mirror's layout. Their
-/// signatures were checked.
+/// Downloads what is new of the lists that these checked ones name, in the mirror's layout.
 pub(super) async fn download(
     releases: &[Release],
     downloader: &Downloader,
@@ -110,7 +107,6 @@ async fn release(
     Ok(Release { archive, dist, text, packages, plain })
 }
 
-/// Finds the list of packages in a list of lists.
 fn read(
     text: &str,
     dist: &str,

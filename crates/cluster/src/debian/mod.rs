@@ -45,18 +45,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Store;
 
-/// The folder of the cache in which everything of this lies.
 pub(crate) const FOLDER: &str = "debian";
 
 const LISTS_AGE_MAX: Duration = Duration::from_secs(3600);
 
-/// The address of the mirror that packages come from.
 pub(crate) fn mirror_in_use(settings: &DownloadSettings) -> Result<String, ClusterError> {
     Mirror::find(settings).map(|mirror| mirror.name(suite::Archive::Main).to_owned())
 }
 
-/// Downloads these packages, and all that they need, and gives their files. One caller at a time: the folder
-/// is everyone's.
+/// Downloads packages with all that they need, and gives their files. One caller at a time.
 async fn download(
     suite: Suite,
     packages: &[&str],
@@ -129,8 +126,7 @@ impl Downloads<'_> {
         Apt::open(runner, &self.all, suite, self.old_lists || self.mirror.is_snapshot())
     }
 
-    /// Brings lists that are no older than this, and says whether they are new. Where the mirror does not
-    /// answer, those of before do.
+    /// Brings lists no older than this, and says if they are new; former ones if the mirror is silent.
     pub async fn refresh(&self, apt: &Apt, suite: Suite, age_max: Duration) -> Result<bool, ClusterError> {
         if apt.age(&self.mirror).is_some_and(|age| age < age_max) {
             return Ok(false);
@@ -156,7 +152,6 @@ impl Downloads<'_> {
     }
 }
 
-/// Why packages could not be had.
 enum Fetching {
     Refused(ClusterError),
     Failed(Failure),

@@ -19,10 +19,7 @@ impl Pace {
         Pace { began: now, bytes: 0 }
     }
 
-    /// Counts what came just now.
-    ///
-    /// # Errors
-    /// The mirror is too slow: a sentence.
+    /// Counts what came just now. The error says that the mirror is too slow.
     pub(super) fn came(&mut self, bytes: usize, now: Instant, address: &str) -> Result<(), String> {
         self.bytes += bytes as u64;
         if now.saturating_duration_since(self.began) < SPAN {

@@ -1,8 +1,6 @@
-//! A root file system out of Debian's packages, without a registry, an engine, or the right to install
-//! anything.
-//!
-//! Packages are unpacked, not installed, so what their scripts would have set up is set up here: the links of
-//! the merged /usr, the alternatives of iptables, and a few files in /etc.
+//! A root file system of Debian's packages, without a registry, an engine, or the right to install anything.
+//! Packages are unpacked, not installed, so what their scripts would do is done here: the links of the merged
+//! /usr, the alternatives of iptables, and a few files in /etc.
 
 use super::base::unpack;
 use super::inside::run_inside;
@@ -50,16 +48,13 @@ const ALTERNATIVES: [(&str, &str, &str); 13] = [
     ("usr/lib/postgresql/*/bin", "psql", "postgres-psql"),
 ];
 
-/// What a root file system is to hold.
 pub(crate) struct Contents<'a> {
     pub(crate) title: &'a str,
     pub(crate) suite: Suite,
     pub(crate) packages: Vec<&'a str>,
     /// Programs that are tried: each must tell its version.
     pub(crate) programs: &'a [&'a str],
-    /// Other files that must be there.
     pub(crate) files: &'a [&'a str],
-    /// The release that the server's package must be of.
     pub(crate) release: Option<&'static Release>,
 }
 
@@ -140,8 +135,7 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
     synced.map_err(|error| cannot("write", root, &error.into()))
 }
 
-/// Notes the packages as installed, so that `dpkg-query` tells their versions: some libraries tell them
-/// nowhere else.
+/// Notes the packages as installed: some libraries know their version only by `dpkg-query`.
 fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterError> {
     let status: String = descriptions
         .iter()

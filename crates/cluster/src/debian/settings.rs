@@ -1,5 +1,4 @@
-//! Where packages are downloaded from, and by which way: what the user sets, and else what this machine
-//! knows.
+//! Where packages are downloaded from: what the user sets, and else what this machine knows.
 
 use super::suite::Archive;
 use crate::ClusterError;
@@ -7,9 +6,7 @@ use fencepost_history::{Refusal, without_secrets};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The variable that names a mirror of Debian.
 pub const MIRROR: &str = "FENCEPOST_MIRROR";
-/// The variable that names a mirror of Debian's security updates.
 pub const SECURITY_MIRROR: &str = "FENCEPOST_SECURITY_MIRROR";
 
 /// The variable by which old lists of packages are accepted.
@@ -29,7 +26,6 @@ pub struct DownloadSettings {
     pub security_mirror: Option<String>,
     /// The address of an HTTP proxy; without one, the usual variables (`http_proxy` and so on) count.
     pub proxy: Option<String>,
-    /// Whether lists of packages may be older than they say they are good for.
     pub old_lists: bool,
 }
 
@@ -66,10 +62,7 @@ impl DownloadSettings {
         DownloadSettings { mirror, security_mirror, ..self.clone() }
     }
 
-    /// Refuses addresses that cannot be used.
-    ///
-    /// # Errors
-    /// A sentence about the first of them.
+    /// Refuses addresses that cannot be used. The error is about the first of them.
     pub fn check(&self) -> Result<(), Refusal> {
         for address in [&self.mirror, &self.security_mirror, &self.proxy].into_iter().flatten() {
             let (scheme, rest) = address.split_once("://").unwrap_or_default();
@@ -92,7 +85,6 @@ impl DownloadSettings {
 pub struct Mirror {
     main: String,
     security: String,
-    /// What stands before the `@` of each.
     logins: [String; 2],
 }
 
@@ -215,7 +207,6 @@ fn addresses(text: &str) -> Vec<String> {
     words.flat_map(str::split_whitespace).flat_map(of_word).collect()
 }
 
-/// Images for clouds name a file with addresses.
 fn of_word(word: &str) -> Vec<String> {
     if word.starts_with("http://") || word.starts_with("https://") {
         return vec![word.to_owned()];

@@ -1,5 +1,4 @@
-//! What was downloaded, each file under the hash of its content: shared by all suites, images and users'
-//! locks.
+//! What was downloaded, by the hash of its content: shared by all suites, images and users' locks.
 
 use super::download::{Downloader, Failure, RemoteFile, cannot_store};
 use crate::Progress;
@@ -9,10 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many files are downloaded at once.
 const AT_ONCE: usize = 4;
 
-/// How often the user hears of a download.
 const SAY_EVERY: Duration = Duration::from_secs(3);
 
 /// A folder of whole files. What is still missing of one lies beside it, and is kept.
@@ -80,7 +77,6 @@ impl Store {
     }
 }
 
-/// Says now and then how much has been downloaded.
 struct Counter<'a> {
     all: u64,
     done: AtomicU64,

@@ -7,7 +7,6 @@ use std::fmt;
 /// each release of Debian; `tools/base-packages` brings the present ones.
 pub(super) const KEYS: &[u8] = include_bytes!("archive-keys.gpg");
 
-/// All suites whose packages nodes can be made of.
 pub const SUITES: [Suite; 6] = [
     Suite { name: "bookworm", kind: Kind::Updated },
     Suite { name: "bookworm-backports", kind: Kind::Backports { of: "bookworm" } },
@@ -17,7 +16,6 @@ pub const SUITES: [Suite; 6] = [
     Suite { name: "sid", kind: Kind::Rolling },
 ];
 
-/// The suite of nodes for which no other is named.
 pub const DEFAULT_SUITE: Suite = SUITES[2];
 
 /// A suite of Debian, with its updates.
@@ -58,10 +56,7 @@ impl Archive {
 }
 
 impl Suite {
-    /// The suite of that name.
-    ///
-    /// # Errors
-    /// A sentence that names the known ones.
+    /// The suite of that name. The error names the known ones.
     pub fn find(name: &str) -> Result<Suite, Refusal> {
         SUITES.into_iter().find(|suite| suite.name == name).ok_or_else(|| {
             let known = SUITES.map(|suite| suite.name);

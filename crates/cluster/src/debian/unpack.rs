@@ -1,8 +1,5 @@
-//! Unpacking Debian's packages: an archive of archives, of which only the files and the description are
-//! taken.
-//!
-//! Packages are unpacked, not installed: none of their scripts runs. Only the users are read out of these
-//! that they would make.
+//! Unpacks Debian's packages: their files and their description. None of their scripts runs; only the users
+//! that these would make are read out of them.
 
 use super::users;
 use std::collections::HashSet;
@@ -29,14 +26,12 @@ pub(super) fn make_merged_links(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Why a package could not be unpacked.
 #[derive(Debug)]
 pub(super) struct Unpacking {
     pub(super) package: PathBuf,
     pub(super) error: io::Error,
 }
 
-/// What a package says of itself.
 #[derive(Default)]
 pub(super) struct Described {
     /// The fields of its file `control`.
@@ -112,7 +107,6 @@ fn uncompressed<'a>(kind: &str, member: impl Read + 'a) -> io::Result<Box<dyn Re
     })
 }
 
-/// Reads the archive with the file `control` and the scripts.
 fn describe(tar: impl Read) -> io::Result<Described> {
     let mut archive = tar::Archive::new(tar);
     let mut described = Described::default();

@@ -1,10 +1,8 @@
-//! The users that packages make for their servers. Packages are unpacked, and none of their scripts runs, so
-//! the users are read out of these: a server that refuses to run as root is then started as its own user, as
-//! in `setpriv --reuid=mysql`.
+//! The users that packages make for their servers, read out of scripts that do not run: a server that refuses
+//! root is then started as its own user, as in `setpriv --reuid=mysql`.
 
 use std::collections::BTreeSet;
 
-/// The first number of such a user and its group, as Debian gives them.
 const FIRST: usize = 100;
 
 /// The names of users that the script of a package makes with `adduser` or `useradd`: the last word of such a
@@ -33,8 +31,7 @@ fn is_name(word: &str) -> bool {
         && !matches!(word, "adduser" | "useradd")
 }
 
-/// The lines of these users in `/etc/passwd`, and of their groups in `/etc/group`, numbered in the order of
-/// their names.
+/// Lines for these users in `/etc/passwd` and `/etc/group`, numbered in the order of their names.
 pub(super) fn lines(names: &[String]) -> (String, String) {
     let names: BTreeSet<&String> = names.iter().collect();
     let numbered = || names.iter().enumerate().map(|(at, name)| (FIRST + at, name));

@@ -9,22 +9,18 @@ use std::fs;
 /// The machine that this program runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// As `uname -r` prints it.
     pub kernel: String,
-    /// `x86_64` or `aarch64`.
     pub architecture: String,
     /// What the system calls itself, such as `Debian GNU/Linux 13 (trixie)`; empty where it does not say.
     pub system: String,
     pub page_bytes: u64,
-    /// That this program may use.
     pub processors: usize,
     pub memory_bytes: u64,
     pub is_root: bool,
     /// What made the container that this program runs in, such as `Docker`; none outside of one.
     #[serde(rename = "container")]
     pub confined_by: Option<String>,
-    /// Options of `docker run` or `podman run` that would give this container the rights that nodes of the
-    /// driver `local` need, and that it lacks.
+    /// Options of `docker run` or `podman run` for the rights that nodes of the driver `local` lack.
     pub lacking_options: Vec<String>,
 }
 

@@ -17,7 +17,6 @@ use crate::{debian, images};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The drivers, in the order in which `auto` takes them.
 const DRIVERS: [&str; 2] = ["docker", "local"];
 
 /// Names of the checks that say whether a driver can start nodes at all.
@@ -28,7 +27,6 @@ const NODES: &str = "nodes";
 /// The check that is there once a node was started: every node can send signals.
 const TRIED: &str = "signals";
 
-/// What to do about an image that is not there.
 const MADE_LATER: &str = "the first test that needs it makes it, and so does `fencepost images build`";
 
 #[derive(Clone, Debug)]
@@ -57,7 +55,6 @@ pub struct Check {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     Yes,
-    /// It is not there, and nothing has to be done about it.
     NotNeeded,
     No,
 }
@@ -231,7 +228,6 @@ async fn local(options: &DriverOptions, machine: &Machine) -> Vec<Check> {
     checks
 }
 
-/// What to do where no namespaces can be made.
 fn remedy_for_namespaces(machine: &Machine) -> String {
     match &machine.confined_by {
         Some(_) if machine.lacking_options.is_empty() => {

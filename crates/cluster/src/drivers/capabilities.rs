@@ -1,5 +1,4 @@
-//! What a driver's nodes can do on this machine: a node is started, tries everything, and is taken down
-//! again.
+//! What a driver's nodes can do on this machine: one is started, tries everything, and is taken down again.
 
 use crate::capability::Capability;
 use crate::cluster_folder::PrivateFolder;
@@ -12,10 +11,8 @@ use fencepost_history::NodeKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What works. Tried once only for each `key`, which names the program, the driver's engine and the kernel;
-/// `fencepost doctor` tries again.
-///
-/// Where no node can be started this gives everything: the start that follows then tells the reason.
+/// What works. Tried once for each `key`, which names the program, the driver's engine and the kernel;
+/// `fencepost doctor` tries again. Everything, where no node starts: the start that follows has the reason.
 pub(super) async fn capabilities_of(driver: &dyn Driver, key: &str) -> Vec<Capability> {
     match try_unless_known(driver, key).await {
         Ok(found) => found.into_iter().filter(|it| it.reason.is_none()).map(|it| it.capability).collect(),
@@ -26,10 +23,7 @@ pub(super) async fn capabilities_of(driver: &dyn Driver, key: &str) -> Vec<Capab
     }
 }
 
-/// What was found before, else what is found now.
-///
-/// # Errors
-/// No node starts: the reason.
+/// What was found before, else now. The error is why no node starts.
 pub(super) async fn try_unless_known(
     driver: &dyn Driver,
     key: &str,

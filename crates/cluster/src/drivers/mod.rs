@@ -1,5 +1,4 @@
-//! The drivers, one folder each, and the choice between them. Nothing outside this crate knows which driver
-//! runs.
+//! The drivers, and the choice between them. Nothing outside this crate knows which driver runs.
 
 mod capabilities;
 pub(crate) mod docker;
@@ -23,10 +22,7 @@ pub async fn select(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
     select_with(name, DriverOptions::new()?).await
 }
 
-/// As [`select`], for many short runs: for root `auto` is `local`, whose nodes start in a tenth of the time.
-///
-/// # Errors
-/// As [`select`].
+/// [`select`] for many short runs: for root `auto` is `local`, whose nodes start in a tenth of the time.
 pub async fn select_for_many(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
     select(if name == "auto" && nix::unistd::geteuid().is_root() { "local" } else { name }).await
 }

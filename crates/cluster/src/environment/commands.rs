@@ -12,12 +12,10 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 
-/// How many lines of the log are shown when a command has failed.
 const LINES_SHOWN: usize = 20;
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// What the hidden subcommand `setup` does: one line of JSON on its standard input, whose end ends
-/// everything.
+/// The line of JSON on the standard input of `setup`, whose end ends everything.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) command: String,
@@ -38,7 +36,6 @@ pub(crate) struct CommandRoot {
 
 pub(crate) struct Commands<'a> {
     pub(crate) environment: &'a Environment,
-    /// The program whose subcommand `setup` runs them.
     pub(crate) program: &'a Path,
     pub(crate) log: PathBuf,
     pub(crate) time_limit: Duration,
@@ -46,7 +43,6 @@ pub(crate) struct Commands<'a> {
 }
 
 impl Commands<'_> {
-    /// Runs them one after the other.
     pub(crate) async fn run(
         &self,
         lines: &[String],

@@ -26,11 +26,9 @@ const ENTRIES_MAX: usize = 50_000;
 
 const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
 
-/// Not taken along where commands make them anew: they are large, and hold paths of the place where they were
-/// made.
+/// Not copied where commands make them anew: they are large, and hold paths of their place.
 const MADE: [&str; 3] = [".venv", "node_modules", "target"];
 
-/// What is to be copied, by its place in the prepared folder.
 #[derive(Debug)]
 pub(crate) struct Content {
     entries: BTreeMap<PathBuf, Entry>,
@@ -45,11 +43,7 @@ enum Entry {
     Link { to: PathBuf },
 }
 
-/// Refuses a file or a folder that could not be copied into the folder of a lock. Gives its path, with all
-/// links followed.
-///
-/// # Errors
-/// Why not, in words.
+/// Refuses what could not be copied into the folder of a lock. Gives its path, with all links followed.
 pub fn check_file(path: &Path) -> Result<PathBuf, Refusal> {
     let whole = path.canonicalize().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("{} is not there", path.display()),
@@ -89,10 +83,7 @@ fn is_of_the_kernel(path: &Path) -> bool {
 
 impl Environment {
     /// Names the content of the folder and of the files, the commands and the packages: twelve hexadecimal
-    /// digits.
-    ///
-    /// # Errors
-    /// Something of it is not there or cannot be read, or it is too large to be copied for each change.
+    /// digits. Errors: something cannot be read, or is too large to be copied for each change.
     pub fn hash(&self) -> Result<String, ClusterError> {
         Ok(Content::of(self)?.hash)
     }
@@ -139,17 +130,13 @@ impl Content {
         Ok(Content { entries, hash: short(&hash.finalize()) })
     }
 
-    /// As [`Content::of`], from asynchronous code: reading takes a moment.
     pub(crate) async fn read(environment: &Arc<Environment>) -> Result<Content, ClusterError> {
         let environment = environment.clone();
         let reading = tokio::task::spawn_blocking(move || Content::of(&environment));
         reading.await.map_err(|error| error.to_string())?
     }
 
-    /// Copies everything into a new folder.
-    ///
-    /// # Errors
-    /// It cannot be copied, or changed meanwhile.
+    /// Copies everything into a new folder. Errors: it cannot be copied, or changed meanwhile.
     pub(super) fn copy(&self, to: &Path) -> Result<(), ClusterError> {
         std::fs::create_dir_all(to).map_err(|error| cannot("make", to, &error))?;
         let mut copied = BTreeMap::new();
@@ -174,7 +161,6 @@ impl Content {
 }
 
 impl Entry {
-    /// The same entry, but its content is read from elsewhere.
     fn at(&self, place: PathBuf) -> Entry {
         match self {
             Entry::Folder => Entry::Folder,
@@ -186,7 +172,6 @@ impl Entry {
 
 struct Listing<'a> {
     root: PathBuf,
-    /// Whether commands make something.
     makes: bool,
     name: &'a str,
     bytes: u64,

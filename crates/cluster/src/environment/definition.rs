@@ -7,25 +7,20 @@ use std::path::PathBuf;
 /// Where a node sees the prepared folder. It is the working directory of the node's programs.
 pub(crate) const PLACE: &str = "/lock";
 
-/// A user's folder of programs, and what has to be done before they run. Its content is read when nodes are
-/// started.
+/// A user's folder of programs, and how it is made ready. Its content is read when nodes are started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Environment {
     /// Names it in messages and in the cache: a lock's name.
     pub name: String,
-    /// The folder. Its content lies at `/lock` in the node. None for programs of this machine, or of
-    /// packages.
+    /// It is at `/lock` in the node. None for programs of this machine, or of packages.
     pub folder: Option<PathBuf>,
-    /// Files and folders from elsewhere, which lie beside it under their last names. Paths are relative to
-    /// the folder.
+    /// Files and folders from elsewhere, copied beside it under their last names; relative to the folder.
     pub files: Vec<PathBuf>,
     /// Commands that run on this machine, in a copy of the folder, with the user's environment.
     pub build: Vec<String>,
     /// Commands that run after those, where the programs will run, in `/lock`.
     pub setup: Vec<String>,
-    /// Debian packages that the programs, or `setup`, need.
     pub packages: Vec<String>,
-    /// The suite of the packages, where it is not the default.
     pub suite: Option<Suite>,
     /// Builds the image under the driver `docker`, in place of the packages.
     pub dockerfile: Option<PathBuf>,
@@ -42,8 +37,7 @@ impl Environment {
         self.suite.unwrap_or(DEFAULT_SUITE)
     }
 
-    /// Whether nothing is said of the programs that it needs: under the driver `local` they are then this
-    /// machine's.
+    /// If nothing names the programs that it needs, the driver `local` takes this machine's.
     pub(crate) fn names_no_origin(&self) -> bool {
         self.packages.is_empty() && self.suite.is_none() && self.image.is_none()
     }

@@ -1,5 +1,4 @@
-//! Where the folders of environments lie, noted in the cache: what was made of a folder that is gone can go,
-//! too.
+//! Where environments' folders are, noted in the cache: what was made of a gone folder can be removed.
 
 use super::definition::Environment;
 use crate::hash::short_hash;
@@ -8,7 +7,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The folder of the cache in which environments are made, and kept for the driver `local`.
 pub(crate) fn environments() -> Result<PathBuf, ClusterError> {
     Ok(cache::folder()?.join("environments"))
 }
@@ -21,7 +19,6 @@ pub(crate) fn source_name(environment: &Environment) -> String {
     format!("{}-{}", name.trim_matches('-'), short_hash(whole_path(environment).as_os_str().as_bytes()))
 }
 
-/// Notes where the folder of this environment lies.
 pub(crate) fn note_source(environment: &Environment) -> Result<(), ClusterError> {
     let at = environments()?.join(format!("{}.source", source_name(environment)));
     let noted = std::fs::write(&at, whole_path(environment).as_os_str().as_bytes());

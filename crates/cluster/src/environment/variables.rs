@@ -8,10 +8,8 @@ const OF_THE_SESSION: [&str; 10] =
 
 const KINDS_OF_THE_SESSION: [&str; 4] = ["FENCEPOST_", "LC_", "LD_", "XDG_"];
 
-/// Where the certificates of authorities lie in Debian.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Where other systems keep them.
 const CERTIFICATES_ELSEWHERE: [&str; 3] =
     ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
 

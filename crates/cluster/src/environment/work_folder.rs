@@ -8,10 +8,8 @@ use crate::file_lock::{self, FileLock};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The end of the names of such folders.
 const WORK: &str = "work";
 
-/// How long a folder may be written to by processes that are being killed.
 const LET_GO: Duration = Duration::from_secs(2);
 
 /// A folder that is not ready yet. What was not kept is removed at the end, however that comes.

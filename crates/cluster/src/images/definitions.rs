@@ -17,22 +17,17 @@ const RECIPE: &str = "6";
 #[derive(Debug)]
 pub struct Image {
     pub name: Cow<'static, str>,
-    /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run
-    /// the node without the image.
+    /// Programs that a node needs, by name or path; with all of them and the files no image is needed.
     pub(super) programs: &'static [&'static str],
-    /// Other files that a node needs.
     pub(super) files: &'static [&'static str],
     pub(crate) suite: Suite,
     pub(crate) packages: Cow<'static, str>,
-    /// The release that its packages must be of, where it is made for one.
     pub(super) release: Option<&'static Release>,
 }
 
-/// The name of all images for the programs of users, whatever packages they have.
 pub(crate) const PACKAGES: &str = "packages";
 
-/// All images of nodes for which no release is named: of the servers that the default suite has, and of
-/// clients.
+/// All images without a named release: of the servers of the default suite, and of clients.
 pub static ALL: LazyLock<Vec<Image>> = LazyLock::new(|| {
     let servers = RELEASES.iter().filter(|release| release.is_default()).filter_map(of_release);
     servers.chain([CLIENT]).collect()
@@ -73,10 +68,7 @@ const CLIENT: Image = Image {
     release: None,
 };
 
-/// The image of that name.
-///
-/// # Errors
-/// There is none: the known ones.
+/// The image of that name. The error names the known ones.
 pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
     let of_default = RELEASES.iter().find(|release| release.is_default() && release.name() == name);
     let name = of_default.map_or(name, |release| release.server);
@@ -122,8 +114,7 @@ impl Image {
         }
     }
 
-    /// Whether this Fencepost would make an image of this name and hash; those of users' packages are not
-    /// known here.
+    /// Whether this Fencepost would make such an image; unknown for users' packages.
     pub(crate) fn is_current(name: &str, hash: &str) -> bool {
         name == PACKAGES || find(name).is_ok_and(|image| image.hash() == hash)
     }

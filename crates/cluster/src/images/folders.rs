@@ -9,7 +9,6 @@ pub(crate) async fn remove_folder(path: &Path) -> Result<(), ClusterError> {
     removed.map_err(|error| ClusterError::new(format!("cannot remove {}: {error}", path.display())))
 }
 
-/// How much room a folder takes up.
 pub(crate) async fn folder_size(path: &Path) -> u64 {
     let path = path.to_owned();
     tokio::task::spawn_blocking(move || size_below(&path)).await.unwrap_or(0)

@@ -1,5 +1,4 @@
-//! The images that nodes are made of: container images for an engine, root file systems for the driver
-//! `local`.
+//! The images of nodes: container images for an engine, root file systems for the driver `local`.
 
 mod definitions;
 mod folders;

@@ -1,5 +1,4 @@
-//! Servers of a user's own, in place of those that Debian has: a program, a folder of programs, or a
-//! container image.
+//! Servers of a user's own, in place of Debian's: a program, a folder of programs, or a container image.
 
 use super::definitions;
 use super::servers::{OwnProgram, server};
@@ -23,15 +22,12 @@ pub struct OwnServer {
 enum Origin {
     Path(PathBuf),
     Image(String),
-    /// This machine's own program, whatever its version.
     Machine,
 }
 
-/// The word for this machine's own program.
 const MACHINE: &str = "machine";
 
-/// So deep in a folder programs are looked for: those of an unpacked package lie in
-/// `usr/lib/NAME/VERSION/bin`.
+/// Unpacked packages have programs in `usr/lib/NAME/VERSION/bin`.
 const DEEPEST: usize = 5;
 
 impl OwnServer {
@@ -51,11 +47,8 @@ impl OwnServer {
         Some(OwnServer { text: text.to_owned(), origin })
     }
 
-    /// What nodes of this kind of server run: the programs, with the packages that Debian's own server has,
-    /// for the libraries that they need.
-    ///
-    /// # Errors
-    /// One sentence: it is not there, is no such server, or is for another machine.
+    /// What nodes of this kind run: the programs, with the packages of Debian's own server, for their
+    /// libraries. Errors: it is not there, is no such server, or is for another machine.
     pub fn environment(&self, kind: &str) -> Result<Arc<Environment>, Refusal> {
         let failed = |why: String| Refusal::new(format!("--server {}: {why}", self.text));
         let path = match &self.origin {

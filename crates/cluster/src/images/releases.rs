@@ -12,7 +12,6 @@ pub struct Release {
     pub server: &'static str,
     /// Its version, as far as a suite keeps to it.
     pub version: &'static str,
-    /// The suite of Debian that has it.
     pub suite: &'static str,
 }
 

@@ -16,7 +16,6 @@ pub(crate) struct UnpackedRoot {
     _used: FileLock,
 }
 
-/// The unpacked root file system of an image; made now if it is not there.
 pub(crate) async fn root_file_system(
     image: &Image,
     settings: &DownloadSettings,
@@ -51,11 +50,7 @@ fn remove_unfinished(all: &Path) {
     }
 }
 
-/// The right to remove all of them, with what they were made from. New ones are made only after it is
-/// dropped.
-///
-/// # Errors
-/// A run uses one, or makes one.
+/// The right to remove all of them; new ones wait until it is dropped. Errors: a run uses or makes one.
 pub(crate) fn lock_unused() -> Result<FileLock, ClusterError> {
     file_lock::try_lock(&use_lock()?)?.ok_or_else(|| {
         let all = all().unwrap_or_default();
@@ -71,7 +66,6 @@ fn use_lock() -> Result<PathBuf, ClusterError> {
     Ok(cache::folder()?.join("rootfs.lock"))
 }
 
-/// Whether the root file system of this image is there.
 pub(crate) fn is_unpacked(image: &Image) -> bool {
     folder(image).is_ok_and(|folder| folder.exists())
 }

@@ -12,7 +12,6 @@ use std::str::FromStr;
 #[serde(into = "String", try_from = "String")]
 pub enum ServerChoice {
     Release(&'static Release),
-    /// A program, a folder or an image of the user's.
     Own(&'static OwnServer),
 }
 
@@ -23,8 +22,7 @@ impl ServerChoice {
         of_them.map(Release::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The release of these servers that a lock's name ends in: `redis-7.0`, or the version alone of the
-    /// first of them.
+    /// The release that a lock's name ends in: `redis-7.0`, or the version alone of the first server.
     pub fn of_suffix(suffix: &str, servers: &[&str]) -> Option<ServerChoice> {
         if is_place(suffix) {
             return suffix.parse().ok();
@@ -37,8 +35,7 @@ impl ServerChoice {
         RELEASES.iter().find(is_meant).map(ServerChoice::Release)
     }
 
-    /// A name and the server that it names behind an `@`: `redlock` and `redis-7.0`, `./my-lock@careful` and
-    /// `./etcd`.
+    /// A name and the server behind its `@`: `redlock` and `redis-7.0`, `./my-lock@careful` and `./etcd`.
     pub fn behind(name: &str) -> Option<(&str, ServerChoice)> {
         let splits = name.match_indices('@').map(|(at, _)| (&name[..at], &name[at + 1..]));
         let server =

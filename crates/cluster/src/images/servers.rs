@@ -5,10 +5,8 @@ pub(super) struct Server {
     pub(super) name: &'static str,
     /// Debian packages, one a line: the same in each suite, but for those whose names say the version.
     pub(super) packages: &'static str,
-    /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run
-    /// the node without the image.
+    /// Programs that a node needs, by name or path; with all of them and the files no image is needed.
     pub(super) programs: &'static [&'static str],
-    /// Other files that a node needs.
     pub(super) files: &'static [&'static str],
     /// Its versions, as far as a suite keeps to each, and the suite of Debian that has it: the oldest first.
     pub(super) releases: &'static [(&'static str, &'static str)],
@@ -16,14 +14,11 @@ pub(super) struct Server {
     pub(super) versioned: &'static [&'static str],
     /// The programs of a user's own server; none where it is no program, but classes of Java.
     pub(super) own: &'static [OwnProgram],
-    /// Whether a container image of it can be used.
     pub(super) has_images: bool,
 }
 
-/// A program that a user's own server is made of.
 pub(super) struct OwnProgram {
     pub(super) name: &'static str,
-    /// What else it may be called.
     pub(super) others: &'static [&'static str],
     /// Whether a folder without it is none of this kind; Debian's takes the place of another.
     pub(super) is_needed: bool,

@@ -6,7 +6,6 @@ pub struct StoredItem {
     /// Of the image, as in [`super::ALL`], or of the lock whose folder it is.
     pub name: String,
     pub kind: Kind,
-    /// The image's tag, or the folder.
     pub place: String,
     pub bytes: u64,
     /// Whether this Fencepost would use it; if not, it is of another version.

@@ -11,7 +11,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to end what was killed.
 const END: Duration = Duration::from_secs(5);
 
 /// Kills the processes whose mounts lie in this folder, waits for their ends, and gives their numbers. Such
@@ -48,7 +47,6 @@ fn is_node_in(process: i32, folder: &Path) -> bool {
     lies_in(&text, folder)
 }
 
-/// Whether a mount's source or target lies in the folder.
 fn lies_in(mountinfo: &[u8], folder: &Path) -> bool {
     let mut below = folder.as_os_str().as_encoded_bytes().to_vec();
     below.push(b'/');
@@ -73,8 +71,7 @@ fn kill_if(process: i32, is_meant: impl Fn() -> bool) -> io::Result<()> {
     Ok(Errno::result(sent).map(drop)?)
 }
 
-/// Takes away the mounts on places in this folder in this process's own mount namespace, and gives their
-/// places.
+/// Removes the mounts in this folder in this process's own mount namespace, and gives their places.
 pub(super) fn unmount_all_in(folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let places = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));

@@ -19,10 +19,7 @@ pub(super) struct ClientContext {
 }
 
 impl ClientContext {
-    /// Connects to the lock service and the storage that the hello names.
-    ///
-    /// # Errors
-    /// The hello names what is not known, or the service cannot be reached.
+    /// Connects to the lock service and the storage of the hello. Errors: an unknown name, no connection.
     pub(super) async fn enter(
         hello: &Hello,
         find: impl Fn(&str) -> Option<&'static LockDefinition>,

@@ -1,7 +1,6 @@
-//! The built-in client program: reads operations from the controller, carries them out, answers.
-//!
-//! One task reads lines and hands each to the task of its process, which carries out one operation at a time;
-//! one task writes what they answer. `docs/client-protocol.md` is the manual of what is spoken.
+//! The built-in client program: reads operations from the controller, carries them out, answers
+//! (`docs/client-protocol.md`). One task reads lines and hands each to the task of its process, which carries
+//! out one operation at a time; one task writes the answers.
 
 mod context;
 mod process;
@@ -17,13 +16,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-/// The longest line that a controller may send, in bytes.
 const LINE_MAX: usize = 64 << 20;
 
-/// The program `fencepost client`: serves on standard input and output until the input ends.
-///
-/// Returns the exit code: 0, 254 where the controller's words make no sense, 255 where the environment
-/// failed. A current-thread runtime serves it best: everything it does is short.
+/// The program `fencepost client`: serves on standard input and output until the input ends. Gives the exit
+/// code: 254 where the controller's words make no sense, 255 where the environment failed, else 0. A
+/// current-thread runtime serves it best: everything it does is short.
 pub async fn run_client() -> i32 {
     match serve_client(stdin(), stdout(), crate::services::find).await {
         Ok(()) => 0,
@@ -37,10 +34,7 @@ pub async fn run_client() -> i32 {
     }
 }
 
-/// Serves one controller, with the locks that `find` knows.
-///
-/// # Errors
-/// See [`ClientError`]. The end of the input is not one.
+/// Serves one controller, with the locks that `find` knows. The end of the input is no error.
 pub async fn serve_client(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
@@ -73,8 +67,7 @@ pub async fn serve_client(
         let number = command.process;
         let commands = processes.entry(number).or_insert_with(|| process::start(&context, number, &out));
         if let Err(mpsc::error::SendError(command)) = commands.send(command) {
-            // This process ended with an indeterminate operation. A controller does not use the number again;
-            // one that does gets a new process.
+            // This process ended with an indeterminate operation; a controller does not use its number again.
             *commands = process::start(&context, number, &out);
             let _ = commands.send(command);
         }

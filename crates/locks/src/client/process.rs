@@ -45,11 +45,9 @@ pub(super) fn start(
     commands
 }
 
-/// What a process knows of a key.
 enum Belief {
     /// Its acquire is under way. What was reported as lost meanwhile can only be what is about to be granted.
     Acquiring(Option<Notice>),
-    /// Acquired, not yet begun to release, not reported as lost.
     Held,
 }
 
@@ -62,8 +60,7 @@ impl Beliefs {
         self.0.lock().entry(key.to_owned()).or_insert(Belief::Acquiring(None));
     }
 
-    /// The acquire is over, and believed in where it was granted; but for a lock that was lost already, whose
-    /// notice it gives.
+    /// The acquire is over. Gives the notice of a lock that was lost before its grant was known.
     fn end_acquire(&self, key: &str, granted: bool) -> Option<Notice> {
         let mut keys = self.0.lock();
         let before = keys.remove(key);
@@ -125,7 +122,6 @@ impl ClientProcess {
                 // keepalives; otherwise it would hold, for ever, a lock that is never released.
                 inbox.close();
                 while let Some(command) = inbox.recv().await {
-                    // It came too late, and was not begun.
                     let over =
                         Completion::fail(ErrorCode::ProcessOver, "an operation before it was indeterminate");
                     out.send(&FromClient::Answer(Answer::new(command.id, over)));
@@ -186,8 +182,7 @@ impl ClientProcess {
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
         if self.own_storage {
             let completion = self.lock.read(key, timeout).await;
-            // A transaction in which a request failed cannot be committed: who knows that works under no lock
-            // any more.
+            // A transaction in which a request failed cannot be committed: the process has no lock any more.
             if !matches!(completion, Completion::Ok(_)) {
                 self.beliefs.end(key);
             }
@@ -261,7 +256,6 @@ impl ClientProcess {
         Credentials { process: Some(self.number), ..Credentials::default() }
     }
 
-    /// What the storage's guard wants of the lock that is held.
     fn credentials(&self, key: &str) -> Credentials {
         let mut credentials = self.without_lock();
         match self.guard.needs() {
@@ -291,7 +285,6 @@ impl ClientProcess {
 }
 
 fn no_storage() -> Completion {
-    // There is nowhere to send it.
     Completion::fail(ErrorCode::NoStorage, "the hello named none")
 }
 

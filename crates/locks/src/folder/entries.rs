@@ -1,5 +1,4 @@
-//! Entries of a `lock.toml` that fit its format and could never work: each is refused at its line, before
-//! anything is made of it.
+//! Refuses entries of a `lock.toml` that fit its format and could never work, each at its line.
 
 use super::file::CommandWords;
 use super::texts::{self, START_TIME};
@@ -14,7 +13,6 @@ use toml::de::{DeString, DeTable, DeValue};
 /// The longest list, and the most options or variants.
 const ENTRIES_MAX: usize = 1000;
 
-/// Lists that may say the same twice: words and lines of commands.
 const OF_COMMANDS: [&str; 10] = [
     "after-start",
     "args",
@@ -28,7 +26,6 @@ const OF_COMMANDS: [&str; 10] = [
     "transfer",
 ];
 
-/// Refuses entries that could never work. Values of a wrong type are refused where the file is read.
 pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
     for (key, value) in table {
         check_size(key.get_ref(), value)?;
@@ -53,7 +50,6 @@ pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// The tables of a list, such as `[[service.node]]`.
 fn at_each_table(value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let entries = value.get_ref().as_array().into_iter().flat_map(|entries| entries.iter());
     entries.filter_map(|entry| entry.get_ref().as_table()).try_for_each(check)
@@ -128,8 +124,7 @@ fn check_lines(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     })
 }
 
-/// The names of options and of variants stand on command lines: `--option NAME=VALUE,…`,
-/// `--locks FOLDER@VARIANT,…`.
+/// Names of options and variants are on command lines: `--option NAME=VALUE,…`, `--locks FOLDER@VARIANT,…`.
 fn check_names(what: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let is_of_names = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     let is_name = |name: &str| name.starts_with(char::is_alphanumeric) && name.chars().all(is_of_names);

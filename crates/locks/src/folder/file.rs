@@ -14,13 +14,10 @@ use std::path::PathBuf;
 pub struct LockFile<S> {
     /// One line for `fencepost list`.
     pub about: String,
-    /// The servers beneath the lock.
     pub service: S,
     /// How many servers the service has, where it can have several numbers of them.
     pub nodes: Option<usize>,
-    /// The server in one of its versions.
     pub server: Option<ServerChoice>,
-    /// What Redis makes durable.
     pub redis_persistence: Option<Persistence>,
     /// The client's command line; relative to the folder.
     pub client: CommandWords,
@@ -32,33 +29,25 @@ pub struct LockFile<S> {
     /// Commands that prepare it where the client will run.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// Debian packages that the client and its setup need.
     #[serde(default)]
     pub packages: Vec<String>,
     /// The suite of Debian that the packages come from; left out, the default one.
     pub suite: Option<String>,
-    /// Files and folders from elsewhere, relative to the folder, that are copied into it.
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// What ends a hold of a client that is gone.
     #[serde(default)]
     pub lease: Lease,
     /// The library rounds TTLs up to multiples of this.
     pub ttl_step: Option<TimeSpan>,
     /// What the lock claims, by the names of checkers; left out, whatever can be judged.
     pub properties: Option<Vec<String>>,
-    /// An acquire gives a fencing token.
     #[serde(default)]
     pub token: bool,
-    /// An acquire gives a value that no other grant has.
     #[serde(default)]
     pub unique: bool,
-    /// The longest time until the client answers the hello.
     pub start_time: Option<TimeSpan>,
-    /// Options that `--option NAME=VALUE` sets.
     #[serde(default)]
     pub options: BTreeMap<String, OwnOption>,
-    /// Other ways to use the same lock.
     #[serde(default)]
     pub variants: BTreeMap<String, VariantTable>,
 }
@@ -93,10 +82,7 @@ pub struct VariantTable {
 }
 
 impl CommandWords {
-    /// The words of the command.
-    ///
-    /// # Errors
-    /// The line has a quotation mark that is not closed, there are no words, or the first is empty.
+    /// The words of the command. Errors: an open quotation mark, no words, or an empty first word.
     pub fn words(&self) -> Result<Vec<String>, Refusal> {
         let words = match self {
             CommandWords::Line(line) => shlex::split(line)
@@ -112,10 +98,7 @@ impl CommandWords {
 }
 
 impl<S> LockFile<S> {
-    /// The file as this variant has it.
-    ///
-    /// # Errors
-    /// Names an option of the variant that the lock does not have.
+    /// The file as this variant has it. The error names an option that the lock does not have.
     pub fn with_variant(mut self, name: &str, variant: VariantTable) -> Result<LockFile<S>, Refusal> {
         if !variant.about.is_empty() {
             self.about = variant.about;

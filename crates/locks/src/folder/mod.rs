@@ -43,12 +43,10 @@ pub fn is_folder(name: &str) -> bool {
     path.contains('/') || path == "." || Path::new(path).join(FILE).is_file()
 }
 
-/// `PATH@VARIANT`, each of them with a server in one of its versions behind it: `PATH@redis-8.0`.
 fn split_server(name: &str) -> (&str, Option<ServerChoice>) {
     ServerChoice::behind(name).map_or((name, None), |(rest, server)| (rest, Some(server)))
 }
 
-/// `PATH@VARIANT`.
 fn split(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('@') {
         Some((path, variant)) if !variant.contains('/') => (path, Some(variant)),
@@ -56,10 +54,8 @@ fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The lock of this folder: `PATH` or `PATH@VARIANT`, and with `@SERVER` behind that on this server.
-///
-/// # Errors
-/// One sentence: there is no `lock.toml`, or where it is wrong and what would be right.
+/// The lock of this folder: `PATH` or `PATH@VARIANT`, and with `@SERVER` behind that on this server. Errors:
+/// there is no `lock.toml`, or where it is wrong and what would be right.
 pub fn load(name: &str) -> Result<&'static LockDefinition, Refusal> {
     kept(name.to_owned(), || {
         let (rest, server) = split_server(name);
@@ -88,11 +84,8 @@ pub fn fuzz(text: &str) {
     }
 }
 
-/// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it
-/// lies in, `packages` are Debian's that it needs.
-///
-/// # Errors
-/// One sentence: the command or the folder makes no sense.
+/// `--client`: a client program on the servers of a built-in lock. `files` is its folder, `packages` are
+/// Debian's. Errors: the command or the folder makes no sense.
 pub fn ad_hoc(
     servers_of: &'static LockDefinition,
     command: &str,
@@ -158,7 +151,6 @@ pub(crate) fn kept(
     Ok(made)
 }
 
-/// Reads the text of a `lock.toml`, and checks its service.
 fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
     let document = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?;
     let (span, table) = (document.span(), document.into_inner());
@@ -187,13 +179,11 @@ fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
     Ok(file)
 }
 
-/// Refuses files from elsewhere that cannot be copied into the folder.
 fn check_files(text: &str, folder: &Path) -> Result<(), Mistake> {
     let document = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?;
     entries::check_files(document.get_ref(), folder)
 }
 
-/// What a name chooses of a folder: a variant, and a server.
 type Chosen<'a> = (Option<&'a str>, Option<ServerChoice>);
 
 /// The lock of the text of a `lock.toml` in this folder. `place` is how messages call the file.
@@ -272,7 +262,6 @@ fn of_file(
     Ok(definition(file.about, Box::leak(Box::new(service)), program))
 }
 
-/// The file as this variant has it, and the words that it adds to the client's command line.
 fn with_variant<S>(
     mut file: LockFile<S>,
     variant: Option<&str>,
@@ -297,7 +286,6 @@ fn service_named(name: &str) -> Result<&'static LockService, Refusal> {
     })
 }
 
-/// Refuses a release of a server that the service does not install.
 fn check_release(service: &LockService, release: &Release) -> Result<(), Refusal> {
     let packages = release.packages();
     match packages.iter().any(|package| service.packages.contains(&package.as_str())) {

@@ -21,7 +21,6 @@ const PLACEHOLDERS: [&str; 6] = ["address", "data", "index", "name", "peers", "p
 #[derive(Clone)]
 pub enum ServiceOf {
     BuiltIn(String),
-    /// What a table sets up.
     Own(Box<LockService>),
 }
 
@@ -29,21 +28,15 @@ pub enum ServiceOf {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct ServiceTable {
-    /// How many servers there are, if the user does not say otherwise.
     nodes: Option<usize>,
     /// What each server runs. It stays in the foreground.
     program: Option<CommandWords>,
-    /// Lines for the shell that run on each server before its first start; what they write to {data} counts
-    /// as durable.
+    /// Lines for the shell, before a server's first start; what they write to {data} counts as durable.
     prepare: Vec<String>,
-    /// Debian packages that the programs need.
     packages: Vec<String>,
-    /// Where clients reach each server.
     port: Option<u16>,
-    /// When a server serves: `tcp`, as soon as its port accepts a connection, or a command that succeeds
-    /// then.
+    /// When a server serves: `tcp`, when its port accepts a connection, or a command that then succeeds.
     ready: Option<CommandWords>,
-    /// How long a server may take until it serves.
     start_time: Option<TimeSpan>,
     /// A command that prints the name and the version of a server in its first line.
     version: Option<CommandWords>,
@@ -58,8 +51,7 @@ struct ServiceTable {
     node: Vec<NodeTable>,
 }
 
-/// One of several kinds of servers, a table `[[service.node]]`: what stands in `[service]` where there is
-/// one.
+/// A table `[[service.node]]`, one of several kinds of servers; a single kind is in `[service]` itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct NodeTable {
@@ -73,7 +65,6 @@ struct NodeTable {
     port: u16,
     ready: Option<CommandWords>,
     version: Option<CommandWords>,
-    /// Whether clients are given its addresses.
     #[serde(default = "yes")]
     for_clients: bool,
 }
@@ -87,10 +78,7 @@ fn yes() -> bool {
 }
 
 impl ServiceTable {
-    /// Its kinds of servers: the only one has no name.
-    ///
-    /// # Errors
-    /// One sentence: what is missing, or stands at the wrong place.
+    /// Its kinds of servers: a single one has no name. Errors: what is missing, or at the wrong place.
     fn kinds(&self) -> Result<Vec<NodeTable>, Refusal> {
         if self.node.is_empty() {
             let missing = |key: &str, example: &str| Refusal::new(format!("`{key}` is missing; {example}"));
@@ -126,10 +114,7 @@ impl ServiceTable {
         }
     }
 
-    /// The service that it describes.
-    ///
-    /// # Errors
-    /// One sentence: what could not be started, and what is possible.
+    /// The service of this table. Errors: what could not be started, and what is possible.
     fn service(self) -> Result<LockService, Refusal> {
         let kinds = self.kinds()?;
         check_kinds(&kinds)?;

@@ -1,5 +1,4 @@
-//! What the texts of a `lock.toml` may be: they become words of command lines, names of folders, and lines on
-//! a terminal.
+//! Limits of texts in a `lock.toml`: they become words of commands, names of folders, lines on a terminal.
 
 use fencepost_history::mistake::Mistake;
 use fencepost_history::{Refusal, TimeSpan, is_steering};
@@ -10,7 +9,6 @@ use toml::de::{DeTable, DeValue};
 /// How long a client may take to answer the hello, where its `lock.toml` says nothing.
 pub(super) const START_TIME: Duration = Duration::from_secs(20);
 
-/// The longest `start-time`.
 const START_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Refuses control characters but for breaks of lines and tabs, in all texts of a table.

@@ -1,9 +1,7 @@
-//! `canary-nolock`: no lock at all. Every acquire succeeds at once.
-//!
-//! It is there to be caught: a checker that does not find a violation in its histories finds none anywhere.
-//! `exclusion` must see overlapping holds, `lost-updates` must see overwritten increments, and `fencing` must
-//! see a token that does not grow. For the last one, and so that the guard `token` can be used with it (and
-//! protects nothing, since no token is ever lower than another), each acquire hands out the token 1.
+//! `canary-nolock`: no lock at all. Every acquire succeeds at once. It is there to be caught: `exclusion`
+//! must see overlapping holds, `lost-updates` overwritten increments, and `fencing` a token that does not
+//! grow. For that each acquire hands out the token 1; so the guard `token` can be used with it (and protects
+//! nothing, since no token is ever lower than another).
 
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
@@ -32,7 +30,6 @@ static CANARY: LockDefinition = LockDefinition {
 /// The locks without servers: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
 
-/// A service that is nothing: no image, no servers.
 pub(crate) static NO_SERVERS: LockService = LockService {
     name: "none",
     check_nodes: |_, nodes| match nodes {

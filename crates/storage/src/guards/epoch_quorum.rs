@@ -1,9 +1,7 @@
-//! `epoch-quorum`: three replicas; each holder marks its epoch on a majority before anything else.
-//!
-//! Source: Flavio Junqueira, "Note on fencing and distributed locks" (2016). The epoch is the fencing token.
-//! A replica refuses every mark and every write of an epoch lower than the highest it has seen. Since two
-//! majorities have a replica in common, a holder that could mark a majority shuts all earlier ones out before
-//! it reads.
+//! `epoch-quorum`: three replicas; each holder marks its epoch on a majority before anything else. Source:
+//! Flavio Junqueira, "Note on fencing and distributed locks" (2016). The epoch is the fencing token. A
+//! replica refuses every mark and write of an epoch lower than the highest it has seen. Two majorities have a
+//! replica in common, so a holder that marked a majority shuts all earlier ones out before it reads.
 
 use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 
@@ -43,7 +41,6 @@ impl Guard for EpochQuorum {
     }
 }
 
-/// Notes the epoch, unless it is lower than the highest seen.
 pub(super) fn advance(record: &mut Record, credentials: &Credentials) -> Result<(), Rejection> {
     let Some(epoch) = credentials.token else {
         return Err(Rejection::new("no-token", "these replicas take only writes with a fencing token"));

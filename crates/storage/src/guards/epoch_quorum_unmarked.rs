@@ -1,8 +1,6 @@
-//! `epoch-quorum-unmarked`: the three replicas of `epoch-quorum`, with the mark left out.
-//!
-//! A replica learns of an epoch by its first write only. Until then a holder that was superseded can still
-//! write, and its update is overwritten by the later holder, who had read before: what Flavio Junqueira's
-//! note (2016) warns of.
+//! `epoch-quorum-unmarked`: the three replicas of `epoch-quorum`, without the mark. A replica learns of an
+//! epoch by its first write only. Until then a superseded holder can still write, and the later holder, which
+//! had read before, overwrites that update: Flavio Junqueira's note (2016) warns of this.
 
 use super::epoch_quorum::advance;
 use super::guard::{Guard, Need, Record, Rejection, Write};

@@ -73,12 +73,10 @@ pub struct Credentials {
 pub struct Record {
     /// A counter or a list; 0 before anything was written.
     pub value: Value,
-    /// The highest token that was seen.
     pub token_max: Option<u64>,
     /// The unique value of the holder that marked it last.
     pub marked_by: Option<String>,
-    /// With replicas: the token under which the value was written, and the write's number among those of its
-    /// client.
+    /// With replicas: the token of the write, and its number among the writes of its client.
     pub version: Option<(u64, u64)>,
     /// Writes that were checked and are not yet done.
     pub unwritten: usize,

@@ -1,8 +1,6 @@
-//! `sequencer`: the storage asks the lock service, at each write, whether the lock is still held.
-//!
-//! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006),
-//! section 2.4. The lock service is asked before the write, so a lock that is lost in between lets one more
-//! write in.
+//! `sequencer`: the storage asks the lock service, at each write, whether the lock is still held. Source:
+//! Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4.
+//! It asks before the write, so a lock that is lost in between lets one more write in.
 
 use super::guard::{Guard, Need, Record, Rejection, Write};
 

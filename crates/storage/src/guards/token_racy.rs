@@ -1,5 +1,4 @@
 //! `token-racy`: the check of `token`, but the write is a second step: another request may come in between.
-//!
 //! Source: the remark of reza_n in the Hacker News thread on Martin Kleppmann's article (2016): a fencing
 //! token helps only where the storage compares it and writes in one step.
 

@@ -1,9 +1,7 @@
-//! `unique`: check-and-set on a value that no other grant has.
-//!
-//! Source: antirez, "Is Redlock safe?" (2016): a holder first sets the resource's state to its unique value,
-//! then works, and writes only if that value is still there. Unique values have no order: an old holder that
-//! marks the storage once more can write again, behind the back of a later one. What it cannot do is
-//! overwrite an update that it has not seen.
+//! `unique`: check-and-set on a value that no other grant has. Source: antirez, "Is Redlock safe?" (2016): a
+//! holder first sets the resource's state to its unique value, works, and writes only if that value is still
+//! there. Unique values have no order: an old holder that marks the storage again can write after a later
+//! one. It cannot overwrite an update that it has not seen.
 
 use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 

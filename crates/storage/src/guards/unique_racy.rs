@@ -1,5 +1,4 @@
 //! `unique-racy`: the check of `unique`, but the write is a second step: another request may come in between.
-//!
 //! Source: the remark of viraptor in the Hacker News thread on antirez' article (2016).
 
 use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};

@@ -1,5 +1,4 @@
-//! Images in the engine: root file systems of Debian's packages, imported; and on top a layer with this very
-//! program.
+//! Images in the engine: imported root file systems of Debian's packages, and a layer with this very program.
 
 use super::archive::{Archive, add_file, archive, cannot_pack, packed};
 use super::engine::{Engine, failed, has_status};
@@ -18,8 +17,7 @@ use std::path::Path;
 pub(super) const REPOSITORY: &str = "fencepost";
 
 impl Engine {
-    /// The tag of the image; made now if it is not there, out of the same root file system that the driver
-    /// `local` uses.
+    /// The tag of the image; made now if missing, out of the root file system of the driver `local`.
     pub(crate) async fn image(&self, image: &Image, options: &DriverOptions) -> Result<String, ClusterError> {
         let repository = format!("{REPOSITORY}/{}", image.name);
         let tag = format!("{repository}:{}", image.hash());
@@ -37,7 +35,6 @@ impl Engine {
         Ok(tag)
     }
 
-    /// The root file system of the image on this machine; made now if it is not there.
     pub(super) async fn root(
         &self,
         image: &Image,
@@ -95,7 +92,6 @@ impl Engine {
         Ok(tag)
     }
 
-    /// Builds a Dockerfile of the context. What that prints goes to `print`.
     pub(super) async fn build(
         &self,
         dockerfile: &str,
@@ -117,8 +113,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the images of this source that have another hash, and those of sources that are gone, unless a
-    /// container uses them.
+    /// Removes unused images of this source with another hash, and those of gone sources.
     pub(super) async fn remove_outdated(&self, source: &str, hash: &str) -> Result<(), ClusterError> {
         let mut outdated = self.list_images().await?;
         outdated.retain(|made| {
@@ -147,7 +142,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes a tag, unless a container uses the image.
     async fn remove_image(&self, tag: &str) -> Result<(), ClusterError> {
         let options = RemoveImageOptionsBuilder::default().build();
         let Err(error) = self.docker.remove_image(tag, Some(options), None).await else { return Ok(()) };
@@ -178,7 +172,6 @@ impl Engine {
         Ok(images)
     }
 
-    /// Removes all images of Fencepost that no container uses.
     pub(crate) async fn remove_images(&self, progress: &Progress) -> Result<(), ClusterError> {
         let mut made = self.list_images().await?;
         // A layer holds on to what it lies on.
@@ -191,7 +184,6 @@ impl Engine {
     }
 }
 
-/// What Podman puts in front of names that name no registry.
 const REGISTRIES: [&str; 2] = ["docker.io/", "localhost/"];
 
 fn short(tag: &str) -> &str {

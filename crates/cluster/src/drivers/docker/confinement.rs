@@ -4,9 +4,8 @@
 const NO_PROFILE: &str = "apparmor=unconfined";
 
 /// Where there is SELinux, as on Fedora, containers get a label (`container_t`) that may lack rights, such as
-/// to mount or to have the kernel load modules, whatever the capabilities.
-/// Asked for everywhere: not every engine says that it has SELinux (Podman 4.3 does not), and engines
-/// without it ignore this.
+/// to mount or to have the kernel load modules. Asked for everywhere: Podman 4.3 does not say that it has
+/// SELinux, and engines without it ignore this.
 const NO_LABEL: &str = "label=disable";
 
 /// The security options of a container: of a node, or of one in which an image is made.

@@ -25,11 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// The data folder in every container.
 pub(super) const DATA: &str = "/data";
 
-/// Where nodes whose image cannot be written to write to files, beside their data, and how: as under the
-/// local driver.
+/// Where nodes with a read-only image write beside their data, and how: as under the local driver.
 const WRITABLE: [(&str, &str); 2] =
     [("/tmp", "exec,mode=1777,size=256m"), ("/run", "exec,mode=755,size=256m")];
 
@@ -57,7 +55,6 @@ pub(super) struct Plan {
     pub(super) run: String,
     pub(super) subnet: Subnet,
     pub(super) labels: HashMap<String, String>,
-    /// The agent's command line.
     pub(super) agent: Vec<String>,
     pub(super) nodes: Vec<PlannedNode>,
 }
@@ -70,8 +67,7 @@ pub(super) struct PlannedNode {
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
     pub(super) is_limited: bool,
-    /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it
-    /// can write at all.
+    /// Whether the image is read-only but for [`WRITABLE`]: a client writes only where it is counted.
     pub(super) read_only: bool,
     /// Where its programs lie; none where the image says so itself.
     pub(super) path: Option<String>,
@@ -80,7 +76,6 @@ pub(super) struct PlannedNode {
 pub(super) struct Started {
     pub(super) container: String,
     pub(super) address: Ipv4Addr,
-    /// Its agent's standard streams.
     pub(super) streams: AttachContainerResults,
 }
 
@@ -111,8 +106,7 @@ impl Plan {
         let request = NetworkCreateRequest {
             name: self.prefix(),
             driver: Some("bridge".to_owned()),
-            // Nodes reach one another, and see each other's own addresses. This machine, which is the
-            // gateway's address, the agents make unreachable.
+            // Nodes reach one another. The agents make this machine, the gateway, unreachable.
             internal: Some(true),
             ipam: Some(Ipam { config: Some(vec![config]), ..Ipam::default() }),
             labels: Some(self.labels.clone()),
@@ -269,8 +263,7 @@ pub(super) enum Network {
     Kept,
 }
 
-/// A network that is still in use is tried again for a while: the engine lets go of a container's end after
-/// it has reported that the container is gone.
+/// A network in use is tried again for a while: the engine lets go of the ends of gone containers later.
 pub(super) async fn remove_network(
     docker: &Docker,
     name: &str,

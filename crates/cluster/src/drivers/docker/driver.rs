@@ -24,13 +24,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a start is tried while other machines use the same engine.
 const ATTEMPTS: u32 = 10;
 
-/// How long the second try waits; each one after it longer.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts nodes as containers.
 pub(crate) struct DockerDriver {
     engine: Engine,
     options: DriverOptions,
@@ -46,8 +43,7 @@ impl DockerDriver {
         format!("{program} {}", self.engine.identity().await.unwrap_or_default())
     }
 
-    /// The images of all nodes, with this program in them; made now where they are missing, side by side: one
-    /// is unpacked while another is downloaded.
+    /// The images of all nodes, with this program in them; missing ones are made side by side.
     async fn images(
         &self,
         spec: &ClusterSpec,
@@ -164,7 +160,6 @@ impl Driver for DockerDriver {
     }
 }
 
-/// Whether the engine refused a subnet since another network has it.
 fn lost_a_race(error: &ClusterError) -> bool {
     error.0.contains("overlaps with other one")
 }

@@ -21,7 +21,6 @@ const PING: Duration = Duration::from_secs(3);
 
 const NONE_ANSWERS: &str = "no Docker engine answers";
 
-/// How long it may take to answer any other request.
 const REQUEST_S: u64 = 120;
 
 /// What an engine that answers says of itself.
@@ -47,7 +46,6 @@ pub(crate) struct Engine {
     pub(super) docker: Docker,
     /// Kept for as long as the engine is used.
     _tunnel: Option<Arc<Tunnel>>,
-    /// What it says of itself.
     info: OnceCell<SystemInfo>,
     /// Whether it answers at a socket of this machine that is not root's.
     is_at_users_socket: bool,
@@ -55,10 +53,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// The engine that is named (`DOCKER_HOST`, a context of `docker`), or else the first that answers at a
-    /// usual socket.
-    ///
-    /// # Errors
-    /// None answers: one sentence about the first of them.
+    /// usual socket. The error is about the first of them.
     pub(crate) async fn connect() -> Result<Engine, ClusterError> {
         let advice = |reason: String| format!("{reason}; start it, set DOCKER_HOST, or use --driver local");
         Engine::first().await.map_err(|reason| match reason.starts_with(NONE_ANSWERS) {
@@ -67,7 +62,6 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::connect`], with a reason that gives no advice.
     pub(crate) async fn first() -> Result<Engine, String> {
         let mut refused = None;
         for place in Surroundings::of_this_process().places().map_err(|error| error.0)? {
@@ -93,7 +87,6 @@ impl Engine {
         all
     }
 
-    /// The engine at this place, if one answers there; or why not.
     async fn at(place: &Place) -> Result<Engine, String> {
         let address = place.address.as_str();
         let is_tcp = address.starts_with("tcp://") || address.starts_with("http://");
@@ -123,12 +116,10 @@ impl Engine {
         Ok(Engine { docker, _tunnel: tunnel, info: OnceCell::new(), is_at_users_socket: is_users(address) })
     }
 
-    /// `Docker 28.3.0`, or `Podman 5.4.2, rootless`.
     pub(crate) async fn name(&self) -> Result<String, ClusterError> {
         Ok(self.description("").await?.to_string())
     }
 
-    /// What it says of itself; it answers at this address.
     async fn description(&self, address: &str) -> Result<FoundEngine, ClusterError> {
         let what = "ask the engine for its version";
         let version = self.docker.version().await.map_err(|error| failed(what, &error))?;

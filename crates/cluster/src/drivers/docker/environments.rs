@@ -1,8 +1,6 @@
-//! Images for the programs of users: the packages (or the user's Dockerfile), and on top a layer with the
-//! folder, made ready.
-//!
-//! `setup` runs in a container of its own, of which only the folder is kept. That container ends when its
-//! standard input closes, however the controller ends, and removes itself.
+//! Images for users' programs: packages (or the user's Dockerfile), and a layer with the prepared folder.
+//! `setup` runs in a container of which only the folder is kept. It ends when its standard input closes,
+//! however the controller ends, and removes itself.
 
 use super::archive::{Archive, add_file, archive, packed};
 use super::build::REPOSITORY;
@@ -35,7 +33,6 @@ struct Image<'a> {
     hash: &'a str,
 }
 
-/// The image of an environment, while it is built.
 struct EnvironmentBuild<'a> {
     engine: &'a Engine,
     environment: &'a Environment,
@@ -44,7 +41,6 @@ struct EnvironmentBuild<'a> {
 }
 
 impl Engine {
-    /// The tag of the image with this environment in it; made now if it is not there.
     pub(super) async fn environment(
         &self,
         environment: &Arc<Environment>,

@@ -13,9 +13,7 @@ type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
 /// Reads as the program's standard output; its standard error goes to the log, line by line.
 pub(super) struct Frames {
     output: Output,
-    /// Of standard output, received and not yet read.
     waiting: Vec<u8>,
-    /// How much of that has been read.
     read: usize,
     /// Of standard error: a line whose end is still to come.
     line: Vec<u8>,

@@ -24,7 +24,6 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Returns when all containers run.
     pub(super) async fn start(
         plan: Plan,
         folder: ClusterFolder,

@@ -1,5 +1,4 @@
-//! The labels by which everything that a run makes in the engine is found again, and the locks that they
-//! name.
+//! The labels by which all that a run makes in the engine is found again, and the locks that they name.
 
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::ClusterSpec;
@@ -8,9 +7,7 @@ use crate::hash::short_hash;
 use crate::{ClusterError, cache};
 use std::collections::HashMap;
 
-/// Label: the run's name.
 pub(super) const RUN: &str = "fencepost.run";
-/// Label: the file that the run's controller has locked.
 pub(super) const LOCK: &str = "fencepost.lock";
 /// Label: the machine of the controller. Several machines can share an engine.
 pub(super) const MACHINE: &str = "fencepost.machine";
@@ -24,8 +21,7 @@ pub fn of_run(run: &str, folder: &ClusterFolder) -> HashMap<String, String> {
     )
 }
 
-/// Those of a container in which something is made, under the lock of this name. By them it is found again if
-/// its controller was killed.
+/// Labels of a container in which something is made, to find it if its controller was killed.
 pub(super) fn of_making(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
     let lock = cache::folder()?.join("locks").join(lock_name).display().to_string();
     let labels = [(RUN, ClusterSpec::own_name("setup")), (LOCK, lock), (MACHINE, machine())];

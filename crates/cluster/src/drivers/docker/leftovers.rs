@@ -16,7 +16,6 @@ use std::time::Duration;
 /// How long the engine may take to let go of the ends of containers that have just ended.
 const LET_GO: Duration = Duration::from_secs(1);
 
-/// Removes the containers and networks of runs of this machine whose controllers are dead.
 pub(crate) async fn clean_up(engine: &Engine, limit: Duration) -> Cleaned {
     let mut cleaned = Cleaned::default();
     let removing = tokio::time::timeout(limit, remove(&engine.docker, &mut cleaned)).await;

@@ -1,5 +1,4 @@
-//! A mirror of Debian for machines that are no Debian themselves: Debian's own image names one, where the
-//! engine reaches a registry.
+//! A mirror of Debian for other machines: Debian's own image names one, if the engine reaches a registry.
 
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
@@ -89,11 +88,8 @@ impl Engine {
         Ok(sources)
     }
 
-    /// The image of a user's, by what the engine knows it by whatever it is called later; pulled where it is
-    /// not there.
-    ///
-    /// # Errors
-    /// It cannot be had, or is for another machine.
+    /// The image of a user's, by what the engine knows it by; pulled where it is not there. Errors: it cannot
+    /// be had, or is for another machine.
     pub(super) async fn of_user(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
         self.pull(image, "", progress).await?;
         let found = self.docker.inspect_image(image).await;
@@ -115,8 +111,7 @@ impl Engine {
         let options = CreateImageOptionsBuilder::default().from_image(image).build();
         let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
         let what = format!("pull {image}");
-        // Where no registry answers this must show at once; a slow one may take its time after its first
-        // word.
+        // If no registry answers this must show at once; a slow one may take its time after its first word.
         let first = tokio::time::timeout(REGISTRY, pull.next()).await;
         let first = first.map_err(|_| format!("cannot {what}: no registry answers"))?;
         if let Some(first) = first {

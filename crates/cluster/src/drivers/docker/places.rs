@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where an engine may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// `unix:///…`, `tcp://…`, `ssh://…`, or the path of a socket.
@@ -56,10 +55,7 @@ impl Surroundings {
         }
     }
 
-    /// The places to try, the first that answers counts.
-    ///
-    /// # Errors
-    /// A context is named, and cannot be used: one sentence.
+    /// The places to try; the first that answers counts. Errors: a named context cannot be used.
     pub(super) fn places(&self) -> Result<Vec<Place>, ClusterError> {
         let named = |address: &String, variable: &str| {
             Ok(vec![Place { address: address.clone(), named_by: variable.to_owned() }])

@@ -1,6 +1,5 @@
-//! A way to an engine over SSH: one connection that leads a socket of this machine to the engine's. All users
-//! of the engine in this process share it; it ends with the last of them, and with this process however that
-//! ends.
+//! A way to an engine over SSH: one connection leads a socket of this machine to the engine's. All users of
+//! the engine in this process share it; it ends with the last of them, and with this process.
 
 use crate::ClusterError;
 use crate::cluster_folder::PrivateFolder;
@@ -13,7 +12,6 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long it may take until the connection stands.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where the engine listens on its machine, unless the address says otherwise.
@@ -31,10 +29,7 @@ pub(super) struct Tunnel {
 static OPEN: Mutex<Weak<Tunnel>> = Mutex::new(Weak::new());
 
 impl Tunnel {
-    /// The connection to `ssh://[USER@]HOST[:PORT][/SOCKET]`; made now if there is none.
-    ///
-    /// # Errors
-    /// One clause, the reason.
+    /// The connection to `ssh://[USER@]HOST[:PORT][/SOCKET]`; made if there is none. The error is a clause.
     pub(super) async fn to(address: &str) -> Result<Arc<Tunnel>, ClusterError> {
         let address = address.to_owned();
         let opened = tokio::task::spawn_blocking(move || {
@@ -128,7 +123,6 @@ fn is_ready(stdout: ChildStdout) -> bool {
     word.recv_timeout(PATIENCE).unwrap_or(false)
 }
 
-/// What `ssh` printed last.
 fn reason(errors: &Path) -> String {
     let text = std::fs::read_to_string(errors).unwrap_or_default();
     match text.lines().rfind(|line| !line.trim().is_empty()) {

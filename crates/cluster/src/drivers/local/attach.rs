@@ -1,5 +1,4 @@
-//! Attaching programs: the agent is sent one end of two pairs of sockets, and makes them the program's
-//! streams.
+//! Attaching programs: the agent gets one end of two pairs of sockets, which become the program's streams.
 
 use crate::ClusterError;
 use crate::agent_node::Attach;

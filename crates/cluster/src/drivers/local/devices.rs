@@ -9,13 +9,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// What any program may want.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Without these, neither servers nor this program's own parts work.
 const NEEDED: [&str; 4] = ["null", "zero", "random", "urandom"];
 
-/// By which an agent serves a disk.
 const FUSE: &str = "fuse";
 
 const LINKS: [(&str, &str); 5] = [
@@ -33,10 +31,7 @@ const MASKED: [&str; 9] =
 /// The kernel's settings: they can be read.
 const READ_ONLY: [&str; 4] = ["bus", "fs", "irq", "sys"];
 
-/// Refuses a machine that lacks devices which every node needs.
-///
-/// # Errors
-/// One sentence that names them.
+/// Refuses a machine that lacks devices which every node needs. The error names them.
 pub(super) fn check() -> Result<(), ClusterError> {
     check_in(Path::new("/dev"))
 }
@@ -58,7 +53,6 @@ fn check_in(dev: &Path) -> Result<(), ClusterError> {
     }
 }
 
-/// Fills the folder with devices and shared memory of its own.
 pub(super) fn make_devices(dev: &Path, may_mount: bool) -> io::Result<()> {
     mount_tmpfs(dev, MsFlags::MS_NOSUID, "mode=755,size=1m")?;
     for name in DEVICES.into_iter().chain(may_mount.then_some(FUSE)) {

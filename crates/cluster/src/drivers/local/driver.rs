@@ -30,7 +30,6 @@ use std::sync::Arc;
 
 const DATA: &str = "/data";
 
-/// Starts nodes as processes of this machine.
 pub(crate) struct LocalDriver {
     options: DriverOptions,
 }
@@ -41,7 +40,6 @@ struct NodeBase {
     environment: Option<Prepared>,
 }
 
-/// What a node's root file system is made of.
 enum NodeRoot {
     ThisMachine,
     Unpacked(UnpackedRoot),
@@ -69,7 +67,6 @@ impl LocalDriver {
         LocalDriver { options }
     }
 
-    /// The base of nodes with each of these contents; made now where it is missing.
     async fn bases(&self, spec: &ClusterSpec) -> Result<HashMap<NodeContents, NodeBase>, ClusterError> {
         let all: HashSet<NodeContents> = spec.nodes.iter().map(NodeSpec::contents).collect();
         let bases = all.into_iter().map(async |contents| {
@@ -99,8 +96,7 @@ impl LocalDriver {
         Ok(NodeBase { root, environment: Some(prepared) })
     }
 
-    /// Changes with the program, and when the machine is booted, perhaps with another kernel or other
-    /// modules.
+    /// Changes with the program and each boot, perhaps with another kernel or other modules.
     pub(crate) fn identity(&self) -> String {
         let user = nix::unistd::geteuid();
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -146,8 +142,7 @@ impl Driver for LocalDriver {
         devices::check()?;
         let bases = self.bases(spec).await?;
         let program = Program::prepare_aside(&self.options.program).await?;
-        // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it
-        // matters.
+        // The bridge is in its own namespace: only addresses that nodes may want to reach from it matter.
         let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
         let (plan, wiring, inherited) = plan(spec, &folder, &bases, &program)?;
         let mut used = FilesInUse { _program: program, environments: Vec::new(), roots: Vec::new() };

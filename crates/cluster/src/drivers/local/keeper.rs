@@ -29,7 +29,6 @@ const END: Duration = Duration::from_secs(2);
 
 /// Holds a running sandbox. Dropping it takes the sandbox down and removes the run's folder.
 pub(super) struct Keeper {
-    /// Closing it ends the sandbox.
     life_line: Option<ChildStdin>,
     pid: Pid,
     /// Never locked: the lock is there because a receiver cannot be shared.
@@ -47,7 +46,6 @@ pub(super) struct FilesInUse {
 }
 
 impl Keeper {
-    /// Starts a sandbox, and returns when all its agents run.
     pub(super) async fn start(
         executable: &Path,
         plan: &Plan,
@@ -58,8 +56,7 @@ impl Keeper {
         let (started, spawned) = oneshot::channel();
         let (end, ended) = mpsc::channel();
         let mut command = command(executable, inherited.iter().map(AsRawFd::as_raw_fd).collect());
-        // The kernel kills the sandbox when the *thread* that started it ends. So that is a thread of its
-        // own, which lives until the sandbox is gone.
+        // The kernel kills the sandbox when the *thread* that started it ends: so one of its own outlives it.
         std::thread::spawn(move || {
             let spawned = command.spawn();
             drop(inherited);

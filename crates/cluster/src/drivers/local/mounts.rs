@@ -35,8 +35,7 @@ fn read_only(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let attributes =
         libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: the name ends in a zero byte, the structure has the size that is passed, and both outlive the
-    // call.
+    // SAFETY: the name ends in a zero byte, the structure has the passed size, and both outlive the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -61,7 +60,6 @@ pub(super) fn cannot(what: &str, path: &Path, error: Errno) -> io::Error {
     )
 }
 
-/// A file system in memory.
 pub(super) fn mount_tmpfs(place: &Path, flags: MsFlags, options: &str) -> io::Result<()> {
     mount(Some("tmpfs"), place, Some("tmpfs"), flags, Some(options))
         .map_err(|error: Errno| cannot("mount a tmpfs on", place, error))

@@ -1,7 +1,6 @@
-//! Environments that were made ready for this machine's nodes: folders in the cache.
-//!
-//! Each is named after the environment, the place of its source and its content. It gets its name when it is
-//! whole, and is removed when its source has changed, or is gone, and no run uses it any more.
+//! Environments that were made ready for this machine's nodes: folders in the cache. Each has a name of the
+//! environment, the place of its source and its content. It gets its name when it is whole, and is removed
+//! when its source has changed, or is gone, and no run uses it.
 
 use crate::environment::{
     CommandRoot, Commands, Content, Environment, WorkFolder, environments, note_source, remove_abandoned,
@@ -22,8 +21,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes it now for nodes of this root, unless it is there. Another run may be making it: then this one
-    /// waits, and finds it made.
+    /// Makes it for nodes of this root, unless it is there. Waits for another run that is making it.
     pub(crate) async fn make(
         environment: &Arc<Environment>,
         root: &Path,

@@ -26,16 +26,14 @@ const LEFT_OUT: [&str; 4] = ["boot", "lost+found", "media", "mnt"];
 const HOMES: [&str; 2] = ["home", "root"];
 
 pub(super) struct Root<'a> {
-    /// An empty folder on which the new root is mounted.
     pub(super) place: &'a Path,
     pub(super) source: &'a Path,
     pub(super) data: Option<&'a Path>,
     pub(super) program: Option<&'a Path>,
     pub(super) lock: Option<Lock<'a>>,
     pub(super) may_mount: bool,
-    /// For a command that makes something ready: it finds the network as this machine does, has its /tmp on
-    /// the disk (in this folder), and in this machine's own root may keep files in the user's home, where
-    /// package managers have caches.
+    /// For a command that makes something ready: it has this machine's network, /tmp on the disk (in this
+    /// folder), and in this machine's own root the user's home, for caches of package managers.
     pub(super) making: Option<&'a Path>,
 }
 
@@ -44,9 +42,8 @@ fn change_root() -> Result<(), Errno> {
     match unistd::pivot_root(".", ".") {
         // With the same place twice the old root lies over the new one, and is taken away from there.
         Ok(()) => umount2(".", MntFlags::MNT_DETACH),
-        // Docker's own filter of system calls forbids this one to every container, and an engine such as
-        // Swarm can give no other filter. Beneath the new root the old one then stays; no program in a node
-        // has the rights to get there.
+        // Docker's filter of system calls forbids this one in every container, and an engine such as Swarm
+        // can give no other. The old root then stays; no program in a node has the rights to get there.
         Err(Errno::EPERM) => {
             mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
             unistd::chroot(".")
@@ -55,7 +52,6 @@ fn change_root() -> Result<(), Errno> {
     }
 }
 
-/// A user's folder, for [`PLACE`].
 pub(super) struct Lock<'a> {
     pub(super) folder: &'a Path,
     pub(super) writable: bool,
@@ -102,7 +98,6 @@ impl Root<'_> {
         std::env::set_current_dir("/")
     }
 
-    /// Whether it is made of this machine's own root.
     fn is_this_machine(&self) -> bool {
         self.source == Path::new("/")
     }

@@ -46,8 +46,7 @@ pub(super) struct PlannedNode {
     pub(super) lock: Option<PathBuf>,
     pub(super) path: String,
     pub(super) agent: Vec<String>,
-    /// The sandbox inherits these two: the agent's standard input and output, and where attached programs
-    /// come from.
+    /// Inherited: the agent's standard input and output, and where attached programs come from.
     pub(super) stream: RawFd,
     pub(super) attach: RawFd,
     /// Inherited likewise: what puts a process into its control group.
@@ -61,21 +60,17 @@ impl PlannedNode {
     }
 }
 
-/// What a sandbox reports, once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Report {
-    /// Every node's agent was started.
     Ready,
     Failed(String),
 }
 
-/// The whole of the hidden subcommand.
 pub(crate) fn run_sandbox() -> i32 {
     match enter_namespaces(CloneFlags::CLONE_NEWNET) {
         Ok(ForkResult::Parent { child }) => {
-            // Only the inner process holds the nodes: waiting for a stream to close must not mean waiting for
-            // this one.
+            // Only the inner process holds the nodes: this one must not keep a stream open.
             close_inherited();
             let _ = waitpid(child, None);
             0
@@ -85,7 +80,6 @@ pub(crate) fn run_sandbox() -> i32 {
     }
 }
 
-/// Process 1 of the sandbox.
 fn inner() -> i32 {
     let mut input = io::stdin().lock();
     let started = die_with_parent().and_then(|()| {
@@ -143,8 +137,7 @@ fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, failure: &File) -> io
     // With shared memory of its own: a server that is killed cannot remove its segments.
     let own = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
     let flags = own | libc::CLONE_NEWIPC;
-    // SAFETY: like fork, in a process of a single thread: no stack is given, so the child goes on with a copy
-    // of this one.
+    // SAFETY: like fork, in a process of a single thread: without a stack the child goes on with a copy.
     let child =
         unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) };
     match nix::errno::Errno::result(child)? {
@@ -218,7 +211,6 @@ fn pipe() -> io::Result<(File, File)> {
     Ok((File::from(read), File::from(write)))
 }
 
-/// All but the standard streams.
 fn close_inherited() {
     for fd in 3..1024 {
         let _ = unistd::close(fd);

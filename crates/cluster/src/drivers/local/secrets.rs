@@ -1,7 +1,5 @@
-//! What nodes that have this machine's own root do not see: files that this machine keeps from its other
-//! users.
-//!
-//! Root of a node is root to files, so their permissions would not keep it out.
+//! What nodes with this machine's own root do not see: files that this machine keeps from its other users.
+//! Permissions would not keep root of a node out.
 
 use super::mounts::mask;
 use std::fs::Metadata;
@@ -27,8 +25,7 @@ const ALWAYS: [&str; 10] = [
 /// of services, passwords in settings. Programs lie elsewhere, and the data of a node is its own.
 const SETTINGS: [&str; 2] = ["etc", "var/lib"];
 
-/// How deep settings are looked through. The data of a service is in a folder that its users cannot enter, or
-/// further down.
+/// The depth of settings. A service's data is in a folder that its users cannot enter, or further down.
 const DEPTH: usize = 4;
 
 /// More folders than that are not looked through: a node would start too late.
@@ -70,7 +67,6 @@ fn look_through(folder: &Path, found: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     others
 }
 
-/// Whether other users of this machine cannot read it.
 fn is_secret(metadata: &Metadata) -> bool {
     let needed = if metadata.is_dir() { 0o001 } else { 0o004 };
     metadata.permissions().mode() & needed == 0

@@ -1,8 +1,6 @@
 //! `fencepost setup`: runs one command that makes an environment ready, and ends with everything that it
-//! started.
-//!
-//! The command's parent is process 1 of a PID namespace. It exits when the command does, and when its
-//! standard input closes; then the kernel ends everything else in the namespace.
+//! started. The command's parent is process 1 of a PID namespace. It exits when the command does, and when
+//! its standard input closes; then the kernel ends everything else in the namespace.
 
 use super::devices;
 use super::namespaces::{die_with_parent, enter_namespaces};

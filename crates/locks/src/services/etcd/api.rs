@@ -1,10 +1,9 @@
-//! The messages of etcd's API that the recipes here exchange, written down by hand: a client generated from
-//! all of etcd's definitions needs a protobuf compiler and takes a minute to build, and four fifths of it
-//! would lie idle.
+//! The messages of etcd's API that the recipes here exchange, written by hand: a client generated from all of
+//! etcd's definitions needs a protobuf compiler and a minute to build, for a fifth of it.
 //!
-//! Source of names and field numbers: `api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto` and
-//! `server/etcdserver/api/v3lock/v3lockpb/v3lock.proto` of etcd. Fields that are not read or written here are
-//! left out, which protobuf allows: they are skipped when read, and have their default when written.
+//! Names and field numbers: `api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto` and
+//! `server/etcdserver/api/v3lock/v3lockpb/v3lock.proto` of etcd. Fields without use here are left out, which
+//! protobuf allows: they are skipped when read, and have their default when written.
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResponseHeader {
@@ -50,7 +49,6 @@ pub(super) struct AuthenticateResponse {
     pub(super) token: String,
 }
 
-/// Reads a key, or all keys from `key` up to `range_end`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -275,7 +273,6 @@ pub(super) enum EventType {
     Delete = 1,
 }
 
-/// Asks etcd's own Lock service for a lock under a lease.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct LockRequest {
     #[prost(bytes = "vec", tag = "1")]

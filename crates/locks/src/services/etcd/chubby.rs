@@ -3,11 +3,10 @@
 //! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006),
 //! section 2.4: exclusive and shared mode, sequencers, and the lock-delay.
 //!
-//! A holder has two keys, made and deleted in one transaction: `KEY/MODE/hold/LEASE`, which goes
-//! with its session, and `KEY/MODE/delay/LEASE`, whose lease is kept alive together with the
-//! session's and lasts longer by the lock-delay. A holder that is lost without a release leaves the second
-//! one behind, and with it the lock stays taken. A sequencer is the lock's name, its mode, and the create
-//! revision of the first key, the generation.
+//! A holder has two keys, made and deleted in one transaction: `KEY/MODE/hold/LEASE`, which goes with its
+//! session, and `KEY/MODE/delay/LEASE`, whose lease is prolonged with the session's and lasts longer by the
+//! lock-delay. A holder that is lost without a release leaves the second one, and the lock stays taken. A
+//! sequencer is the lock's name, its mode, and the create revision of the first key, the generation.
 
 use super::api::{Compare, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, prefix_end};
 use super::decisions::{Attempted, ChubbyAsked, after_chubby_txn, chubby_taken};
@@ -131,7 +130,6 @@ impl Attempt for ChubbyAttempt<'_> {
         let txn = make_keys(self.key, self.mode, session.lease, session.leases());
         let mut wakeups = 0;
         loop {
-            // What was not granted and goes on left no doubt.
             let watch_from = match after_chubby_txn(members.txn(&txn, until).await) {
                 ChubbyAsked::Taken { watch_from } => watch_from,
                 ChubbyAsked::Unclear(why) => return Attempted::Unclear(why),
@@ -159,14 +157,12 @@ impl Attempt for ChubbyAttempt<'_> {
     }
 }
 
-/// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the
-/// keys of the first.
+/// Makes our keys if none stands in their way. Idempotent: a second try finds the keys of the first.
 fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64>) -> TxnRequest {
     let [hold, delay] = own_keys(key, mode, lease);
     TxnRequest {
-        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was
-        // not there. Ours is not among those that shared mode excludes, and keeps the revision of its
-        // creation when it is put again.
+        // A comparison of a prefix holds if it holds for each of its keys. Ours is not among those that
+        // shared mode excludes, and keeps its create revision when it is put again.
         compare: vec![Compare::none_under(&excluded(key, mode)), Compare::created(hold.as_str(), 0)],
         success: [hold.clone(), delay]
             .into_iter()

@@ -45,7 +45,6 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// None where the access has no user.
     pub(super) fn of(dialer: &Dialer) -> Option<Login> {
         let Access { user, password, .. } = &*dialer.access;
         let (user, password) = (user.clone()?, password.clone()?);
@@ -54,7 +53,6 @@ impl Login {
 }
 
 impl Client {
-    /// To the client port of a member.
     pub(super) fn connect(
         server: &Server,
         dialer: &Dialer,
@@ -88,7 +86,6 @@ impl Client {
         Ok(token)
     }
 
-    /// The token to send; none where members ask for none.
     async fn token(&self) -> Result<Option<AsciiMetadataValue>, Status> {
         let Some(login) = &self.login else { return Ok(None) };
         let known = login.token.lock().clone();
@@ -205,7 +202,6 @@ impl Client {
         let answers =
             grpc.streaming(request(asked, self.token().await?), PathAndQuery::from_static(path), codec).await;
         answers.map(Response::into_inner).inspect_err(|status| {
-            // The next stream gets another.
             self.forgets_token(status);
         })
     }

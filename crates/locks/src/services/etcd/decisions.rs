@@ -35,7 +35,6 @@ pub(super) struct Created {
     pub(super) create_revision: i64,
     /// An attempt to create the key was not answered, and may still create it after it was deleted.
     pub(super) doubt: bool,
-    /// Others were first.
     pub(super) waits: bool,
 }
 
@@ -43,8 +42,7 @@ impl Failure {
     fn of(error: CallError, doubt_before: bool) -> Failure {
         match error {
             CallError::Refused { why, lease_not_found, doubt } => {
-                // Without its lease the key is gone, and an attempt that is still under way finds no lease
-                // either.
+                // Without its lease the key is gone, and an attempt still under way finds no lease either.
                 Failure { why, lease_is_gone: lease_not_found, doubt: doubt || doubt_before }
             }
             CallError::Unanswered(why) => Failure { why, lease_is_gone: false, doubt: true },
@@ -62,8 +60,7 @@ impl Created {
         self.failure(ErrorCode::Taken, "another client holds the lock", false)
     }
 
-    /// After the search for the youngest key that is older than ours: the watch for its end; none where ours
-    /// is the oldest.
+    /// After the search for the youngest key older than ours: the watch for its end; none if ours is oldest.
     pub(super) fn after_look(
         &self,
         reply: Result<Answered<RangeResponse>, CallError>,
@@ -76,8 +73,7 @@ impl Created {
         Ok(predecessor.map(|kv| WatchCreateRequest { key: kv.key, range_end: Vec::new(), start_revision }))
     }
 
-    /// After the look at our own key, once no older one is left: it may have gone while we waited, and not be
-    /// a later one of its name.
+    /// After the look at our own key: it may have gone while we waited, and not be a later one of its name.
     pub(super) fn after_recheck(
         &self,
         reply: Result<Answered<RangeResponse>, CallError>,
@@ -92,7 +88,6 @@ impl Created {
         }
     }
 
-    /// After the wait for a keepalive that was sent since the acquire began.
     pub(super) fn after_keepalive(&self, in_time: bool) -> Result<(), Failure> {
         let late = || self.failure(ErrorCode::Timeout, "no keepalive was answered in time", false);
         in_time.then_some(()).ok_or_else(late)
@@ -119,7 +114,6 @@ fn read_created(answer: &TxnResponse) -> Option<(i64, i64)> {
     }
 }
 
-/// The create revision of a key that a transaction has put or else found, if it is there.
 fn created(part: &Response, answer: &TxnResponse) -> Option<i64> {
     match part {
         Response::Put(_) => answer.revision(),
@@ -140,13 +134,11 @@ pub(super) fn after_deletion<T, H>(
 ) -> Attempted<H> {
     match reply {
         Ok(Answered { doubt: false, .. }) => Attempted::Taken(why),
-        // A deletion that was not answered may come late, and delete the key of a later grant to this
-        // session.
+        // A deletion without an answer may come late, and delete the key of a later grant to this session.
         Ok(Answered { doubt: true, .. }) | Err(_) => Attempted::Unclear(why),
     }
 }
 
-/// What the transaction of chubby's acquire has shown.
 #[derive(Debug, PartialEq)]
 pub(super) enum ChubbyAsked {
     /// Our keys are there. `doubt`: an attempt to make them was not answered, and may still make them.
@@ -154,8 +146,7 @@ pub(super) enum ChubbyAsked {
         generation: i64,
         doubt: bool,
     },
-    /// They are not, nor can come: another's are in their way, whose end is watched for from this revision
-    /// on.
+    /// Not made, nor can they be: another's are in their way. The end of those is watched from here on.
     Taken {
         watch_from: i64,
     },
@@ -196,8 +187,7 @@ pub(super) fn after_lock_call(
             Err(ErrorCode::Protocol.error("an answer of etcd lacks a part"))
         }
         Some(Err(status)) => Err(ErrorCode::Unavailable.error(format_args!("{}", status.message()))),
-        // The lock is another's, or the member is gone. It takes our key back when it notices that we hung
-        // up.
+        // The lock is another's, or the member is gone. It takes our key back when it sees that we hung up.
         None => Err(ErrorCode::Timeout.error("the Lock service did not grant it in time")),
     }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-/// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const LEASE_S: i64 = 10;

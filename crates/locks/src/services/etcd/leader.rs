@@ -1,6 +1,5 @@
-//! Which member leads an etcd cluster, and how to order it to choose another: asked of the members over the
-//! JSON gateway of their client port (`/v3/maintenance/…` in etcd's `rpc.proto`), so that a node needs no
-//! tool of etcd's for it.
+//! Which member leads an etcd cluster, and the order to choose another, over the JSON gateway of the client
+//! port (`/v3/maintenance/…` in etcd's `rpc.proto`): a node needs no tool of etcd's.
 
 use crate::http::HttpTool;
 use fencepost_cluster::{ClusterError, Node};
@@ -11,8 +10,7 @@ use std::sync::Arc;
 
 pub(super) const CLIENT_PORT: u16 = 2379;
 
-/// Where a member answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own
-/// node only.
+/// The port for Fencepost's own questions if the client port speaks TLS: plain, and in the own node only.
 pub(super) const LOOPBACK_PORT: u16 = 2381;
 
 /// A member that is stopped or cut off takes connections and never answers.
@@ -43,8 +41,7 @@ impl Status {
     }
 }
 
-/// The place of the member that leads. One that was cut off may still think so of itself: the newest term
-/// counts.
+/// The place of the leader. One that was cut off may still claim it: the newest term counts.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     let statuses = join_all(nodes.iter().map(status)).await;
     newest(&statuses)
@@ -97,7 +94,6 @@ pub(super) async fn http_at(
     node.tool(HttpTool::NAME, args).await
 }
 
-/// Where a member answers Fencepost's own questions if its client port speaks TLS.
 pub(super) fn loopback() -> String {
     format!("127.0.0.1:{LOOPBACK_PORT}")
 }

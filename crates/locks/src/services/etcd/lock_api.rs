@@ -47,7 +47,6 @@ struct ApiHold {
     lease: i64,
 }
 
-/// Asks the Lock service for the lock of this name.
 struct LockApiAttempt(String);
 
 #[async_trait]

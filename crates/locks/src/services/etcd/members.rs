@@ -18,7 +18,6 @@ const ATTEMPT: Duration = Duration::from_millis(300);
 /// Rest after a member failed at once, so that a cluster without a leader is not hammered.
 const REST: Duration = Duration::from_millis(20);
 
-/// The members as one client program knows them.
 pub(super) struct Members {
     servers: Vec<Server>,
     dialer: Dialer,
@@ -30,8 +29,7 @@ pub(super) struct Members {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answered<T> {
     pub(super) answer: T,
-    /// An earlier attempt of this call was not answered: it may still be executed, after everything that the
-    /// caller does from now on.
+    /// An earlier attempt was not answered: it may be executed after all that the caller does from now on.
     pub(super) doubt: bool,
 }
 
@@ -72,11 +70,7 @@ impl Members {
         Ok(Members { current, servers: servers.to_vec(), dialer, login, clients })
     }
 
-    /// Logs in, where members want that. That none answers says nothing: operations will say so until one
-    /// does.
-    ///
-    /// # Errors
-    /// A member does not take the password.
+    /// Logs in, if members want that. If none answers, operations say so. Errors: a refused password.
     pub(super) async fn log_in(&self, deadline: Instant) -> Result<(), ClientError> {
         let Some(login) = &self.login else { return Ok(()) };
         for (server, client) in self.servers.iter().zip(&self.clients) {
@@ -93,7 +87,6 @@ impl Members {
         Ok(())
     }
 
-    /// The member in use: its place, and a client for it.
     pub(super) fn current(&self) -> (usize, Client) {
         let place = self.current.load(Ordering::Relaxed);
         (place, self.clients[place].lock().clone())
@@ -111,8 +104,7 @@ impl Members {
         }
     }
 
-    /// Makes a call until it is answered or the deadline has passed. It may be executed more than once: only
-    /// for requests for which that does not matter.
+    /// Calls until there is an answer, or the deadline. The request may be executed twice.
     pub(super) async fn call<T, Called>(
         &self,
         deadline: Instant,
@@ -172,8 +164,7 @@ enum AfterAttempt<T> {
     Elsewhere(OperationError),
 }
 
-/// After an attempt at the member with this address; none: it was not answered in time. `doubt`: there was
-/// one before.
+/// After an attempt at this member; none: not answered in time. `doubt`: there was one before.
 fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str) -> AfterAttempt<T> {
     match reply {
         Some(Ok(answer)) => AfterAttempt::Ended(Ok(Answered { answer, doubt })),
@@ -193,18 +184,14 @@ fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str
     }
 }
 
-/// Whether the error excludes that the request was executed; then, whether it is because there is no such
-/// lease.
-///
-/// Which errors etcd gives these codes to stands in its `api/v3rpc/rpctypes/error.go`. Only etcd's own words
-/// count: a connection that broke, and an answer that is too long, get some of these codes, too, from the
-/// library here.
+/// Whether the error excludes that the request was executed; then, whether there is no such lease. Codes:
+/// etcd's `api/v3rpc/rpctypes/error.go`. Only etcd's own words count: the library here gives some of these
+/// codes to a broken connection and to an answer that is too long, too.
 fn definite(status: &Status) -> Option<bool> {
     let words = status.message().strip_prefix("etcdserver: ")?;
     match status.code() {
         Code::NotFound => Some(words.contains("lease not found")),
-        // Where the space ran out as it was applied, etcd has executed it all the same (`quotaApplierV3` in
-        // `apply.go`).
+        // etcd executes it if space runs out as it is applied (`quotaApplierV3` in `apply.go`).
         Code::ResourceExhausted if words.contains("database space exceeded") => None,
         Code::InvalidArgument | Code::ResourceExhausted | Code::FailedPrecondition | Code::OutOfRange => {
             Some(false)

@@ -19,5 +19,4 @@ mod user;
 
 use crate::definition::LockDefinition;
 
-/// The locks on etcd: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&mutex::LOCK, &lock_api::LOCK, &chubby::LOCK];

@@ -1,6 +1,4 @@
-//! The recipe itself: a key under the lock's prefix, attached to the session's lease. The oldest key owns the
-//! lock.
-//!
+//! The recipe: a key under the lock's prefix, under the session's lease. The oldest key owns the lock.
 //! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
 
 use super::api::{Compare, RangeRequest, RequestOp, SortOrder, TxnRequest, WatchCreateRequest};
@@ -10,15 +8,12 @@ use super::session::LeaseSession;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// A watch is trusted for so long, and then the key is looked at again: the member that serves it may be cut
-/// off from us without either side noticing.
+/// A watch is trusted for this long: its member may be cut off from us without either side noticing.
 const WATCH_MAX: Duration = Duration::from_millis(500);
-/// Rest after a watch that broke off.
 const WATCH_REST: Duration = Duration::from_millis(20);
 
 pub(super) struct QueueGrant {
     pub(super) created: Created,
-    /// How often a deletion woke this waiter.
     pub(super) wakeups: u64,
 }
 
@@ -33,8 +28,7 @@ pub(super) async fn take(
     deadline: Instant,
 ) -> Result<QueueGrant, Failure> {
     let begun = Instant::now();
-    // Puts our key if it is not there, and looks for it and for the oldest key, all in one transaction.
-    // Executing it twice does no harm: the second time finds the key of the first.
+    // Puts our key if absent, and looks for it and for the oldest key. Idempotent: a second try finds it.
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
     let put = TxnRequest {
         compare: vec![Compare::created(path, 0)],

@@ -32,9 +32,7 @@ pub(super) const LEASED: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-/// A way to lock on etcd's members.
 pub(super) struct EtcdRecipe {
-    /// Refuses options that make no sense for it.
     pub(super) check: fn(&Options) -> Result<(), OptionError>,
     /// Where it keeps its holders under keys whose create revision is the generation of their sequencers.
     pub(super) holders: Option<Holders>,

@@ -1,8 +1,6 @@
-//! Sequencers: whether the grant that one stands for still holds.
-//!
-//! Source: CheckSequencer in Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems"
-//! (OSDI 2006), section 2.4. Here a sequencer is `NAME:MODE:GENERATION`, the generation being the create
-//! revision of the holder's key, and it is valid as long as a key with that create revision stands there.
+//! Sequencers: whether the grant that one stands for still holds. Source: CheckSequencer in Mike Burrows,
+//! "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4. Here a
+//! sequencer is `NAME:MODE:GENERATION`, valid as long as a key has the generation as its create revision.
 
 use super::api::RangeRequest;
 use super::members::Members;
@@ -12,13 +10,11 @@ use fencepost_storage::Sequencers;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The prefix of the keys that hold the lock of this name in this mode; none for a mode that the lock does
-/// not have.
+/// The prefix of the keys that hold this lock in this mode; none for a mode that it does not have.
 pub(super) type Holders = fn(name: &str, mode: Mode) -> Option<String>;
 
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// The storage's way to the lock service.
 pub(super) struct SequencerCheck {
     pub(super) holders: Holders,
     pub(super) members: Members,

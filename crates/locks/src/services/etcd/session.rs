@@ -1,7 +1,6 @@
-//! A session: a lease, and the task that keeps it alive until it is dropped.
-//!
-//! Source: `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of
-//! the TTL; the session is over when the server says so, or when no keepalive was answered for the whole TTL.
+//! A session: a lease, and the task that keeps it alive until it is dropped. Source:
+//! `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of the TTL;
+//! the session ends when the server says so, or when no keepalive was answered for the whole TTL.
 
 use super::client::KeepAlive;
 use super::members::{CallError, Members};
@@ -14,7 +13,6 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tonic::Status;
 
-/// A keepalive that fails at once is tried again after this rest.
 const REST: Duration = Duration::from_millis(50);
 
 /// A lease that is being kept alive. Dropping it stops that, and the lease ends with its TTL.
@@ -28,14 +26,10 @@ pub(super) struct LeaseSession {
 }
 
 struct State {
-    /// When the last keepalive that was answered was sent: the lease runs for its TTL from some moment since
-    /// then.
+    /// When the last answered keepalive was sent: the lease runs for its TTL from some moment since then.
     renewed: watch::Sender<Instant>,
-    /// Why the session is over, once it is.
     lost: watch::Sender<Option<String>>,
-    /// Asks for a keepalive now.
     wanted: Notify,
-    /// The keys that the process holds under this lease.
     held: HeldKeys,
 }
 
@@ -63,7 +57,6 @@ impl LeaseSession {
         Ok(LeaseSession { lease, companion, ttl, state, keeper })
     }
 
-    /// Its leases: the session's own, and its companion.
     pub(super) fn leases(&self) -> impl Iterator<Item = i64> {
         [Some(self.lease), self.companion].into_iter().flatten()
     }
@@ -73,15 +66,13 @@ impl LeaseSession {
         self.state.lost.borrow().clone()
     }
 
-    /// Returns when the session is over.
     pub(super) async fn until_lost(&self) -> String {
         let mut lost = self.state.lost.subscribe();
         let reason = lost.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
         reason.unwrap_or_default()
     }
 
-    /// Returns when a keepalive that was sent at `since` or later was answered: the lease then runs for at
-    /// least its TTL from `since`.
+    /// Returns when a keepalive since `since` was answered: the lease runs for at least its TTL from then.
     pub(super) async fn renewed_since(&self, since: Instant) {
         let mut renewed = self.state.renewed.subscribe();
         if *renewed.borrow_and_update() < since {
@@ -95,9 +86,8 @@ impl LeaseSession {
         *self.state.renewed.borrow() + self.ttl
     }
 
-    /// The process holds this key from now on: notices are sent when the lease is prolonged or lost. Where it
-    /// was lost before the grant was known, that is reported at once, unless the recipe ignores it
-    /// (`--no-recheck`).
+    /// The process holds this key: notices report renewals and a loss. A loss before the grant was known is
+    /// reported at once, unless the recipe ignores it (`--no-recheck`).
     pub(super) fn hold(&self, key: &str, aborts_on_lease_loss: bool) {
         self.let_go(key);
         self.state.held.hold(key);
@@ -107,12 +97,10 @@ impl LeaseSession {
         }
     }
 
-    /// Reports the last renewal.
     pub(super) fn report(&self) {
         self.state.held.renew(self.state.renewed.borrow().elapsed());
     }
 
-    /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
         self.state.held.let_go(key);
     }
@@ -200,8 +188,7 @@ async fn keep_alive(
         }
         let end = last + ttl;
         let sent = Instant::now();
-        // This is also what a client finds that was stopped for longer than the TTL: it does not ask any
-        // more.
+        // Also what a client finds that was stopped for longer than the TTL: it asks no more.
         if sent >= end {
             return state.end("no keepalive was answered for the whole TTL");
         }

@@ -16,7 +16,6 @@ use tokio::time::{Instant, sleep};
 /// Of an acquire's time-out, this part is kept for taking back what it did.
 const CLEANUP_SHARE: u32 = 4;
 const CLEANUP_MAX: Duration = Duration::from_millis(500);
-/// Rest before a new session is tried, in microseconds.
 const RETRY_DELAY_US: std::ops::RangeInclusive<u64> = 5_000..=20_000;
 
 pub(crate) struct User {
@@ -26,11 +25,9 @@ pub(crate) struct User {
     pub(super) session: Option<LeaseSession>,
 }
 
-/// How long the leases of a session last.
 #[derive(Clone, Copy)]
 pub(super) struct LeaseTimes {
     pub(super) ttl: Duration,
-    /// Of a second lease that is kept alive together with the first.
     pub(super) companion: Option<Duration>,
 }
 
@@ -38,7 +35,6 @@ pub(super) struct LeaseTimes {
 #[async_trait]
 pub(super) trait Attempt: Sync {
     type Held: Send;
-    /// Whether it is given up when the session is lost meanwhile.
     fn aborts_on_lease_loss(&self) -> bool {
         true
     }
@@ -127,7 +123,6 @@ impl User {
         ended
     }
 
-    /// Ends a lease with all its keys. True if it certainly is ended.
     async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
         is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
     }
@@ -160,7 +155,6 @@ impl User {
         self.put_back(session, end)
     }
 
-    /// Puts back the session that was taken for a release, if it can be used again.
     pub(super) fn put_back(&mut self, mut session: Option<LeaseSession>, end: End) -> Completion {
         let completion = end.close(&mut session);
         if session.is_some() {

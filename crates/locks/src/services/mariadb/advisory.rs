@@ -1,7 +1,5 @@
-//! `mariadb-advisory`: a lock that belongs to a connection.
-//!
-//! Nothing reads a connection while no statement is sent. So a process that holds a lock pings the server,
-//! and gives up before the server can have let go.
+//! `mariadb-advisory`: a lock that belongs to a connection. Nothing reads a connection between statements. So
+//! a holder pings the server, and gives up before the server can have let go.
 
 use super::connection::Connection;
 use super::decisions::{AfterLock, after_lock, after_unlock};
@@ -59,7 +57,6 @@ struct AdvisoryLock {
     live: Option<Live>,
 }
 
-/// A connection, what it holds, and the task that pings while it holds something.
 struct Live {
     connection: Arc<Mutex<Connection>>,
     held: Arc<HeldKeys>,
@@ -108,7 +105,6 @@ async fn ping(connection: Arc<Mutex<Connection>>, held: Arc<HeldKeys>, ttl: Dura
 }
 
 impl AdvisoryLock {
-    /// Connects, unless there is a connection that answers.
     async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<&Live, OperationError> {
         let answers = match self.live.as_ref().filter(|live| live.ttl == ttl) {
             None => false,
@@ -125,9 +121,8 @@ impl AdvisoryLock {
         self.live.as_ref().ok_or_else(|| ErrorCode::Unreachable.error("no connection to MariaDB"))
     }
 
-    /// Opens a connection with `tcp_keepalive_time`, `tcp_keepalive_interval` and `tcp_keepalive_probes` as
-    /// the TTL wants them. These settings are the whole server's, and each connection has those that it began
-    /// with.
+    /// Opens a connection with the keepalives that the TTL wants. These settings are the whole server's, and
+    /// a connection keeps those that it began with.
     async fn open(&self, ttl: Duration, deadline: Instant) -> Result<Connection, OperationError> {
         let wanted = (1, 1, keepalive_probes(ttl));
         let mut connection = Connection::open(&self.client.server, deadline).await?;

@@ -8,7 +8,6 @@ use tokio::time::{Instant, timeout_at};
 
 /// A connection. Dropping it closes it, as the end of a program would; the server then ends its locks.
 pub(super) struct Connection {
-    /// None only while it is dropped.
     conn: Option<Conn>,
     /// Whether it can be used, as far as this end knows: nothing reads while there is no statement.
     lives: bool,
@@ -22,8 +21,7 @@ impl Connection {
         Ok(Connection { conn: Some(sql::connect(server, "", deadline).await?), lives: true })
     }
 
-    /// Sends a statement, and waits for its answer. A connection on which that is not known is not used
-    /// again.
+    /// Sends a statement, and waits for its answer. Without an answer the connection is not used again.
     pub(super) async fn ask<T>(
         &mut self,
         deadline: Instant,
@@ -54,10 +52,9 @@ impl Drop for Connection {
     }
 }
 
-/// Errors of the server after which it is not known whether the statement was carried out, or which end the
-/// connection (the MariaDB documentation, "Error Codes"): the server shuts down (1053), the connection is
-/// ended (1152, 1184) or killed (1927), the network fails (1158 to 1161), a commit fails (1180), a client was
-/// silent for too long (4031).
+/// Errors after which a statement may have been carried out, or the connection ends (MariaDB, "Error Codes"):
+/// shutdown (1053), connection ended (1152, 1184) or killed (1927), network (1158 to 1161), commit failed
+/// (1180), client silent for too long (4031).
 const ENDS: [u16; 10] = [1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1927, 4031];
 
 /// What an error says of its statement: its number, where it is the server's, and its words.

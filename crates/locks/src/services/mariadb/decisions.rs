@@ -5,7 +5,6 @@ use crate::sql::Failed;
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 use serde_json::Value;
 
-/// What follows from the statement that asks for a lock of `mariadb-advisory`.
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterLock {
     Granted,
@@ -39,11 +38,9 @@ fn no_longer_held() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
 }
 
-/// What follows from the statement that takes the row.
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterTake {
     Granted(i64),
-    /// Not now, and nothing is left of it: for this reason.
     TryAgain(OperationError),
     End(End),
 }

@@ -1,10 +1,7 @@
-//! Locks in MariaDB: `mariadb-advisory`, a lock that belongs to a connection, and `mariadb-row`, a row with a
-//! lease and a fencing token.
-//!
-//! Source: the MariaDB documentation, "GET_LOCK", "RELEASE_LOCK" and "Server System Variables"; the MySQL
-//! manual, "Locking Functions" and "Automatic Reconnection Control"; for the row, what libraries with a table
-//! of locks do (ShedLock's `JdbcTemplateLockProvider` with `usingDbTime`, Spring Integration's
-//! `JdbcLockRegistry`).
+//! Locks in MariaDB: `mariadb-advisory`, a lock of a connection, and `mariadb-row`, a row with a lease and a
+//! fencing token. Sources: the MariaDB documentation, "GET_LOCK", "RELEASE_LOCK" and "Server System
+//! Variables"; the MySQL manual, "Locking Functions" and "Automatic Reconnection Control"; for the row,
+//! ShedLock's `JdbcTemplateLockProvider` with `usingDbTime` and Spring Integration's `JdbcLockRegistry`.
 
 mod advisory;
 mod connection;
@@ -16,5 +13,4 @@ mod statements;
 
 use crate::definition::LockDefinition;
 
-/// The locks in MariaDB: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&advisory::LOCK, &row::LOCK];

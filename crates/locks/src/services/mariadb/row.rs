@@ -39,7 +39,6 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     capabilities: |_| Capabilities { token: true, unique_value: true, validity: true, ..Capabilities::NONE },
 };
 
-/// By which a holder knows how long its lease still runs.
 const CLOCK: ClientClock = ClientClock::Monotonic;
 
 struct RowLock {
@@ -63,7 +62,6 @@ impl RowLock {
         RowLock { client, attempts, connection: None, held: Held::default() }
     }
 
-    /// Connects, unless there is a connection that answers.
     async fn connect(&mut self, deadline: Instant) -> Result<(), OperationError> {
         if let Some(connection) = &mut self.connection
             && connection.ping(deadline).await.is_ok()

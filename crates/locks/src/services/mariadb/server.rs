@@ -14,7 +14,6 @@ const ACCESS_DENIED: [u16; 2] = [1045, 1698];
 /// A connection without TLS is refused.
 const TLS_REQUIRED: u16 = 3159;
 
-/// The server as the processes of one client know it.
 pub(super) struct MariaDbServer {
     server: Server,
     dialer: Dialer,

@@ -15,9 +15,8 @@ const PORT: u16 = 3306;
 const SERVICE: &str = "mariadb";
 const SOCKET: &str = "/run/mariadb.sock";
 
-/// Sizes of files and buffers, small enough for many servers on one machine, and the same from the beginning:
-/// InnoDB puts a log of another size in the place of the old one by a rename, without an fsync of the folder,
-/// and a loss of power then brings the old log back, which undoes every commit since.
+/// Sizes for many servers on one machine, the same from the beginning: InnoDB replaces a log of another size
+/// by a rename without an fsync of the folder, and a loss of power then undoes every commit since.
 const SIZES: &str =
     "--innodb-log-file-size=16M --innodb-buffer-pool-size=24M --aria-pagecache-buffer-size=8M";
 
@@ -100,7 +99,6 @@ fn start(options: &Options) -> Service {
     }
 }
 
-/// The statements that make the user of clients.
 fn user(password: Option<&str>, with_certificate: bool) -> String {
     let by = password.map(|password| format!(" IDENTIFIED BY '{password}'")).unwrap_or_default();
     let certificate = if with_certificate { " REQUIRE X509" } else { "" };

@@ -3,8 +3,7 @@
 use crate::options::MariaDbExpiry;
 use sha2::{Digest, Sha256};
 
-/// The table of `mariadb-row`, one statement a line. Times are in UTC: a server in local time would jump by
-/// an hour twice a year.
+/// The table of `mariadb-row`, one statement a line. UTC: local time would jump twice a year.
 pub(super) const SCHEMA: &str = "CREATE DATABASE fencepost;\n\
     CREATE TABLE fencepost.locks (name VARBINARY(64) PRIMARY KEY, holder VARBINARY(255), \
     token BIGINT NOT NULL, until DATETIME(6) NOT NULL) ENGINE=InnoDB";
@@ -20,7 +19,6 @@ pub(super) const UNLOCK: &str = "SELECT RELEASE_LOCK(?)";
 pub(super) const KEEPALIVE: &str =
     "SELECT @@GLOBAL.tcp_keepalive_time, @@GLOBAL.tcp_keepalive_interval, @@GLOBAL.tcp_keepalive_probes";
 
-/// Sets them, for the connections that come after.
 pub(super) fn set_keepalive((time, interval, probes): (u64, u64, u64)) -> String {
     format!(
         "SET GLOBAL tcp_keepalive_time = {time}, GLOBAL tcp_keepalive_interval = {interval}, \
@@ -28,12 +26,9 @@ pub(super) fn set_keepalive((time, interval, probes): (u64, u64, u64)) -> String
     )
 }
 
-/// Takes the row if its lease is over, in one step, and gives holder and token as they are afterwards.
-/// Assignments are carried out from left to right, and the next one uses the new values, so the end of the
-/// lease is the last.
-///
-/// Parameters: `:name`, `:holder`, `:ttl` in microseconds; where the client's clock decides, also `:now`, in
-/// microseconds since 1970.
+/// Takes the row if its lease is over, in one step, and gives holder and token as they are afterwards. An
+/// assignment uses new values of those before it, so the end of the lease is the last. Parameters: `:name`,
+/// `:holder`, `:ttl` in µs; by the client's clock also `:now`, in µs since 1970.
 pub(super) fn take_row(expiry: MariaDbExpiry) -> String {
     let now = match expiry {
         MariaDbExpiry::Server => "UTC_TIMESTAMP(6)",

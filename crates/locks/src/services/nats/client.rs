@@ -23,10 +23,8 @@ pub(super) const BUCKET: &str = "locks";
 
 /// How long the servers may take before a client says hello without them.
 const FIRST_CONNECT: Duration = Duration::from_secs(2);
-/// A server that answers no ping is given up after two of these: the usual minute is longer than any lock
-/// waits.
+/// A server that misses two pings is given up: the usual minute is longer than any lock waits.
 const PING: Duration = Duration::from_millis(500);
-/// Of a cluster, a stream has so many replicas at most.
 const REPLICAS_MAX: usize = 5;
 
 /// What a client writes in the header of the marker that says that an entry is deleted.
@@ -40,8 +38,7 @@ pub(super) struct NatsClient {
 }
 
 impl NatsClient {
-    /// # Errors
-    /// The servers never take the access of this client.
+    /// Errors: the servers never take the access of this client.
     pub(super) async fn of(hello: &Hello) -> Result<NatsClient, ClientError> {
         let dialer = Dialer::of(hello)?;
         let addresses: Vec<String> =
@@ -124,7 +121,6 @@ impl NatsClient {
         }
     }
 
-    /// The bucket for this TTL, which the first client that needs it makes.
     async fn store(&self, ttl: Duration, deadline: Instant) -> Result<Store, OperationError> {
         if let Some(store) = self.stores.lock().get(&ttl) {
             return Ok(store.clone());
@@ -145,8 +141,7 @@ impl NatsClient {
         Ok(store)
     }
 
-    /// # Errors
-    /// There is no connection. The library would keep what is written now, and send it later.
+    /// Without a connection the library would keep a write, and send it later: an error.
     fn connected(&self) -> Result<(), OperationError> {
         match self.client.connection_state() {
             State::Connected => Ok(()),
@@ -174,8 +169,7 @@ fn options(dialer: &Dialer) -> ConnectOptions {
     options
 }
 
-/// The sentence that says why servers never take the access of this client, where it is that. They are all
-/// alike: it names the first.
+/// Why servers never take the access of this client, if so. They are all alike: it names the first.
 fn denial(servers: &[Server], dialer: &Dialer, error: &async_nats::ConnectError) -> Option<String> {
     let server = servers.first()?;
     if error.kind() == ConnectErrorKind::AuthorizationViolation {

@@ -5,7 +5,6 @@ use crate::reply::Reply;
 use crate::watchdog::{Renewal, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 
-/// The latest entry of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) revision: u64,
@@ -13,7 +12,6 @@ pub(super) struct Found {
     pub(super) value: String,
 }
 
-/// What an attempt to take the lock does next.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Granted(u64),
@@ -21,7 +19,6 @@ pub(super) enum Next {
     Look,
     /// Writes over the marker of this revision.
     Replace(u64),
-    /// Tries again while there is time.
     Refused(OperationError),
     /// Ends: something of it may be there, or may come.
     Unknown(OperationError),
@@ -34,7 +31,6 @@ fn taken() -> OperationError {
     ErrorCode::Taken.error("another client holds the lock")
 }
 
-/// After the write that expects no entry.
 pub(super) fn after_create(reply: Reply<Stored>) -> Next {
     match after_replace(reply) {
         Next::Refused(why) if why.code() == ErrorCode::Taken => Next::Look,
@@ -42,7 +38,6 @@ pub(super) fn after_create(reply: Reply<Stored>) -> Next {
     }
 }
 
-/// After the write that expects the marker of a release.
 pub(super) fn after_replace(reply: Reply<Stored>) -> Next {
     match reply {
         Reply::Answer(Some(revision)) => Next::Granted(revision),
@@ -52,8 +47,7 @@ pub(super) fn after_replace(reply: Reply<Stored>) -> Next {
     }
 }
 
-/// After the look at the latest entry. It may be old: a replica that is behind answers, too, and then the
-/// write that follows is refused.
+/// After the look at the latest entry. A replica that is behind answers, too: then the next write is refused.
 pub(super) fn after_look(reply: Reply<Option<Found>>) -> Next {
     match reply {
         Reply::Answer(Some(found)) if found.value.is_empty() => Next::Replace(found.revision),
@@ -85,9 +79,8 @@ pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Comple
     }
 }
 
-/// After a renewal: whether it was stored, and else what the watchdog does. Where it was not, another entry
-/// is there, or none, and the watchdog looks whether it is its own. `is_over`: nothing is left of the lease
-/// by the client's own clock.
+/// After a renewal: what was stored, or what the watchdog does. If nothing was, it looks whether the entry
+/// there is its own. `is_over`: nothing is left of the lease by the client's own clock.
 pub(super) fn after_renewal(reply: Reply<Stored>, is_over: bool) -> Result<Stored, Renewal> {
     match reply {
         Reply::Answer(stored) => Ok(stored),

@@ -32,11 +32,9 @@ pub(super) struct NatsHold {
     token: u64,
     /// That of the latest write.
     revision: Arc<AtomicU64>,
-    /// Ends with the hold.
     _watchdog: Option<Watchdog>,
 }
 
-/// Writes the entry anew.
 struct NatsRenewal {
     client: Arc<NatsClient>,
     revision: Arc<AtomicU64>,

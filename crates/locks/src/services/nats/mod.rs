@@ -1,8 +1,6 @@
-//! `nats`: an entry of a key-value bucket of NATS JetStream, created where there is none, which expires
-//! with the bucket's TTL. Its revision is a fencing token.
-//!
-//! Sources: the NATS documentation, "Key/Value Store" and "JetStream clustering"; the revisions that a write
-//! expects are those of JetStream's header `Nats-Expected-Last-Subject-Sequence`.
+//! `nats`: an entry of a key-value bucket of NATS JetStream, created where there is none, which expires with
+//! the bucket's TTL. Its revision is a fencing token. Sources: the NATS documentation, "Key/Value Store" and
+//! "JetStream clustering"; a write expects a revision by the header `Nats-Expected-Last-Subject-Sequence`.
 
 mod client;
 mod decisions;
@@ -13,5 +11,4 @@ mod service;
 
 use crate::definition::LockDefinition;
 
-/// The locks on NATS: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::LOCK];

@@ -1,5 +1,4 @@
-//! What servers of NATS say of themselves on their port for monitoring, which only their own nodes reach: it
-//! neither speaks TLS nor asks for a password.
+//! What servers of NATS say on their port for monitoring, without TLS and password, inside their nodes.
 
 use super::client::BUCKET;
 use crate::http::HttpTool;
@@ -14,7 +13,6 @@ pub(super) const ADDRESS: &str = "127.0.0.1:8222";
 /// A server that is stopped takes connections and never answers.
 const PATIENCE_MS: u64 = 500;
 
-/// What `/jsz?accounts=1&streams=1` says.
 #[derive(Debug, Default, Deserialize)]
 struct Jetstream {
     /// Of a server that has no cluster: none.
@@ -79,7 +77,6 @@ pub(super) struct Missing {
     pub(super) away: Vec<String>,
 }
 
-/// What is missing; nothing, where the leader has heard from every other server.
 pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<Missing> {
     if nodes.len() == 1 {
         return None;
@@ -124,10 +121,7 @@ pub(super) async fn why_not_serving(node: &Arc<dyn Node>, is_alone: bool) -> Opt
     }
 }
 
-/// The page at this path.
-///
-/// # Errors
-/// The server did not answer, or not with success.
+/// Gets a page. Errors: no answer, or no success.
 pub(super) async fn get(node: &Arc<dyn Node>, path: &str) -> Result<String, ClusterError> {
     let args = json!({"address": ADDRESS, "path": path, "body": Value::Null, "timeout_ms": PATIENCE_MS});
     let answer = node.tool(HttpTool::NAME, args).await?;
@@ -138,8 +132,7 @@ pub(super) async fn get(node: &Arc<dyn Node>, path: &str) -> Result<String, Clus
     Ok(body.to_owned())
 }
 
-/// The place of the server that leads the locks' bucket. Before the first lock there is none, and the first
-/// server counts.
+/// The place of the leader of the locks' bucket. Before the first lock, the first server counts.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     let pages = join_all(nodes.iter().map(|node| get(node, "/jsz?accounts=1&streams=1"))).await;
     let views: Vec<Option<Jetstream>> =
@@ -148,8 +141,7 @@ pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     most_agree(&names, &views)
 }
 
-/// Of the servers that say of themselves that they lead, the one that most others name: one that was cut off
-/// may still think so.
+/// Of the servers that claim to lead, the one that most others name: one that was cut off may still claim it.
 fn most_agree(names: &[&str], views: &[Option<Jetstream>]) -> Option<usize> {
     let said: Vec<Option<&str>> =
         views.iter().map(|view| view.as_ref().and_then(Jetstream::leader)).collect();

@@ -20,18 +20,15 @@ const PORT: u16 = 4222;
 const ROUTE_PORT: u16 = 6222;
 const SERVICE: &str = "nats";
 const SETTINGS: &str = "{data}/nats.conf";
-/// Servers that have found each other know it by then; one that the leader takes for gone after that stays
-/// so.
+/// Servers have found each other by then; one that the leader takes for gone after that stays so.
 const TAKEN_FOR_GONE: Duration = Duration::from_secs(8);
-/// How much later than the one before it a server starts for the first time.
 const TURN: Duration = Duration::from_millis(100);
 /// JetStream takes no shorter TTL of a bucket (`max_age` of its stream).
 const TTL_MIN: Duration = Duration::from_millis(100);
 
-/// What a server is started by: its file of settings with what it asks of clients. Servers that connect to
-/// each other in the same moment close one connection of each pair, and may then take each other for gone,
-/// for ever: at its first start each waits a little longer than the one before it. Arguments: the file, its
-/// content, how long to wait in seconds.
+/// Starts a server by a file of settings and what it asks of clients. Servers that connect to each other in
+/// the same moment close one connection of each pair, and may take each other for gone for ever: at its first
+/// start each waits a little longer. Arguments: the file, its content, how long to wait in seconds.
 const START: &str = r#"[ -e "$1" ] || sleep "$3"; { printf '%s' "$2"; [ ! -e /run/access/nats.conf ] || cat /run/access/nats.conf; } > "$1" \
     && exec nats-server --config "$1""#;
 
@@ -53,9 +50,8 @@ pub(super) static NATS: LockService = LockService {
     check_ttl,
     start,
     access_files,
-    // Not by `/healthz`: asked for that again and again, a server of 2.10 that finds a bucket behind sets it
-    // back each time, and so never mends it; and one that has nothing new to hear from the leader may call
-    // itself behind until there is something.
+    // Not by `/healthz`: asked for that again and again, a server of 2.10 with a bucket that is behind sets
+    // it back each time, and never mends it; and one without news from the leader may call itself behind.
     trouble: |_, node, all| Box::pin(monitor::why_not_serving(node, all.len() == 1).map(Ok)),
     gather: |_, nodes| Box::pin(find_each_other(nodes)),
     version,
@@ -112,7 +108,6 @@ fn access_files(access: &RunAccess) -> Vec<AccessFile> {
     vec![AccessFile::new("nats.conf", settings)]
 }
 
-/// Returns when the leader of all servers has heard from each.
 async fn find_each_other(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     let (begun, mut started) = (Instant::now(), Instant::now());
     while let Some(missing) = monitor::missing(nodes).await {

@@ -10,8 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::{Client, Error};
 
-/// A connection. Dropping it closes it, as the end of a program would; the server then ends its transaction
-/// and locks.
+/// Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
 pub(super) struct Connection {
     pub(super) client: Client,
     held: Arc<HeldKeys>,
@@ -43,8 +42,7 @@ impl Connection {
         !self.client.is_closed()
     }
 
-    /// The process holds this key from now on: a notice is sent when the connection ends. False where it has
-    /// ended already, and the lock with it.
+    /// The process holds this key: a notice reports the end of the connection. False if it has ended already.
     #[must_use]
     pub(super) fn hold(&self, key: &str) -> bool {
         self.held.hold(key);
@@ -57,9 +55,8 @@ impl Connection {
         self.held.let_go(key)
     }
 
-    /// A statement of the transaction that holds this key failed. Where the connection ended with it, the
-    /// process knows by that that the lock is gone, and not only when the connection is closed, too. Gives
-    /// whether it ended.
+    /// A statement under this lock failed. If the connection ended with it, the process knows already that
+    /// the lock is gone. Gives whether it ended.
     pub(super) fn ended_with(&self, key: &str, failed: &Failed) -> bool {
         let ended = matches!(failed, Failed::Unknown(why) if why.code() == ErrorCode::Disconnected);
         if ended && self.let_go(key) {
@@ -89,8 +86,7 @@ fn failed(error: &Error) -> Failed {
     classify(by_server.map(|error| (error.parsed_severity(), error.code())), &words(error))
 }
 
-/// What an error says of its statement: how severe the server calls it and which it is, where it is the
-/// server's, and its words.
+/// How severe the server calls the error, and which it is, if it is the server's; and its words.
 fn classify(by_server: Option<(Option<Severity>, &SqlState)>, words: &str) -> Failed {
     match by_server {
         // An ERROR ends the statement, and its effects are undone.
@@ -98,8 +94,7 @@ fn classify(by_server: Option<(Option<Severity>, &SqlState)>, words: &str) -> Fa
             why: ErrorCode::Refused.error(words),
             lock_timeout: *code == SqlState::LOCK_NOT_AVAILABLE,
         },
-        // FATAL and PANIC end the connection, perhaps behind the back of a statement that was carried out; or
-        // the connection broke.
+        // FATAL and PANIC end the connection, even after a statement was carried out; or it broke.
         _ => Failed::Unknown(ErrorCode::Disconnected.error(words)),
     }
 }

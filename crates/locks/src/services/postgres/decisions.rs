@@ -5,7 +5,6 @@ use crate::sql::Failed;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 
-/// What follows from the statement that asks for a lock.
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterLock {
     Granted,
@@ -36,8 +35,7 @@ pub(super) fn after_advisory_taken_back(reply: Result<bool, Failed>, why: Operat
     }
 }
 
-/// After `ROLLBACK`, where the statement that asked for the row failed: with it the transaction did, and no
-/// row is locked.
+/// After `ROLLBACK`, where the statement for the row failed: the transaction failed, and no row is locked.
 pub(super) fn after_rollback(reply: Result<(), Failed>, why: OperationError) -> End {
     match reply {
         Ok(()) => End::keeping(Completion::Fail(why)),
@@ -45,14 +43,12 @@ pub(super) fn after_rollback(reply: Result<(), Failed>, why: OperationError) -> 
     }
 }
 
-/// A grant whose connection ended before it was known. The server may not have heard of that: the lock stays
-/// taken until then.
+/// A grant whose connection ended before it was known: taken until the server notices.
 pub(super) fn ended_with_grant() -> End {
     let ended = "the connection ended before the grant was known";
     End::dropping(Completion::info(ErrorCode::SessionExpired, ended))
 }
 
-/// After `pg_advisory_unlock` of a release.
 pub(super) fn after_unlock(reply: Result<bool, Failed>) -> End {
     match reply {
         Ok(true) => End::keeping(Completion::Ok(Value::Null)),
@@ -65,7 +61,6 @@ pub(super) fn after_unlock(reply: Result<bool, Failed>) -> End {
     }
 }
 
-/// After the `COMMIT` of a release.
 pub(super) fn after_commit(reply: Result<(), Failed>) -> End {
     match reply {
         Ok(()) => End::keeping(Completion::Ok(Value::Null)),
@@ -74,16 +69,12 @@ pub(super) fn after_commit(reply: Result<(), Failed>) -> End {
     }
 }
 
-/// After the `UPDATE` in a transaction that holds its row.
-///
-/// # Errors
-/// How the write ends. Whatever became of the statement: no COMMIT was sent, and none will be, so it is
-/// undone.
+/// After the `UPDATE` in a transaction that holds its row. The error is how the write ends: no COMMIT was
+/// sent, and none will be, so it is undone.
 pub(super) fn after_update(reply: Result<u64, Failed>) -> Result<(), End> {
     reply.map(drop).map_err(|failed| End::dropping(Completion::Fail(failed.why())))
 }
 
-/// After the `COMMIT` of a write.
 pub(super) fn after_commit_of_write(reply: Result<(), Failed>, value: &Value) -> End {
     match reply {
         Ok(()) => End::keeping(written(value)),

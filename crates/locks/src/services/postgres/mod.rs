@@ -1,9 +1,7 @@
-//! Locks in PostgreSQL: `postgres-row` and `postgres-version`, which keep the data beside the lock, and
-//! `postgres-advisory`, which protects data elsewhere.
-//!
-//! Source: PostgreSQL's documentation, sections "Explicit Locking" (row-level and advisory locks) and "Client
-//! Connection Defaults"; and the remark in Martin Kleppmann's "How to do distributed locking" that a
-//! transactional database needs no lock service.
+//! Locks in PostgreSQL: `postgres-row` and `postgres-version`, with the data beside the lock, and
+//! `postgres-advisory`, for data elsewhere. Sources: PostgreSQL's documentation, "Explicit Locking"
+//! (row-level and advisory locks) and "Client Connection Defaults"; Martin Kleppmann's "How to do distributed
+//! locking": a transactional database needs no lock service.
 
 mod advisory;
 mod connection;
@@ -15,5 +13,4 @@ mod version;
 
 use crate::definition::LockDefinition;
 
-/// The locks in PostgreSQL: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&advisory::LOCK, &row::LOCK, &version::LOCK];

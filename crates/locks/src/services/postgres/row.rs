@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Creates the value where there is none.
 pub(super) const INSERT: &str = "INSERT INTO protected (key) VALUES ($1) ON CONFLICT DO NOTHING";
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
@@ -99,8 +98,7 @@ impl Lock for RowLock {
         let locked = Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await;
         let end = match after_lock(locked) {
             AfterLock::Granted => {
-                // An answer that is older than the TTL may be of a transaction that the server has ended
-                // since.
+                // An answer older than the TTL may be of a transaction that the server has ended.
                 if Instant::now() >= begun + ttl {
                     let probed = answer(connection.client.batch_execute("SELECT 1"), deadline).await;
                     if let Err(end) = after_probe(probed) {

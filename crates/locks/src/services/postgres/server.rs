@@ -11,7 +11,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The server as the processes of one client know it.
 pub(super) struct PostgresServer {
     server: Server,
     dialer: Dialer,
@@ -25,7 +24,6 @@ pub(super) enum ConnectError {
     Postgres(#[from] tokio_postgres::Error),
 }
 
-/// What moves the data of a connection, and ends with it.
 pub(super) type Driver = std::pin::Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 
 impl SqlServer for PostgresServer {
@@ -76,8 +74,7 @@ impl SqlServer for PostgresServer {
 }
 
 impl PostgresServer {
-    /// Where to connect to: a certificate is held against the host, and a host that stands for another
-    /// address has that beside it.
+    /// A certificate is held against the host; a host that stands for another address has that beside it.
     async fn address(&self) -> Result<Config, IoError> {
         let bad = |what: &str| IoError::other(format!("bad-address: {what}"));
         let (host, port) =

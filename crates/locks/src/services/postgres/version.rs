@@ -1,5 +1,4 @@
-//! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still
-//! there.
+//! `postgres-version`: no lock is waited for; a write is accepted if the version that was read still stands.
 
 use super::connection::{Connection, answer};
 use super::decisions::{after_update_of_version, read};
@@ -66,8 +65,7 @@ impl VersionLock {
 
 #[async_trait]
 impl Lock for VersionLock {
-    /// Takes note of the version. It does not exclude other processes, and reports that, so that no overlap
-    /// counts as a violation.
+    /// Notes the version. It reports that it excludes no process, so that no overlap counts as a violation.
     async fn acquire(&mut self, key: &str, _ttl: Duration, timeout: Duration) -> Completion {
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, version)) => {
@@ -89,16 +87,14 @@ impl Lock for VersionLock {
         Completion::Ok(Value::Null)
     }
 
-    /// The value that belongs to the version: read as the section began. Outside of a section, the value as
-    /// it is.
+    /// The value of the version, read as the section began; outside of a section, the current one.
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
         if let Some((_, value, _)) = self.seen.as_ref().filter(|(seen, ..)| seen == key) {
             return read(value);
         }
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, _)) => read(&value),
-            // A read changes nothing: one that was not answered has not happened, for all that anybody can
-            // see.
+            // A read changes nothing: without an answer it has not happened.
             Err(why) => Completion::Fail(why),
         }
     }

@@ -1,11 +1,9 @@
-//! How Redis servers and Sentinels are set up to speak TLS and to ask for a password. Users are in a file of
-//! their own, because a server that rewrites its configuration would write them twice. Fencepost's own
-//! questions go over a socket in the server's node, which no other node can reach.
+//! How Redis servers and Sentinels speak TLS and ask for a password. Users have their own file: a server that
+//! rewrites its configuration would write them twice. Fencepost's own questions use a socket in the node.
 
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
 use std::fmt::Write;
 
-/// The configuration by which a server asks for what clients of the run have.
 pub(crate) const CONFIGURATION: &str = "/run/access/redis.conf";
 pub(crate) const SENTINEL_CONFIGURATION: &str = "/run/access/sentinel.conf";
 
@@ -28,8 +26,7 @@ cli() {
 }
 "#;
 
-/// The files of a server's node. Sentinels have another configuration than data nodes, and each node gets
-/// both.
+/// The files of a server's node, with the configurations of both Sentinels and data nodes.
 pub(crate) fn files(access: &RunAccess, group: Option<&str>) -> Vec<AccessFile> {
     let mut common = format!("unixsocket {FOLDER}/redis.sock\n");
     if access.is_tls() {

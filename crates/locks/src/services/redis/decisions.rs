@@ -5,14 +5,12 @@ use crate::reply::Reply;
 use crate::watchdog::{Renewal, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 
-/// What an attempt to take the lock does next.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     /// The lock is taken: gives it its TTL.
     Expire,
     /// The lock is taken: lets so many replicas acknowledge it.
     AwaitReplicas(u32),
-    /// No further request.
     End(AttemptEnd),
 }
 
@@ -27,7 +25,6 @@ pub(super) enum AttemptEnd {
     Unknown(OperationError),
 }
 
-/// After `SET key value NX`.
 pub(super) fn after_set(reply: Reply<bool>, options: &Options) -> Next {
     match reply {
         Reply::Answer(true) if options.acquire == Acquire::SetnxExpire => Next::Expire,
@@ -40,7 +37,6 @@ pub(super) fn after_set(reply: Reply<bool>, options: &Options) -> Next {
     }
 }
 
-/// After `PEXPIRE key ttl`.
 pub(super) fn after_expire(reply: Reply<bool>, options: &Options) -> Next {
     match reply {
         Reply::Answer(true) => after_taken(options),
@@ -50,7 +46,6 @@ pub(super) fn after_expire(reply: Reply<bool>, options: &Options) -> Next {
     }
 }
 
-/// After `WAIT wanted`.
 pub(super) fn after_wait(reply: Reply<u32>, wanted: u32, options: &Options) -> Next {
     let why = match reply {
         Reply::Answer(acknowledged) if acknowledged >= wanted => return Next::End(AttemptEnd::Granted),
@@ -78,12 +73,10 @@ fn something_left(why: OperationError, options: &Options) -> Next {
     }
 }
 
-/// After the compare-and-delete that takes an attempt back, on the connection of its SET: why to try again,
-/// or how the acquire ends.
+/// After the compare-and-delete on the SET's connection: why to try again, or how the acquire ends.
 pub(super) fn after_take_back(reply: Reply<bool>, why: OperationError) -> Result<OperationError, Completion> {
     match reply {
-        // The server executes the commands of one connection in order: once it answered what was sent after
-        // the SET, nothing of this SET is left, nor can come.
+        // A connection's commands are executed in order: nothing of this SET is left, nor can come.
         Reply::Answer(_) => Ok(why),
         // A new connection would prove nothing: it can overtake the old one.
         Reply::Refused(_) | Reply::Unsent(_) | Reply::Unknown(_) => Err(Completion::Info(why)),

@@ -20,7 +20,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const SCANNED: u32 = 1000;
@@ -31,8 +30,7 @@ const ANSWERS_MAX: u32 = 1_000_000;
 /// How many keys of one run there can be.
 const FOUND_MAX: usize = 1_000_000;
 
-/// The longest that a server says before it is asked again, in bytes: the longest answer here has a hundredth
-/// of it.
+/// The longest answer, in bytes: a hundred times the longest that is expected here.
 const SAID_MAX: usize = 16 << 20;
 
 pub(crate) struct ExistingRedis;
@@ -123,7 +121,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // A new question.
         self.room = SAID_MAX;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -225,8 +222,7 @@ impl ExistingService for ExistingRedis {
 }
 
 impl Link {
-    /// The keys that begin with this prefix, which has no character that a pattern gives a meaning to. The
-    /// server answers with no other key.
+    /// The keys with this prefix, which has no character that a pattern gives a meaning to.
     async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, RedisError> {
         let mut scanning = Scanning::default();
         loop {
@@ -266,8 +262,7 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))
 }
 
-/// From the section `memory` of INFO: that the server may remove a lock that is held, since its memory is
-/// full. Nothing where it may not, or does not say.
+/// From the section `memory` of INFO: that a server with full memory may remove a lock that is held.
 fn eviction(info: &str) -> String {
     match (field(info, "maxmemory"), field(info, "maxmemory_policy")) {
         (Some("0") | None, _) | (_, None | Some("noeviction")) => String::new(),
@@ -279,7 +274,6 @@ fn eviction(info: &str) -> String {
     }
 }
 
-/// From the section `server` of INFO.
 fn version(info: &str) -> Result<String, String> {
     let field = |name: &str| field(info, name);
     match field("redis_mode") {

@@ -1,5 +1,4 @@
-//! Servers that a client asks, one after the other, where the server is that it is looking for: a primary
-//! that changes.
+//! Servers that a client asks, one after the other, for a primary that changes.
 
 use super::node::RedisDialer;
 use crate::protocol::Server;
@@ -10,11 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A server gets this long to connect and to answer, then the next one is asked; three times as long where
-/// it speaks TLS.
+/// The time for a server to connect and to answer; three times as long with TLS.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a client asks from the start.
 pub(crate) struct InTurn {
     pub(crate) servers: Vec<Server>,
     pub(crate) dialer: RedisDialer,
@@ -26,11 +23,7 @@ impl InTurn {
         InTurn { servers: servers.to_vec(), dialer, first: AtomicUsize::new(0) }
     }
 
-    /// The answer of the first server that knows one, and the place of that server; none where no server
-    /// does.
-    ///
-    /// # Errors
-    /// A server does not take the access of this client.
+    /// The first answer, and the place of its server; none if none knows. Errors: the access is refused.
     pub(crate) async fn ask<T>(
         &self,
         question: impl AsyncFn(&mut MultiplexedConnection) -> std::io::Result<Option<T>>,
@@ -60,7 +53,6 @@ impl InTurn {
         }
     }
 
-    /// The next time, the server in this place is the first to be asked.
     pub(crate) fn begin_with(&self, place: usize) {
         self.first.store(place % self.servers.len(), Ordering::Relaxed);
     }

@@ -1,8 +1,6 @@
-//! The lock on one Redis, which `redis-single` and `redis-sentinel` share: the recipe of the documentation,
-//! and the variants that people use instead.
-//!
-//! Source: the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a
-//! single instance"; the wrong variants are those that it, and the articles that it answers, warn of.
+//! The lock on one Redis: the recipe of the documentation, and the variants that people use instead. Source:
+//! the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a single
+//! instance"; the wrong variants are those that it, and the articles that it answers, warn of.
 
 use super::decisions::{
     AttemptEnd, Next, after_delete, after_expire, after_get, after_renewal, after_set, after_take_back,
@@ -31,7 +29,6 @@ const CLEANUP_SHARE: u32 = 4;
 const CLEANUP_MAX: Duration = Duration::from_millis(250);
 /// Replicas get this part of the TTL to acknowledge a lock.
 const WAIT_SHARE: u32 = 10;
-/// `--value fixed`.
 const FIXED_VALUE: &str = "locked";
 
 /// Refuses variants of the recipe that contradict each other.
@@ -46,7 +43,6 @@ pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {
     Ok(())
 }
 
-/// What the lock on one Redis can do, by its variants.
 pub(crate) fn capabilities(options: &Options) -> Capabilities {
     Capabilities {
         unique_value: options.value == LockValue::Unique,
@@ -97,7 +93,6 @@ struct RedisHold {
     value: String,
     /// None: it has no end.
     lease: Option<Arc<RenewedLease>>,
-    /// Ends with the hold.
     _watchdog: Option<Watchdog>,
 }
 
@@ -126,8 +121,7 @@ impl RedisLock {
             next = match next {
                 Next::Expire => {
                     self.notices.reached(key, pause_points::BETWEEN_SETNX_AND_EXPIRE).await;
-                    // This command has a time of its own: a client that slept meanwhile sends it all the
-                    // same.
+                    // A time of its own: a client that slept meanwhile sends it all the same.
                     let until = until.max(Instant::now() + CLEANUP_MAX);
                     after_expire(connection.expire(key, ttl, until).await, options)
                 }
@@ -165,8 +159,7 @@ impl RedisLock {
         value: &str,
         timeout: Duration,
     ) -> Completion {
-        // Each command has half of the time, from when it is sent: a client that slept between them sends the
-        // second.
+        // Half of the time each, from when it is sent: a client that slept in between sends the second.
         let found = connection.get(key, Instant::now() + timeout / 2).await;
         if let Err(ended) = after_get(found, value) {
             return ended;

@@ -1,5 +1,4 @@
-//! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_cluster`,
-//! `redis_sentinel` and `redlock` use them, too.
+//! Locks on Redis. `redis_cluster`, `redis_sentinel` and `redlock` use the server, connection and lock here.
 
 pub(crate) mod access;
 mod ask;
@@ -14,5 +13,4 @@ mod single;
 
 use crate::definition::LockDefinition;
 
-/// The locks on one server of Redis or Valkey: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&single::LOCK, &single::VALKEY];

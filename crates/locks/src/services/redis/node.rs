@@ -34,11 +34,9 @@ pub(crate) struct RedisNode {
     pub(crate) name: String,
     link: Reconnecting<ServerConnection>,
     compare: Compare,
-    /// What comes before each key.
     prefix: &'static str,
 }
 
-/// How a server compares a key's value and changes the key in one step.
 pub(crate) enum Compare {
     /// By a script, which every Redis runs.
     Script,
@@ -54,7 +52,6 @@ pub(crate) struct Connection<'a> {
     wire: Option<Connected<ServerConnection>>,
 }
 
-/// A connection, and the name of the server at its other end.
 #[derive(Clone)]
 pub(crate) struct ServerConnection {
     pub(crate) talk: MultiplexedConnection,
@@ -74,8 +71,7 @@ impl RedisNode {
         })
     }
 
-    /// Begins to connect to whichever server `dial` finds, and keeps at it. `name` is for messages where
-    /// there is none.
+    /// [`RedisNode::open`] with the server that `dial` finds; `name` is for messages without one.
     pub(crate) fn open_by<Dial, Dialling, Driver>(name: &str, dial: Dial) -> RedisNode
     where
         Dial: Fn() -> Dialling + Send + 'static,
@@ -100,13 +96,11 @@ impl RedisNode {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 
-    /// Returns once connected, or at the deadline.
     pub(crate) async fn ready(&self, deadline: Instant) {
         self.link.wait(deadline).await;
     }
 
-    /// The sentence that says why there can never be a connection, where the server does not take the access
-    /// of this client.
+    /// Why there can never be a connection, if the server does not take the access of this client.
     pub(crate) fn denial(&self) -> Option<String> {
         self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
     }
@@ -149,8 +143,7 @@ impl Connection<'_> {
             }
             has_delifeq.store(false, Ordering::Relaxed);
         }
-        // EVAL and not EVALSHA: one round trip always, also on a server that lost its script cache in a
-        // restart.
+        // Not EVALSHA: one round trip, even if a restart cleared the script cache.
         let mut command = redis::cmd("EVAL");
         command.arg(COMPARE_AND_DELETE).arg(1).arg(&*self.node.key(key)).arg(value);
         self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
@@ -181,7 +174,6 @@ impl Connection<'_> {
         self.ask(redis::cmd("PEXPIRE").arg(&*self.node.key(key)).arg(whole_millis(ttl)), deadline).await
     }
 
-    /// `GET key`.
     pub(crate) async fn get(&self, key: &str, deadline: Instant) -> Reply<Option<String>> {
         self.ask(redis::cmd("GET").arg(&*self.node.key(key)), deadline).await
     }
@@ -191,14 +183,12 @@ impl Connection<'_> {
         self.ask(redis::cmd("DEL").arg(&*self.node.key(key)), deadline).await
     }
 
-    /// `INCR key`.
     pub(crate) async fn increment(&self, key: &str, deadline: Instant) -> Reply<u64> {
         self.ask(redis::cmd("INCR").arg(&*self.node.key(key)), deadline).await
     }
 
-    /// `WAIT replicas`: how many replicas have acknowledged everything that was sent before on this
-    /// connection, once they are as many or after `patience`. Meanwhile the server executes nothing else of
-    /// this connection.
+    /// `WAIT replicas`: how many replicas have acknowledged all that was sent on this connection, once they
+    /// are enough or after `patience`. Meanwhile the server executes nothing else of this connection.
     pub(crate) async fn wait(&self, replicas: u32, patience: Duration, deadline: Instant) -> Reply<u32> {
         // 0 would be for ever.
         let patience_ms = whole_millis(patience).max(1);
@@ -221,8 +211,7 @@ impl Connection<'_> {
     }
 }
 
-/// Whether the answer says that another server of a Redis Cluster has the key, or that this one knows of none
-/// that has it.
+/// Another server of a Redis Cluster has the key, or this one knows of none that has it.
 fn is_at_another_server<T>(answered: &Result<T, RedisError>) -> bool {
     use ServerErrorKind::{Ask, ClusterDown, Moved};
     let kind = answered.as_ref().err().map(RedisError::kind);
@@ -257,8 +246,7 @@ pub(crate) struct RedisDialer {
 }
 
 impl RedisDialer {
-    /// One for each client program: what the crate needs to log in stays for as long as that runs, because
-    /// its connections refer to it.
+    /// What the crate needs to log in is kept until the program ends, since its connections refer to it.
     pub(crate) async fn of(hello: &Hello) -> Result<RedisDialer, ClientError> {
         let dialer = Dialer::checked(hello).await?;
         // Database 0.

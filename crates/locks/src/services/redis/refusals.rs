@@ -25,8 +25,7 @@ const OOM: Refused = Refused {
     end: &["CONFIG", "SET", "maxmemory", "0"],
 };
 
-/// A replica, as after a failover that the client has not heard of. Of a primary that does not exist, so that
-/// it keeps its data.
+/// A replica, as after an unnoticed failover. Its primary does not exist, so it keeps its data.
 const READONLY: Refused =
     Refused { reply: "readonly", begin: &["REPLICAOF", "127.0.0.1", "1"], end: &["REPLICAOF", "NO", "ONE"] };
 
@@ -38,8 +37,7 @@ pub(crate) const INDEPENDENT: ServiceRefusals = ServiceRefusals {
     refusal: |node| Box::pin(refusal(node)),
 };
 
-/// Of servers of a cluster, which alone says whose replica each is. Those that Sentinel watches have none: a
-/// Sentinel takes no such order.
+/// In a cluster the servers decide whose replica each is. Sentinels take no such order, so they have none.
 pub(crate) const OF_A_CLUSTER: ServiceRefusals =
     ServiceRefusals { replies: &[OOM.reply, NOREPLICAS.reply], ..INDEPENDENT };
 

@@ -1,5 +1,4 @@
-//! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses
-//! this.
+//! A Redis server: how it is started, and how it says that it serves.
 
 use super::access;
 pub(crate) use super::ask::{PORT, ask};
@@ -36,7 +35,6 @@ pub(crate) const SERVER: ServerKind = ServerKind {
     ..ONE
 };
 
-/// The process that a node runs.
 pub(crate) fn start_command(options: &Options) -> Service {
     let mut argv = vec!["redis-server".to_owned()];
     if options.tls || options.auth {
@@ -46,7 +44,6 @@ pub(crate) fn start_command(options: &Options) -> Service {
     Service { name: "redis".to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// What every server of Redis here is started with.
 pub(crate) fn arguments(options: &Options) -> Vec<String> {
     // `--save ''`: no snapshots. What survives a restart is then exactly what the append-only file holds.
     let fixed = ["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "{data}"];

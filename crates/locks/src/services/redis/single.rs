@@ -36,8 +36,7 @@ static REDIS_SERVER: LockService = LockService {
     ..INDEPENDENT
 };
 
-/// Source: the Valkey documentation of `SET` (`IFEQ`) and `DELIFEQ`, which names the release of a lock as its
-/// purpose.
+/// Source: the Valkey documentation of `SET` (`IFEQ`) and of `DELIFEQ`, made for the release of a lock.
 pub(super) static VALKEY: LockDefinition = LockDefinition {
     name: "valkey",
     about: "one Valkey server: SET NX PX with a unique value, renewed by SET IFEQ and released by DELIFEQ",

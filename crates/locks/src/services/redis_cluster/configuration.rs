@@ -12,17 +12,14 @@ pub(super) const SHARDS: usize = 3;
 pub(super) const SERVERS: usize = 2 * SHARDS;
 /// Before the name of each lock: keys with the same text in braces have the same hash slot.
 pub(super) const TAG: &str = "{lock}:";
-/// The slot of the tag, as each server says that is asked for it (`CLUSTER KEYSLOT {lock}:`). It belongs to
-/// the second shard.
+/// The slot of the tag, as servers say (`CLUSTER KEYSLOT {lock}:`). It belongs to the second shard.
 pub(super) const SLOT: u16 = 8718;
 const SLOTS: usize = 16384;
-/// A server that has not answered for this long is down in another's eyes. The usual 15 s are longer than
-/// most TTLs.
+/// After this time without an answer a server counts as down. The usual 15 s are longer than most TTLs.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A server rewrites its view of the cluster when roles change, and must find it again when it is started
-/// anew. So the first view, which all have from the start, is made once. Arguments: the file, its content,
-/// the server and its arguments.
+/// A server rewrites its view of the cluster when roles change, and must find it after a restart. So the
+/// first view is made once. Arguments: the file, its content, the server and its arguments.
 const START: &str =
     r#"[ -s "$1" ] || { printf '%s' "$2" > "$1" && sync "$1"; } || exit 1; shift 2; exec "$@""#;
 
@@ -46,8 +43,7 @@ pub(super) fn server(index: usize, addresses: &[Ipv4Addr], options: &Options) ->
     Service { name: "redis".to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// The file in which a server keeps what it knows of the cluster: what it would have written itself once all
-/// had met.
+/// The file of a server's view of the cluster, as it would have written it once all had met.
 fn first_view(own: usize, addresses: &[Ipv4Addr]) -> String {
     let mut lines = String::new();
     for (index, address) in addresses.iter().enumerate() {

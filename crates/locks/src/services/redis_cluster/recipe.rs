@@ -1,5 +1,4 @@
-//! The lock of `redis-cluster`: that of `redis-single`, on whichever server is the primary of the locks'
-//! shard.
+//! The lock of `redis-cluster`: that of `redis-single`, on the current primary of the locks' shard.
 
 use super::configuration::{SERVERS, SHARDS};
 use super::service::CLUSTER;

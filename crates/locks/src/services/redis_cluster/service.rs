@@ -33,8 +33,7 @@ pub(super) static CLUSTER: LockService = LockService {
         let addresses: Vec<_> = nodes.iter().map(|node| node.address()).collect();
         configuration::server(index, &addresses, options)
     },
-    // Only before a run: whose replica a server is may change, and a cluster without a majority is no fault
-    // of one server.
+    // Only before a run: roles may change, and a cluster without a majority is no fault of one server.
     gather: |_, nodes| Box::pin(await_whole(nodes)),
     leadership: Some(ServiceLeadership {
         leader: |_, nodes| Box::pin(view::leader(nodes).map(Ok)),

@@ -1,8 +1,6 @@
-//! A client's way to the primary of the locks' shard: asks a server which one it is, connects, and lets
-//! that confirm it. When the connection dies, a request is not answered, or the server says that the key
-//! has moved, all over again.
-//!
-//! Source: the Redis documentation, "Redis cluster specification", section "Redirection and resharding".
+//! A client's way to the primary of the locks' shard: asks a server for it, connects, and lets that confirm
+//! it; again when the connection dies, a request is not answered, or the key has moved. Source: the Redis
+//! documentation, "Redis cluster specification", section "Redirection and resharding".
 
 use super::configuration::{SLOT, TAG};
 use crate::protocol::Server;
@@ -13,7 +11,6 @@ use redis::{FromRedisValue, Value};
 use std::io::Error;
 use std::sync::Arc;
 
-/// Begins to connect to the primary, and keeps at it.
 pub(super) fn open(servers: &[Server], dialer: RedisDialer) -> RedisNode {
     let directory = Arc::new(InTurn::new(servers, dialer));
     let node = RedisNode::open_by("the primary of the shard", move || {
@@ -39,8 +36,7 @@ async fn primary_by(talk: &mut MultiplexedConnection) -> std::io::Result<Option<
     Ok(slots.into_iter().find_map(primary_of_slot))
 }
 
-/// The primary, by an entry of `CLUSTER SLOTS` in which the slot lies: first and last slot, then the servers,
-/// the primary first.
+/// The primary in an entry of `CLUSTER SLOTS` with the slot: first and last slot, servers, the primary first.
 fn primary_of_slot(entry: Value) -> Option<String> {
     let Value::Array(entry) = entry else { return None };
     let mut entry = entry.into_iter();

@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// A line of `CLUSTER NODES`.
 #[derive(Debug, PartialEq)]
 struct Member {
     id: String,
@@ -38,8 +37,7 @@ impl Member {
     }
 }
 
-/// `0-5460` or `5461`; one that is being moved stands in brackets, and still belongs to the server that
-/// lists it.
+/// `0-5460` or `5461`. One in brackets is being moved, and still belongs to this server.
 fn range(slots: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
     Some(first.parse().ok()?..=last.parse().ok()?)
@@ -49,8 +47,7 @@ fn members(lines: &[String]) -> Vec<Member> {
     lines.iter().filter_map(|line| Member::read(line)).collect()
 }
 
-/// Of the servers that say of themselves that they are the primary of the locks' shard, the one with the
-/// newest epoch: one that was replaced may not have heard of it.
+/// Of the servers that claim to be the primary, that of the newest epoch: a replaced one may not know it.
 fn newest(views: &[Vec<Member>]) -> Option<&Member> {
     let own = views.iter().flatten().filter(|member| member.is("myself"));
     own.filter(|member| member.is("master") && member.has_slot).max_by_key(|member| member.epoch)
@@ -71,8 +68,7 @@ fn place(nodes: &[Arc<dyn Node>], member: &Member) -> Option<usize> {
     nodes.iter().position(|node| node.address().to_string() == member.address)
 }
 
-/// Lets a replica of the shard take the place of its primary, with its primary's help, so that nothing is
-/// lost (`CLUSTER FAILOVER`).
+/// Lets a replica replace its primary, with that one's help, so that nothing is lost (`CLUSTER FAILOVER`).
 pub(super) async fn transfer(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     let views = views(nodes).await;
     let primary = newest(&views)

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 /// The first nodes hold the data: a primary, at first n1, and its replicas.
 pub(super) const DATA_NODES: usize = 3;
-/// The others watch over them.
 pub(super) const SENTINELS: usize = 3;
 /// The name under which Sentinels know the primary and its replicas.
 pub(super) const GROUP: &str = "fencepost";
@@ -66,8 +65,7 @@ fn access_file<'a>(options: &Options, file: &'a str) -> &'a str {
     if options.tls || options.auth { file } else { "" }
 }
 
-/// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what
-/// Sentinels write themselves once they have discovered it.
+/// What Sentinels write once they have discovered each other, so that nothing has to be discovered.
 fn configuration(index: usize, addresses: &[Ipv4Addr], options: &Options) -> String {
     let (data, sentinels) = addresses.split_at(DATA_NODES);
     let port = if options.tls { format!("port 0\ntls-port {PORT}") } else { format!("port {PORT}") };
@@ -111,8 +109,7 @@ fn service(
     Service { name: name.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is
-/// missing.
+/// Returns when both replicas have the primary's data and each Sentinel sees all of it.
 pub(super) async fn await_replicated(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     let (data, sentinels) = nodes.split_at(DATA_NODES);
     for replica in &data[1..] {
@@ -125,7 +122,6 @@ pub(super) async fn await_replicated(nodes: &[Arc<dyn Node>]) -> Result<(), Clus
     Ok(())
 }
 
-/// Waits until the server answers the question with `wanted` in one of its lines.
 async fn await_line(
     node: &Arc<dyn Node>,
     service: &str,

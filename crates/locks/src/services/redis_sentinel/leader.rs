@@ -17,8 +17,7 @@ pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     (role.first().map(String::as_str) == Some("master")).then_some(place)
 }
 
-/// The address with the highest configuration epoch, of what Sentinels say: a name and its value, line by
-/// line.
+/// The address with the highest configuration epoch; a Sentinel answers names and values, line by line.
 fn newest(answers: impl Iterator<Item = Vec<String>>) -> Option<String> {
     let named = answers.filter_map(|lines| {
         let value = |name: &str| Some(lines.chunks(2).find(|pair| pair[0] == name)?.get(1)?.clone());

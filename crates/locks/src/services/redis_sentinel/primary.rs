@@ -1,7 +1,5 @@
-//! A client's way to the primary: asks a Sentinel who it is, connects, and lets it confirm its role. When the
-//! connection dies, or a request is not answered, all over again.
-//!
-//! Source: the Redis documentation, "Sentinel client spec".
+//! A client's way to the primary: asks a Sentinel, connects, lets it confirm its role; again when the
+//! connection dies or a request is not answered. Source: the Redis documentation, "Sentinel client spec".
 
 use super::configuration::GROUP;
 use crate::protocol::Server;
@@ -11,7 +9,6 @@ use redis::aio::MultiplexedConnection;
 use std::io::Error;
 use std::sync::Arc;
 
-/// Begins to connect to the primary, and keeps at it.
 pub(super) fn open(data: &[Server], sentinels: &[Server], dialer: RedisDialer) -> RedisNode {
     let (data, sentinels) = (data.to_vec(), InTurn::new(sentinels, dialer));
     let known = Arc::new((data, sentinels));
@@ -43,8 +40,7 @@ async fn address_by(talk: &mut MultiplexedConnection) -> std::io::Result<Option<
     Ok(place.map(|(host, port)| format!("{host}:{port}")))
 }
 
-/// Lets the server say that it is a primary: the Sentinel may not know the latest, nor the server have heard
-/// of it.
+/// Lets the server say that it is a primary: the Sentinel, or the server, may not know the latest.
 async fn confirmed<Driver: Future<Output = ()> + Unpin>(
     talk: &mut MultiplexedConnection,
     mut driver: Driver,
@@ -61,7 +57,6 @@ async fn confirmed<Driver: Future<Output = ()> + Unpin>(
     }
 }
 
-/// Whether a server says of itself, by ROLE, that it is a primary.
 fn is_primary(role: &[redis::Value]) -> bool {
     matches!(role.first(), Some(redis::Value::BulkString(role)) if role == b"master")
 }

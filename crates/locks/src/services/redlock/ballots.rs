@@ -6,7 +6,6 @@ use serde_json::Value;
 
 pub(super) type Ballot = (usize, Reply<bool>);
 
-/// How the nodes answered an acquire.
 #[derive(Default)]
 pub(super) struct Votes {
     pub(super) granted: Vec<usize>,
@@ -41,12 +40,9 @@ impl Votes {
         self.granted.len() >= majority || self.taken + self.unsent + self.failed > nodes - majority
     }
 
-    /// Whether these votes are a lock: a majority, and in time, after everything that was asked so far. By
-    /// the algorithm a client without both does not hold the lock, whatever became of single SETs that were
-    /// not answered: those keys go with their TTL.
-    ///
-    /// # Errors
-    /// Why they are none.
+    /// Whether these votes are a lock: a majority, and in time, after everything that was asked so far. The
+    /// error is why they are none. A client without both does not hold the lock, by the algorithm, whatever
+    /// became of SETs that were not answered: those keys go with their TTL.
     pub(super) fn grant(&self, nodes: usize, in_time: bool) -> Result<(), OperationError> {
         if self.granted.len() < nodes / 2 + 1 {
             return Err(self.why_no_majority(nodes));
@@ -121,7 +117,6 @@ impl Tally {
         (out < majority && self.absent + out < majority).then_some(Completion::Ok(Value::Null))
     }
 
-    /// The outcome when no more answers come.
     pub(super) fn completion(&self, nodes: usize) -> Completion {
         if let Some(verdict) = self.verdict(nodes) {
             return verdict;

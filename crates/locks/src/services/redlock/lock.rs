@@ -19,8 +19,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Step 2: "small compared to the total lock auto-release time". The documentation's example is 5–50 ms for
-/// 10 s.
+/// Step 2: "small compared to the total lock auto-release time". The example there is 5–50 ms for 10 s.
 const NODE_TIMEOUT_SHARE: u32 = 20;
 const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(50);
 /// Step 3's allowance for clocks that run at different rates: 1 % of the TTL, and 2 ms for the granularity of
@@ -38,7 +37,6 @@ pub(super) struct RedlockLock {
     held: Held<RedlockHold>,
 }
 
-/// A lock that was granted, where, and under which fencing token.
 struct RedlockHold {
     value: String,
     /// By the client's clock it is valid until then.
@@ -61,9 +59,8 @@ impl RedlockLock {
         self.options.client_clock
     }
 
-    /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that
-    /// split the votes do not split them again. Without the randomness (`--no-retry-jitter`) all come back in
-    /// step.
+    /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients do not
+    /// split the votes again. Without the randomness (`--no-retry-jitter`) all come back in step.
     fn retry_delay(&mut self, ttl: Duration) -> Duration {
         let mean = self.options.retry_delay.map_or_else(|| mean_retry_delay(ttl), |delay| delay.0);
         match self.options.no_retry_jitter {
@@ -76,10 +73,8 @@ impl RedlockLock {
         (0..self.nodes.len()).collect()
     }
 
-    /// Sends one request to each of these nodes at once; answers come as they arrive.
-    ///
-    /// Each request is a task of its own and runs to its end even when its answer is no longer awaited: a
-    /// decision does not take back what was already promised to be sent.
+    /// Sends one request to each of these nodes at once; answers come as they arrive. Each request is a task
+    /// that runs to its end even if no answer is awaited any longer: a decision takes nothing back.
     fn ask<Asked>(
         &self,
         places: &[usize],
@@ -115,8 +110,7 @@ impl RedlockLock {
         let mut votes = Votes::default();
         let begun = Instant::now();
         let mut count_until = node_deadline;
-        // Once it is decided, a node that is slow or down does not hold us up: the others get as long again
-        // as the decision took, so that those that would say yes are counted too.
+        // After the decision, slow nodes get as long again: those that would say yes are counted, too.
         while let Ok(Some(ballot)) = timeout_at(count_until, ballots.recv()).await {
             let decided = votes.decided(self.nodes.len());
             votes.count(ballot);
@@ -129,8 +123,8 @@ impl RedlockLock {
         votes
     }
 
-    /// Compare-and-delete on all nodes, also where the lock was not seen to be granted: a reply may have been
-    /// lost. With `--release-where seen` only on `seen`, which did grant it.
+    /// Compare-and-delete on all nodes, also those that did not visibly grant it: a reply may have been lost.
+    /// With `--release-where granted` only on `seen`, which did.
     fn release_from(
         &self,
         seen: &[usize],
@@ -182,8 +176,7 @@ impl Lock for RedlockLock {
                 }
                 Err(why) => why,
             };
-            // Step 5. Not waited for: the next attempt has another value, and follows on the same
-            // connections.
+            // Step 5. Not waited for: the next attempt has another value, and the same connections.
             drop(self.release_from(&votes.granted, key, &value, Instant::now() + node_timeout(ttl)));
             if !rest(self.retry_delay(ttl), deadline).await {
                 // No attempt was a lock, although a write may have timed out: see [`Votes::grant`].

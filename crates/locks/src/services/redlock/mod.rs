@@ -1,7 +1,5 @@
-//! `redlock`: the lock on a majority of independent Redis servers.
-//!
-//! Source: the Redis documentation, "Distributed locks with Redis", sections "The Redlock algorithm", "Retry
-//! on failure" and "Releasing the lock".
+//! `redlock`: a lock on a majority of Redis servers. Source: the Redis documentation, "Distributed locks
+//! with Redis", sections "The Redlock algorithm", "Retry on failure", "Releasing the lock".
 
 mod ballots;
 mod lock;
@@ -10,5 +8,4 @@ mod tokens;
 
 use crate::definition::LockDefinition;
 
-/// The locks on independent Redis servers: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::LOCK];

@@ -24,7 +24,6 @@ pub(super) struct Attempt<'a> {
     parent: String,
     /// The znode, or what its name begins with: the random part is what it is known again by.
     path: String,
-    /// Counts events of watches that woke the waiter.
     wakeups: &'a AtomicU64,
     /// Another's znode was seen in its way.
     others: AtomicBool,
@@ -53,7 +52,6 @@ impl<'a> Attempt<'a> {
         Attempt { client, kind, parent, path, wakeups, others: AtomicBool::new(false) }
     }
 
-    /// The znode of an earlier attempt, to be taken back.
     pub(super) fn again(
         client: &'a Client,
         kind: ZnodeKind,
@@ -64,7 +62,6 @@ impl<'a> Attempt<'a> {
         Attempt { path: path.to_owned(), ..Attempt::new(client, kind, key, wakeups) }
     }
 
-    /// Whether another's znode was seen in its way.
     pub(super) fn saw_others(&self) -> bool {
         self.others.load(Ordering::Relaxed)
     }
@@ -103,8 +100,7 @@ impl<'a> Attempt<'a> {
                 Place::Gone => return Err(Error::SessionExpired),
             };
             self.others.store(true, Ordering::Relaxed);
-            // As Curator does: watch with a read, which leaves no watch behind where there is no znode any
-            // more.
+            // As Curator does: a read leaves no watch where the znode is gone.
             if let Some((_, _, gone)) = unless_gone(self.client.get_and_watch_data(&predecessor).await)? {
                 self.wait(gone).await?;
             }
@@ -119,7 +115,6 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Creates our znode; none where there is another of its name.
     async fn create(&self) -> Result<Option<OwnZnode>, Error> {
         let options = match self.kind {
             ZnodeKind::Ephemeral => EPHEMERAL,
@@ -193,7 +188,6 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The last part of a path.
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -1,24 +1,19 @@
-//! What an answer of ZooKeeper means for an acquire or a release of the locks on it.
-//!
-//! What was sent on a connection that broke can have no effect any more once the session has moved to
-//! another: the leader has seen that. So what is found from then on is what there is.
+//! What an answer of ZooKeeper means for an acquire or a release of the locks on it. Once the session has
+//! moved to another connection, what was sent on the broken one can have no effect any more: the leader has
+//! seen that. So what is found from then on is what there is.
 
 use crate::end::End;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 use zookeeper_client::Error;
 
-/// Whether a request was on a connection that broke: it may have been carried out, and the session goes on as
-/// soon as there is another. The library has errors of its own for bytes that cannot be sent and for a server
-/// that is silent.
+/// Whether a request was on a connection that broke: it may have been carried out, and the session goes on.
+/// The library has errors of its own for bytes that cannot be sent and for a silent server.
 fn broke(error: &Error) -> bool {
     matches!(error, Error::ConnectionLoss | Error::Custom(_))
 }
 
-/// The answer; none where the connection broke, and the request is to be sent again.
-///
-/// # Errors
-/// What ends the attempt: the session is over, or a server refused.
+/// The answer; none if the connection broke: it is sent again. Errors: the session is over, or a refusal.
 pub(super) fn unless_broke<T>(reply: Result<T, Error>) -> Result<Option<T>, Error> {
     match reply {
         Ok(answer) => Ok(Some(answer)),
@@ -35,12 +30,10 @@ pub(super) fn unless_gone<T>(reply: Result<T, Error>) -> Result<Option<T>, Error
     }
 }
 
-/// What follows from the request to create our znode.
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterCreate<T> {
     Created(T),
     Exists,
-    /// There is no folder for it yet.
     MakeParent,
     /// It may have been created: what is there is looked for.
     Find,
@@ -77,15 +70,11 @@ pub(super) fn place(mut names: Vec<String>, own: &str) -> Place {
     }
 }
 
-/// The sequence number of a znode's name: what follows the last dash, always ten digits.
 fn sequence(name: &str) -> &str {
     name.rsplit('-').next().unwrap_or(name)
 }
 
-/// After an attempt; none: time was up. `others`: another's znode was seen in its way.
-///
-/// # Errors
-/// Why it holds nothing, once it is taken back.
+/// After an attempt (none: time was up; `others`: another znode was in its way). Errors: why it holds nothing.
 pub(super) fn after_attempt<T>(ended: Option<Result<T, Error>>, others: bool) -> Result<T, OperationError> {
     match ended {
         Some(Ok(granted)) => Ok(granted),
@@ -106,7 +95,6 @@ pub(super) fn after_attempt_taken_back(reply: Option<Result<(), Error>>, why: Op
     }
 }
 
-/// What follows from the request of a release to delete our znode.
 #[derive(Debug, PartialEq)]
 pub(super) enum AfterDelete {
     End(End),
@@ -128,7 +116,6 @@ pub(super) fn after_delete(reply: Option<Result<(), Error>>) -> AfterDelete {
     })
 }
 
-/// After the znode was looked for, and deleted where it was still there.
 pub(super) fn after_delete_taken_back(reply: Option<Result<(), Error>>) -> End {
     match reply {
         // Only this client removes it while the session lives: one of the attempts did.

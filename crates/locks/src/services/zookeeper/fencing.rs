@@ -1,8 +1,7 @@
 //! The fencing program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which a new
-//! holder makes sure that its predecessor can do no more harm.
-//!
-//! It takes one line a connection, `kill PID` or `cut ADDRESS`, does it, looks whether it is done, and
-//! answers `done` or why not. Source: the fencing methods of Hadoop's NameNode high availability.
+//! holder makes its predecessor harmless. It takes one line a connection, `kill PID` or `cut ADDRESS`, does
+//! it, looks whether it is done, and answers `done` or why not. Source: the fencing methods of Hadoop's
+//! NameNode high availability.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -17,12 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 /// Where it listens, inside its node.
 pub const FENCING_PORT: u16 = 7100;
 
-/// Why an order was not carried out, or is not known to be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct FencingError(pub(super) String);
 
-/// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The program `fencepost fence`: serves until it is killed. Gives an exit code.
@@ -92,10 +89,7 @@ async fn cut(address: IpAddr) -> Result<(), FencingError> {
     Err(FencingError(format!("iptables failed: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
-/// Gives a fencing program its order and waits until it is carried out.
-///
-/// # Errors
-/// Why it was not, or is not known to be: one sentence.
+/// Gives an order and waits until it is carried out. The error is why it was not, or is not known to be.
 pub(super) async fn order(host: &str, order: &str, within: Duration) -> Result<(), FencingError> {
     let asked = async {
         let stream = TcpStream::connect((host, FENCING_PORT)).await?;

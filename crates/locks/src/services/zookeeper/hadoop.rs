@@ -1,12 +1,11 @@
-//! `hadoop`: which client is active, and how the former one is fenced, as Hadoop's NameNodes decide it by
+//! `hadoop`: which client is active, and how the former one is fenced, as Hadoop's NameNodes do with
 //! ZooKeeper.
 //!
 //! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. The client that
-//! creates the ephemeral znode is elected. Beside it stands a persistent one, the breadcrumb, which says who
-//! was active last; it goes only with an orderly end. A client that is elected and finds another's breadcrumb
-//! fences that client first: it has it killed by the fencing program of its node (`--fence kill`), or cut off
-//! by that of the storage (`cut`), and goes active only when that is done. With `--fence lie` fencing reports
-//! success and does nothing.
+//! creates the ephemeral znode is elected. A persistent one beside it, the breadcrumb, names the last active
+//! client; it goes only with an orderly end. An elected client that finds another's breadcrumb fences that
+//! client before it goes active: has it killed by the fencing program of its node (`--fence kill`), or cut
+//! off by that of the storage (`cut`). `--fence lie` reports success and does nothing.
 
 use super::attempt::ZnodeKind;
 use super::fencing::{self, FencingError};
@@ -28,7 +27,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Acls, CreateMode, Error};
 
-/// The least time that fencing is given.
 const FENCE: Duration = Duration::from_secs(3);
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
@@ -65,7 +63,6 @@ impl Recipe for HadoopElection {
     }
 }
 
-/// The client that was active last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Breadcrumb {
     client: String,
@@ -97,10 +94,8 @@ fn path(key: &str) -> String {
 
 #[derive(Debug, PartialEq)]
 enum AfterLook {
-    /// No client was active, or the end was orderly.
     Leave,
     Renew,
-    /// That client was active last, and may be still.
     Fence(Breadcrumb),
 }
 
@@ -128,9 +123,8 @@ fn why_not_active(went: Option<Result<(), FencingError>>) -> Option<OperationErr
     }
 }
 
-/// The end of an acquire of a client that was elected and is not active, after it gave back its election. The
-/// lock was not granted to the process, and another may try; but where the election may stand, until the
-/// session ends, that is unknown.
+/// The end of an acquire of an elected client that is not active, after it gave back its election. The
+/// process has no lock, and another may try; unknown where the election may stand until the session ends.
 fn after_giving_back(why: OperationError, released: Completion) -> Completion {
     match released {
         Completion::Ok(_) => Completion::Fail(why),

@@ -55,7 +55,6 @@ impl ZkLock {
     pub(super) fn grant(&self, key: &str) -> Grant {
         let czxid = self.held.find(key).map(|hold| hold.czxid);
         let until = self.session.as_ref().map(ZkSession::valid_until);
-        // Its znode's place in the queue.
         let arrival = czxid.filter(|_| self.kind == ZnodeKind::Sequential).map(Into::into);
         let validity_ms = until.map(|until| millis_until(until).into());
         Grant { token: czxid, validity_ms, arrival, ..Grant::default() }
@@ -79,8 +78,7 @@ impl Lock for ZkLock {
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
         if self.session.as_ref().is_some_and(|session| session.holds(key)) {
-            // Nothing is asked for. To take back such an attempt would be to take back what is held: both are
-            // the znode of this session.
+            // Nothing is asked for: to take this attempt back would take back the held znode of this session.
             return Completion::fail(ErrorCode::Taken, "this process holds the lock already");
         }
         if let Err(why) = self.open_session(ttl, try_until).await {

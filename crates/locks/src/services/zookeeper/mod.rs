@@ -1,9 +1,7 @@
-//! Locks on ZooKeeper, which live as long as a session does: `zookeeper-ephemeral` and
-//! `zookeeper-sequential`, and Hadoop's election, `hadoop`.
-//!
-//! Sources: ZooKeeper's "Recipes and Solutions", section "Locks"; and Apache Curator's `LockInternals` and
-//! `StandardLockInternalsDriver`, with the protected creation of `CreateBuilderImpl` (a random part of the
-//! name by which a client finds its own znode after the connection broke).
+//! Locks on ZooKeeper, as long as a session lives: `zookeeper-ephemeral`, `zookeeper-sequential`, and
+//! Hadoop's election, `hadoop`. Sources: ZooKeeper's "Recipes and Solutions", section "Locks"; Apache
+//! Curator's `LockInternals` and `StandardLockInternalsDriver`, with the protected creation of
+//! `CreateBuilderImpl` (a random part of the name, by which a client finds its own znode again).
 
 mod attempt;
 mod decisions;
@@ -21,5 +19,4 @@ use crate::definition::LockDefinition;
 
 pub use fencing::{FENCING_PORT, run_fencing};
 
-/// The locks on ZooKeeper: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::SEQUENTIAL, &recipe::EPHEMERAL, &hadoop::LOCK];

@@ -50,8 +50,7 @@ struct ZnodeRecipe(ZnodeKind);
 #[async_trait]
 impl Recipe for ZnodeRecipe {
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        // Processes share only where the servers are. Ephemeral znodes belong to sessions, so each process
-        // has one of its own.
+        // Ephemeral znodes belong to sessions, so each process has its own; only the servers are shared.
         let (servers, kind) = (ZkServers::of(hello).await?, self.0);
         Ok(Box::new(move |_, notices| Box::new(ZkLock::new(servers.clone(), kind, notices))))
     }

@@ -1,8 +1,6 @@
-//! Where the servers are, and how sessions reach them.
-//!
-//! The client library speaks TLS by a second provider of cryptography only, so it speaks plainly here: to a
-//! port of this very program, which passes everything on by TLS. A connection to a server that cannot be
-//! reached is closed at once, and the library goes on to the next server.
+//! Where the servers are, and how sessions reach them. The library speaks TLS by a second provider of
+//! cryptography only, so it speaks plainly to a port of this program, which passes everything on by TLS. A
+//! connection to an unreachable server is closed at once, and the library tries the next server.
 
 use crate::dialer::{Dialer, wrong_password};
 use crate::error::ClientError;
@@ -17,16 +15,13 @@ use zookeeper_client::{Client, Connector, Error, SaslOptions};
 /// How long servers may take before a client says hello without them.
 const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
-/// The servers as the processes of one client know them.
 pub(super) struct ZkServers {
-    /// As the library takes them.
     list: String,
     login: Option<SaslOptions>,
 }
 
 impl ZkServers {
-    /// # Errors
-    /// The hello names no servers, or they never take the access of this client.
+    /// Errors: the hello names no servers, or they never take the access of this client.
     pub(super) async fn of(hello: &Hello) -> Result<Arc<ZkServers>, ClientError> {
         let [first, ..] = hello.servers.as_slice() else {
             return Err(ClientError::BadHello(

@@ -1,5 +1,4 @@
-//! An ensemble of ZooKeeper servers: how it is started, and how it says that it serves and which server
-//! leads.
+//! An ensemble of ZooKeeper servers: how it is started, who serves, and who leads.
 
 use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
@@ -14,11 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT_PORT: u16 = 2181;
-/// Where a server answers Fencepost's own questions if its client port speaks TLS: plainly, and in its own
-/// node only.
+/// The port for Fencepost's own questions if the client port speaks TLS: plain, and in the own node only.
 const LOOPBACK_PORT: u16 = 2182;
-/// Every half tick, followers name to the leader the clients that they heard from, and the leader ends
-/// sessions at whole ticks.
+/// Every half tick followers report their clients to the leader, which ends sessions at whole ticks.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 /// The servers' own bounds of a session's time-out; they would silently bring another one within them.
 const TTL_MIN: Duration = Duration::from_secs(1);
@@ -35,7 +32,6 @@ exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3";
 /// The jars of a folder of a user's own: an unpacked distribution has them in `lib`.
 const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
 
-/// The jars that a server of a quorum needs, in Debian's folder.
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
 /usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-handler.jar:\
 /usr/share/java/netty-transport.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:\
@@ -112,7 +108,6 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     )
 }
 
-/// The lines by which a server speaks TLS, or does not: the ports, and the files.
 fn ports(node: &dyn Node, options: &Options) -> String {
     if !options.tls {
         return format!("clientPort={CLIENT_PORT}\n");
@@ -128,7 +123,6 @@ fn ports(node: &dyn Node, options: &Options) -> String {
     )
 }
 
-/// The file with the users, where a server asks for a password.
 fn access_files(access: &RunAccess) -> Vec<AccessFile> {
     let Some(password) = access.password() else { return Vec::new() };
     let users = format!(
@@ -137,7 +131,6 @@ fn access_files(access: &RunAccess) -> Vec<AccessFile> {
     vec![AccessFile::new("jaas.conf", users)]
 }
 
-/// The lines by which a server asks for a password.
 const AUTH: &str = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
     enforce.auth.enabled=true\nenforce.auth.schemes=sasl\n";
 
@@ -189,7 +182,6 @@ fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Optio
     Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// Whether the server leads or follows.
 async fn trouble(
     service: &LockService,
     node: &Arc<dyn Node>,

@@ -1,7 +1,6 @@
-//! A session: what ephemeral znodes belong to, kept alive until it is dropped.
-//!
-//! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock
-//! that may be lost, and the holder gets a notice at once; a waiter goes on once the session is found alive.
+//! A session: what ephemeral znodes belong to, kept alive until it is dropped. Source: Curator's advice on
+//! its connection states. A broken connection (SUSPENDED) may mean a lost lock: the holder gets a notice at
+//! once; a waiter goes on once the session is found alive.
 
 use super::servers::ZkServers;
 use super::service::TICK;
@@ -14,8 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use zookeeper_client::{Client, SessionState};
 
-/// A session that is being kept alive. Dropping it stops that, and the session ends with its time-out: a
-/// crash.
+/// Dropping it stops the heartbeats, and the session ends with its time-out: a crash.
 pub(super) struct ZkSession {
     pub(super) client: Client,
     pub(super) ttl: Duration,
@@ -93,12 +91,10 @@ impl ZkSession {
         self.state.held.contain(key)
     }
 
-    /// Reports the last renewal.
     pub(super) fn report(&self) {
         self.state.held.renew(self.state.renewed.borrow().elapsed() + lag(self.ttl));
     }
 
-    /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
         self.state.held.let_go(key);
     }
@@ -138,8 +134,7 @@ fn doubt(state: SessionState) -> Option<&'static str> {
     }
 }
 
-/// Sends a heartbeat every third of the time-out: a `sync`, which the leader answers, as opposed to a ping.
-/// Ends with the session.
+/// Sends a heartbeat every third of the time-out: a `sync`, since the leader answers that and no ping.
 async fn keep(client: Client, state: Arc<State>) {
     let mut states = client.state_watcher();
     loop {
