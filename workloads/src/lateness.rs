@@ -27,7 +27,6 @@ pub(crate) struct Lateness {
     cut: Duration,
     /// The end of the lease, and whether no fault can delay the process. None if it need not end with it.
     end: Option<(Duration, bool)>,
-    /// How much time before the end a write is to have.
     for_write: Duration,
     due: Option<Duration>,
     overslept: Duration,

@@ -6,6 +6,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Twelve hexadecimal digits that name some content.
 pub(crate) fn short_hash(content: &[u8]) -> String {
     short(&Sha256::digest(content))
 }

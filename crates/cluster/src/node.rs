@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
+    /// `n1` to `n5`, `storage`, `c1` to `c5`: unique in its cluster.
     pub name: String,
     pub kind: NodeKind,
     /// Name of an image in [`crate::images`]: `redis`, `etcd`, `zookeeper`, `postgres`, `client`.

@@ -33,7 +33,6 @@ impl Subnet {
         (2..=254).map(move |host| self.address(host))
     }
 
-    /// Whether it shares an address with `network/prefix`.
     pub(crate) fn overlaps(self, network: Ipv4Addr, prefix: u8) -> bool {
         let bits = prefix.min(Subnet::PREFIX);
         let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);

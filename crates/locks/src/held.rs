@@ -50,6 +50,7 @@ impl HeldKeys {
         self.keys.lock().push(key.to_owned());
     }
 
+    /// The process no longer holds this key, or holds it once less. False where it did not.
     pub(crate) fn let_go(&self, key: &str) -> bool {
         let mut keys = self.keys.lock();
         let place = keys.iter().position(|held| held == key);

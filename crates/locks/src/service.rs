@@ -44,10 +44,10 @@ pub struct LockService {
     pub servers: &'static [&'static str],
     /// Its servers, in the order of their nodes. Where there is one kind, the user may say how many.
     pub kinds: &'static [ServerKind],
+    /// How many servers may be down at once while it still grants locks, where not any minority may.
     pub may_be_down: Option<usize>,
     /// About how long it takes to start its servers until they serve, and to end them.
     pub setup_time: Duration,
-    /// How long a server may take until it serves.
     pub start_time: Duration,
     /// Its own options, as on the command line without the dashes (`redis-persistence`).
     pub options: &'static [&'static str],
@@ -73,6 +73,7 @@ pub struct LockService {
     pub start: Start,
     /// The files of its own by which its servers ask for a password or speak TLS. Only for `tls` and `auth`.
     pub access_files: fn(&RunAccess) -> Vec<AccessFile>,
+    /// Gives orders to servers that serve, where they ask for a password only after such orders.
     pub secure: Secure,
     /// Why a server, of all of these, does not serve yet; none if it does.
     pub trouble: OfServer<Option<String>>,
@@ -98,10 +99,8 @@ pub struct ServerKind {
     pub count: usize,
     /// As messages call it: `PostgreSQL`.
     pub server: &'static str,
-    /// The names that its process can have.
     pub processes: &'static [&'static str],
     pub port: u16,
-    /// Whether clients are given its address.
     pub for_clients: bool,
     pub program: &'static [&'static str],
     /// Lines for the shell that run before its first start.

@@ -23,7 +23,6 @@ pub(crate) enum Lost {
     Unanswered(OperationError),
 }
 
-/// A request without its id.
 #[derive(Clone, Copy)]
 pub(crate) struct Operation<'a> {
     pub(crate) f: Function,
@@ -145,6 +144,7 @@ impl StorageClient {
 
 fn completion(response: Response) -> Completion {
     match response {
+        // The storage's word: it was not carried out.
         Response { fail: Some(error), .. } => Completion::Fail(error),
         Response { ok, .. } => Completion::Ok(ok.unwrap_or(Value::Null)),
     }

@@ -14,6 +14,7 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
+    /// Goes on with the log of a storage that was started before.
     pub(crate) fn open(path: &Path) -> Result<AccessLog> {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(AccessLog { file: Some(file) })

@@ -56,6 +56,7 @@ impl ProtectedStorage {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
             }
+            // A read changes nothing.
             _ => Completion::Fail(poll.error()),
         }
     }

@@ -22,7 +22,6 @@ const TRIAL: Duration = Duration::from_millis(100);
 pub struct Reconnecting<C> {
     current: watch::Receiver<Option<Connected<C>>>,
     doubt: Arc<Notify>,
-    /// Why the latest attempt to connect failed.
     failure: watch::Receiver<Option<Arc<std::io::Error>>>,
 }
 

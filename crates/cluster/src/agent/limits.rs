@@ -100,7 +100,6 @@ fn too_much_memory(limits: Limits) -> String {
     format!("used more than {} MiB of memory, the limit of --client-memory", limits.memory_bytes >> 20)
 }
 
-/// The processes of this node but for the agent.
 pub(super) fn others() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)

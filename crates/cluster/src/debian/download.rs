@@ -63,6 +63,7 @@ pub enum Failure {
     Unreachable(String),
     /// What came is not what was asked for.
     Wrong(String),
+    /// This machine cannot store it.
     Here(String),
 }
 

@@ -207,6 +207,7 @@ fn addresses(text: &str) -> Vec<String> {
     words.flat_map(str::split_whitespace).flat_map(of_word).collect()
 }
 
+/// Images for clouds name a file with addresses.
 fn of_word(word: &str) -> Vec<String> {
     if word.starts_with("http://") || word.starts_with("https://") {
         return vec![word.to_owned()];

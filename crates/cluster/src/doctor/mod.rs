@@ -65,7 +65,6 @@ pub enum Answer {
 pub enum Start {
     /// One was started, and taken down again.
     Yes,
-    /// Why no node starts.
     No(String),
     /// Why none was tried: what to do first.
     NotTried(String),

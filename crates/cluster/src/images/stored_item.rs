@@ -19,6 +19,5 @@ pub enum Kind {
     /// In the container engine, with a build of Fencepost in it.
     EngineImageWithProgram,
     RootFileSystem,
-    /// A user's folder that was made ready.
     PreparedFolder,
 }

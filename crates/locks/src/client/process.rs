@@ -122,6 +122,7 @@ impl ClientProcess {
                 // keepalives; otherwise it would hold, for ever, a lock that is never released.
                 inbox.close();
                 while let Some(command) = inbox.recv().await {
+                    // It came too late, and was not begun.
                     let over =
                         Completion::fail(ErrorCode::ProcessOver, "an operation before it was indeterminate");
                     out.send(&FromClient::Answer(Answer::new(command.id, over)));

@@ -34,6 +34,7 @@ pub struct LockFile<S> {
     /// The suite of Debian that the packages come from; left out, the default one.
     pub suite: Option<String>,
     #[serde(default)]
+    /// Files and folders from elsewhere, relative to the folder, that are copied into it.
     pub files: Vec<PathBuf>,
     #[serde(default)]
     pub lease: Lease,

@@ -43,6 +43,7 @@ pub fn is_folder(name: &str) -> bool {
     path.contains('/') || path == "." || Path::new(path).join(FILE).is_file()
 }
 
+/// `PATH@VARIANT`, each of them with a server in one of its versions behind it: `PATH@redis-8.0`.
 fn split_server(name: &str) -> (&str, Option<ServerChoice>) {
     ServerChoice::behind(name).map_or((name, None), |(rest, server)| (rest, Some(server)))
 }

@@ -184,6 +184,7 @@ impl Engine {
     }
 }
 
+/// What Podman puts in front of names that name no registry.
 const REGISTRIES: [&str; 2] = ["docker.io/", "localhost/"];
 
 fn short(tag: &str) -> &str {

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// How long the engine may take to say that it is there.
 const PING: Duration = Duration::from_secs(3);
 
 const NONE_ANSWERS: &str = "no Docker engine answers";

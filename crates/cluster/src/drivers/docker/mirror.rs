@@ -14,7 +14,6 @@ use futures_util::{StreamExt, TryStreamExt};
 use std::io::Read;
 use std::time::Duration;
 
-/// How long a registry may take to answer at all.
 const REGISTRY: Duration = Duration::from_secs(15);
 
 /// The settings, with a mirror where one is needed for this image and can be found.

@@ -33,7 +33,6 @@ pub(super) struct Surroundings {
     pub(super) docker_context: Option<String>,
     /// Podman's variable of the same meaning as `DOCKER_HOST`.
     pub(super) container_host: Option<String>,
-    /// The folder of `docker`'s configuration.
     pub(super) configuration: PathBuf,
     pub(super) home: PathBuf,
     /// Where sockets of this user lie.

@@ -130,6 +130,7 @@ impl Attempt for ChubbyAttempt<'_> {
         let txn = make_keys(self.key, self.mode, session.lease, session.leases());
         let mut wakeups = 0;
         loop {
+            // What was not granted and goes on left no doubt.
             let watch_from = match after_chubby_txn(members.txn(&txn, until).await) {
                 ChubbyAsked::Taken { watch_from } => watch_from,
                 ChubbyAsked::Unclear(why) => return Attempted::Unclear(why),

@@ -143,7 +143,6 @@ impl Client {
         self.unary("/v3lockpb.Lock/Unlock", UnlockRequest { key }).await
     }
 
-    /// Begins to keep a lease alive: sends the first keepalive.
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, Status> {
         let (ask, mut asked) = mpsc::channel(1);
         let first = stream::iter([LeaseKeepAliveRequest { id: lease }]);

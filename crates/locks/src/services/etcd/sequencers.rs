@@ -53,7 +53,6 @@ fn parse(sequencer: &str) -> Option<(&str, Mode, i64)> {
     Some((key, mode, generation.parse().ok().filter(|generation| *generation > 0)?))
 }
 
-/// The mode as it stands in sequencers and keys.
 pub(super) fn name(mode: Mode) -> &'static str {
     match mode {
         Mode::Exclusive => "exclusive",

@@ -31,7 +31,6 @@ pub(super) struct LeaseTimes {
     pub(super) companion: Option<Duration>,
 }
 
-/// One way to acquire under a session.
 #[async_trait]
 pub(super) trait Attempt: Sync {
     type Held: Send;
@@ -123,6 +122,7 @@ impl User {
         ended
     }
 
+    /// True if the lease certainly is ended, with all its keys.
     async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
         is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
     }

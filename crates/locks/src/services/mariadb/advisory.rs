@@ -73,7 +73,6 @@ impl Drop for Live {
 }
 
 impl Live {
-    /// The connection, once no ping uses it.
     async fn connection(&self, deadline: Instant) -> Result<MutexGuard<'_, Connection>, Failed> {
         let free = timeout_at(deadline, self.connection.lock()).await;
         free.map_err(|_| Failed::Unknown(ErrorCode::Timeout.error("MariaDB does not answer a ping")))

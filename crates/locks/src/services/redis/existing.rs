@@ -27,7 +27,6 @@ const SCANNED: u32 = 1000;
 /// How many answers a SCAN has at most: a billion keys have so many.
 const ANSWERS_MAX: u32 = 1_000_000;
 
-/// How many keys of one run there can be.
 const FOUND_MAX: usize = 1_000_000;
 
 /// The longest answer, in bytes: a hundred times the longest that is expected here.
@@ -236,7 +235,6 @@ impl Link {
     }
 }
 
-/// A SCAN under way.
 #[derive(Default)]
 struct Scanning {
     cursor: u64,

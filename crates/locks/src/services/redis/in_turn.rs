@@ -58,7 +58,6 @@ impl InTurn {
     }
 }
 
-/// The connection ended while its answer was waited for.
 pub(crate) fn hung_up() -> Error {
     Error::other("the server hung up")
 }

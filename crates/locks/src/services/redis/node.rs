@@ -29,7 +29,6 @@ const COMPARE_AND_EXPIRE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
 /// How long a client waits for its servers before it says hello without them.
 pub(crate) const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
-/// One Redis server, as the processes of a client share it.
 pub(crate) struct RedisNode {
     pub(crate) name: String,
     link: Reconnecting<ServerConnection>,

@@ -23,7 +23,6 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 const START: &str =
     r#"[ -s "$1" ] || { printf '%s' "$2" > "$1" && sync "$1"; } || exit 1; shift 2; exec "$@""#;
 
-/// Server `index` of these.
 pub(super) fn server(index: usize, addresses: &[Ipv4Addr], options: &Options) -> Service {
     let file = "{data}/nodes.conf";
     let mut argv = ["sh", "-c", START, "sh", file].map(str::to_owned).to_vec();

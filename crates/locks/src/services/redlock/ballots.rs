@@ -10,7 +10,6 @@ pub(super) type Ballot = (usize, Reply<bool>);
 pub(super) struct Votes {
     pub(super) granted: Vec<usize>,
     pub(super) taken: usize,
-    /// Those that could not be asked.
     pub(super) unsent: usize,
     /// Those that were asked, and refused or did not answer.
     pub(super) failed: usize,

@@ -25,7 +25,6 @@ pub(super) struct Attempt<'a> {
     /// The znode, or what its name begins with: the random part is what it is known again by.
     path: String,
     wakeups: &'a AtomicU64,
-    /// Another's znode was seen in its way.
     others: AtomicBool,
 }
 
@@ -115,6 +114,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
+    /// Creates our znode; none where there is another of its name.
     async fn create(&self) -> Result<Option<OwnZnode>, Error> {
         let options = match self.kind {
             ZnodeKind::Ephemeral => EPHEMERAL,

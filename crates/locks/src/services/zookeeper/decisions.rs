@@ -70,11 +70,12 @@ pub(super) fn place(mut names: Vec<String>, own: &str) -> Place {
     }
 }
 
+/// What follows the last dash of a znode's name, always ten digits.
 fn sequence(name: &str) -> &str {
     name.rsplit('-').next().unwrap_or(name)
 }
 
-/// After an attempt (none: time was up; `others`: another znode was in its way). Errors: why it holds nothing.
+/// After an attempt (none: time was up; `others`: another znode was in its way). Errors: why it has nothing.
 pub(super) fn after_attempt<T>(ended: Option<Result<T, Error>>, others: bool) -> Result<T, OperationError> {
     match ended {
         Some(Ok(granted)) => Ok(granted),

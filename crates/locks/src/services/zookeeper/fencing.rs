@@ -13,7 +13,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Where it listens, inside its node.
 pub const FENCING_PORT: u16 = 7100;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
