@@ -1,7 +1,6 @@
-//! Events recorded a second with a lock inside this process and no servers: what the controller itself costs.
-//!
-//! One operation goes through everything that a real one does (script, command, client program, answer,
-//! history file), except that client and controller share this process and the lock always says yes.
+//! Events recorded a second with a lock inside this process and no servers: the controller's own cost. An
+//! operation passes everything that a real one does (script, command, client program, answer, history file),
+//! except that client and controller share this process and the lock always grants.
 
 #[path = "common/measure.rs"]
 mod measure;

@@ -1,10 +1,7 @@
 //! What the report of a large run costs: `cargo bench --bench report`, as root, with `chromium` and
-//! `chromedriver`.
-//!
-//! A history of a million events is judged and drawn by the program, as after a run, and the page is then
-//! opened in headless Chromium: how long until something is seen, and how long a step of zooming takes.
-//!
-//! One measurement takes seconds, and what counts is the worst of a few.
+//! `chromedriver`. The program judges and draws a million events, and headless Chromium opens the page: how
+//! long until something is seen, and how long a step of zooming takes. The worst of a few measurements of
+//! seconds counts.
 
 #[path = "../tests/all/common/browser.rs"]
 mod browser;
@@ -76,7 +73,6 @@ fn written(folder: &Path) {
     println!("memory at most {} MiB, report.html {:.1} MB", memory_kib / 1024, bytes as f64 / 1e6);
 }
 
-/// The most memory that a process has had at a time.
 fn most_memory_kib(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

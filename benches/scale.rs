@@ -1,8 +1,6 @@
-//! What a large campaign costs after its runs were made: `cargo bench --bench scale`, as root (it makes one
-//! real run, and copies it). `FENCEPOST_RUNS` sets how many copies, 100,000 unless given.
-//!
-//! The program is started as a user starts it, and what counts is how long one waits, and how
-//! much memory it takes.
+//! What a large campaign costs after its runs: `cargo bench --bench scale`, as root (it copies one real run).
+//! `FENCEPOST_RUNS` is the number of copies (100,000). The program is started as by a user: time and memory
+//! count.
 
 #[path = "../tests/all/common/server.rs"]
 mod server;
@@ -71,7 +69,6 @@ fn merging(original: &Original, runs: usize) {
     }
 }
 
-/// The most memory that a process had so far.
 fn memory_kib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,7 +1,5 @@
-//! What looking around costs with 10,000 runs: `cargo bench --bench serve`, as root (it makes one real run,
-//! and copies it).
-//!
-//! The program is started as a user starts it, and what counts is how long one waits.
+//! What looking around costs with 10,000 runs: `cargo bench --bench serve`, as root (it copies one real run).
+//! The program is started as a user starts it, and the user's waiting time counts.
 
 #[path = "../tests/all/common/server.rs"]
 mod server;

@@ -1,5 +1,4 @@
-//! Says on which machines clocks can be patched (`cfg(patches_clocks)`), and compiles the one C file that has
-//! to be a shared library: see src/tools/clock/faketime.rs. By the C compiler that rustc links with.
+//! Sets `cfg(patches_clocks)`, and compiles the shared library of src/tools/clock/faketime.rs.
 
 use std::env;
 use std::path::Path;
@@ -11,7 +10,6 @@ fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
     println!("cargo::rustc-check-cfg=cfg(patches_clocks)");
     let target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
-    // Each has a file of code and one of assembly in src/tools/clock.
     if target("OS") == "linux" && ["x86_64", "aarch64"].contains(&target("ARCH").as_str()) {
         println!("cargo::rustc-cfg=patches_clocks");
     }

@@ -1,5 +1,4 @@
-//! Examples of each command, what its exit codes mean, and the commands to go on with: for its help and its
-//! manual page.
+//! Examples of each command, its exit codes, and the commands to go on with: for its help and manual page.
 
 use clap::Command;
 use serde::Deserialize;
@@ -9,7 +8,6 @@ use std::sync::LazyLock;
 /// A line to type, and what it does.
 pub type Example = (String, String);
 
-/// What help and manual page of a command add to its options.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {

@@ -9,9 +9,8 @@ use std::sync::OnceLock;
 /// Why standard output could not be written to, where it could not.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Standard output. The reader may have closed the pipe (`| head`): the run and its clean-up go on all the
-/// same, and the exit code is that of the verdict. Any other failure ends the program as failed, once it is
-/// over.
+/// Standard output. If the reader closes the pipe (`| head`), the run and its clean-up go on, and the exit
+/// code is that of the verdict. Any other failure ends the program as failed, after its work.
 pub struct Output;
 
 impl Write for Output {
@@ -34,7 +33,6 @@ fn keep(written: io::Result<()>) {
     }
 }
 
-/// Why standard output could not be written to, where it could not.
 pub fn failure() -> Option<&'static io::Error> {
     let _ = Output.flush();
     FAILURE.get()
@@ -64,8 +62,7 @@ pub fn shown(text: &str, colours: bool) -> Cow<'_, str> {
     }
 }
 
-/// Whether a line begins with `::`, with or without blanks before it, or has `##[` anywhere: a runner takes
-/// that for a command.
+/// Whether a line begins with `::` after blanks, or has `##[`: a runner takes that for a command.
 fn commands_a_runner(text: &str) -> bool {
     text.contains("##[") || text.lines().any(|line| line.trim_start().starts_with("::"))
 }

@@ -5,8 +5,7 @@ use crate::output::complain;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
 
-/// Gives the exit code of `main`, or that of a failure where it panics. `RUST_BACKTRACE=1` shows where that
-/// was.
+/// Gives the exit code of `main`, or of a failure where it panics. `RUST_BACKTRACE=1` shows where.
 pub fn caught(main: impl FnOnce() -> i32) -> i32 {
     let with_trace = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
     let default = take_hook();
@@ -28,8 +27,7 @@ fn place(panic: &PanicHookInfo<'_>) -> String {
     panic.location().map_or_else(|| "a place that is not known".to_owned(), ToString::to_string)
 }
 
-/// A thread that cannot be started, and random numbers that cannot be had, are the machine's refusal, which
-/// libraries answer with a panic.
+/// Libraries panic where a thread cannot be started, or random numbers are missing: the machine's refusal.
 fn sentence(message: &str, place: &str) -> String {
     if message.contains("spawn") && message.contains("thread") || message.contains("ThreadPoolBuildError") {
         return format!(

@@ -17,8 +17,7 @@ pub fn small_runtime() -> io::Result<Runtime> {
 }
 
 /// Ctrl-C, a request to terminate or to quit, and a closed terminal end the run in order: everything is
-/// healed and removed. Another one says that this goes on; it takes seconds, and cutting it short would leave
-/// servers and networks.
+/// healed and removed. Another one prints that this takes seconds; a cut would leave servers and networks.
 pub async fn listen_for_signals(stop: Arc<Stop>) {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
     let Ok(mut signals) = kinds.into_iter().map(signal).collect::<io::Result<Vec<Signal>>>() else { return };

@@ -6,7 +6,6 @@ use clap::{CommandFactory, Error};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// What people write, and the tip.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {

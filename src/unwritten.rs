@@ -1,15 +1,12 @@
-//! Files about an outcome that stands on the terminal already. It stands whether or not they can be
-//! written.
+//! Files about an outcome that is on the terminal already, which stands whether or not they are written.
 
 use crate::exit::FAILED;
 use crate::output::complain;
 use anyhow::Result;
 
-/// Names on standard error each file that was not written, and gives the exit code. 1 stays, because it says
-/// what was found. Any other becomes that of a failure, because somebody counts on a file that is not there.
-///
-/// `subject` is the outcome that was printed above, such as "the verdict"; `written` is what came of each
-/// file.
+/// Names each file that was not written on standard error, and gives the exit code. 1 stays, because it is
+/// about what was found. Any other becomes that of a failure: somebody counts on the file. `subject` is the
+/// printed outcome, such as "the verdict"; `written` is the result of each file.
 pub fn with_files(subject: &str, written: impl IntoIterator<Item = Result<()>>, code: i32) -> i32 {
     let mut failed = false;
     for error in written.into_iter().filter_map(Result::err) {

@@ -1,5 +1,4 @@
-//! One way to measure what takes milliseconds: again and again, with the least, the median and the most.
-//! Means hide what a machine's other programs took.
+//! Measures what takes milliseconds, with least, median and most: means hide other programs' load.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

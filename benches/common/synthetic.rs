@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 
 pub const LOCKS: [&str; 4] = ["redlock", "etcd", "redis-single", "zookeeper-sequential"];
 
-/// What is copied.
 pub struct Original {
     /// `run.toml`.
     pub run: String,

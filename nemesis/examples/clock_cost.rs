@@ -1,6 +1,5 @@
-//! What skewing clocks costs and does, measured on this machine with what is installed of redis-server and
-//! etcd: `cargo run --release -p fencepost-nemesis --example clock_cost`. The figures in `docs/clocks.md`
-//! come from here.
+//! Source of the figures in `docs/clocks.md`: what skewing clocks costs and does here, with the installed
+//! redis-server and etcd. `cargo run --release -p fencepost-nemesis --example clock_cost`
 
 use fencepost_nemesis::tools::clock::{self, ClockError, Patched, Skew};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -28,7 +27,6 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Measures each step of patching this process and restoring it.
 fn lifecycle(what: &str, pid: i32, rounds: usize) -> Outcome<()> {
     let mut took = [const { Vec::new() }; 4];
     for _ in 0..rounds {

@@ -38,7 +38,6 @@ fn main() -> Result<()> {
 
 #[derive(Clone, Copy)]
 enum Server {
-    /// With this `appendfsync`.
     Redis(&'static str),
     Etcd,
 }
@@ -76,7 +75,6 @@ impl Server {
     }
 }
 
-/// A server that is killed when it is not needed any more, as after a failure.
 struct Running(Child);
 
 impl Running {
@@ -92,14 +90,12 @@ impl Drop for Running {
     }
 }
 
-/// One connection, in the little of each protocol that it takes.
 struct Client {
     server: Server,
     stream: BufReader<TcpStream>,
 }
 
 impl Client {
-    /// Tries until the server answers.
     fn connect(server: Server) -> Result<Client> {
         let begun = Instant::now();
         loop {
@@ -117,7 +113,6 @@ impl Client {
         }
     }
 
-    /// Returns once the server has acknowledged it.
     fn put(&mut self, key: &str) -> Result<()> {
         match self.server {
             Server::Redis(_) => self.redis(&format!("SET {key} 1"), "+OK").map(drop),
@@ -138,8 +133,7 @@ impl Client {
         if answer.starts_with(expected) { Ok(answer) } else { Err(Error::other(answer)) }
     }
 
-    /// Over its JSON gateway, which takes keys in base64: ours, of letters and digits, are some as they
-    /// stand.
+    /// etcd's JSON gateway takes keys in base64: ours, of letters and digits, are valid base64 as they are.
     fn etcd(&mut self, what: &str, body: &str) -> Result<String> {
         let head =
             format!("POST /v3/kv/{what} HTTP/1.1\r\nHost: etcd\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -170,7 +164,6 @@ impl Client {
     }
 }
 
-/// Writes, cuts the power, and looks for what was acknowledged; so many times on one disk.
 fn lose(server: Server, crashes: u64) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let disk = Disk::mount(folder.path())?;

@@ -1,6 +1,5 @@
-//! Moves the clocks of a program of any language, and says what the program itself shows of that:
-//! `move_clock PROGRAM [ARGUMENT...]`. The program prints its wall and its monotonic clock, in seconds, for
-//! each line that it reads, as those in `tools/emulated/programs` do. Needs the right to trace.
+//! `move_clock PROGRAM [ARGUMENT...]` moves the clocks of a program, which prints its wall and monotonic
+//! clock, in seconds, for each line that it reads, as in `tools/emulated/programs`. Needs the right to trace.
 
 use fencepost_nemesis::tools::clock::{self, ClockError, Skew};
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +8,6 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 const AHEAD_S: i64 = 1000;
-/// What the program may take to answer, on a slow machine.
 const SLACK_S: i64 = 20;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -51,8 +49,7 @@ fn main() -> Outcome<ExitCode> {
     })
 }
 
-/// Whether the program shows that each of its clocks was moved by itself and put right again; or the sentence
-/// by which a run would say before it begins that it cannot.
+/// Whether the program shows that each of its clocks was moved and put right; or why a run could not do that.
 fn try_program(pid: i32, shown: &mut dyn FnMut() -> Outcome<[i64; 2]>) -> Outcome<Result<bool, ClockError>> {
     if let Err(sentence) = clock::check(pid) {
         return Ok(Err(sentence));

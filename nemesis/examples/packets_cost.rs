@@ -1,7 +1,6 @@
-//! How exact the delays are, and what the emulator costs Redis, measured between two networks:
-//! `cargo run --release -p fencepost-nemesis --example packets_cost`, as root. With the name of a mechanism
-//! (`netem` or `emulator`) behind it, that one is measured, else what this machine offers. The figures in
-//! `docs/packets.md` come from here.
+//! Source of the figures in `docs/packets.md`: how exact delays are, and what the emulator costs Redis,
+//! between two networks. `cargo run --release -p fencepost-nemesis --example packets_cost [netem|emulator]`,
+//! as root; measures the named mechanism, else what this machine offers.
 
 #[path = "../../tests/faults/networks/mod.rs"]
 mod networks;
@@ -39,7 +38,6 @@ fn delayed(delay_ms: f64) -> Impairment {
     Impairment { delay_ms, loss, ..Impairment::default() }
 }
 
-/// Round trips of single bytes over one TCP connection.
 fn round_trips(pair: &Pair, mechanism: Mechanism, delay_ms: f64, trips: usize) -> Outcome<()> {
     let listener = pair.right(|| TcpListener::bind((RIGHT, 7000)))?;
     let echo = std::thread::spawn(move || -> std::io::Result<()> {
@@ -125,7 +123,6 @@ fn redis(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
         sums[1] += benchmark(pair)?;
         let client_side = pair.left(|| through(mechanism, RIGHT))?;
         sums[2] += benchmark(pair)?;
-        // Each in its own network, where its rules are.
         packets += pair.right(move || passed(&server_side))? + pair.left(move || passed(&client_side))?;
     }
     let [none, server_side, both_sides] = sums.map(|sum| sum / 5.0);

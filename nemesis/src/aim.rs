@@ -1,5 +1,4 @@
-//! What drawn faults are aimed at: a role of the lock's life, and a moment of it. A nemesis lists its aims in
-//! its description; three of four of its drawn faults take one of them.
+//! What drawn faults are aimed at: a role and a moment of the lock's life. Three of four have an aim.
 
 use crate::distributions::{around_ttl, millis};
 use crate::roles::{LEADER, Role};
@@ -31,8 +30,7 @@ pub enum Moment {
 
 /// A section that lasts this part of the TTL leaves a fault the time to matter.
 const LONG: f64 = 0.4;
-/// A write that comes so long after the read comes after the injection; so much of the TTL, where that is
-/// shorter.
+/// A write this long after the read comes after the injection; this part of the TTL, where that is shorter.
 const WRITE: Duration = Duration::from_millis(150);
 const WRITE_TTLS: f64 = 0.25;
 /// A write that comes so long after the read mostly comes after what a healing sets free; so much of the TTL,
@@ -41,7 +39,6 @@ const SOON: Duration = Duration::from_millis(8);
 const SOON_TTLS: f64 = 0.05;
 
 impl Moment {
-    /// The events of which the fault waits for one; none where this run has no such event.
     fn triggers(self, topology: &Topology) -> Vec<Trigger> {
         let at = |point: &RecipePoint| Trigger {
             point: Some(point.name.clone()),
@@ -58,7 +55,6 @@ impl Moment {
         }
     }
 
-    /// The event of a moment that is one of every recipe.
     fn trigger(self, topology: &Topology) -> Option<Trigger> {
         let at_most_ms = |time: Duration, ttls| Some(millis(time.min(topology.ttl.mul_f64(ttls))));
         let section_ms = Some(millis(topology.ttl.mul_f64(LONG)));
@@ -86,8 +82,7 @@ pub enum OtherEnd {
     ServersAndStorage,
     Followers,
     Majority,
-    /// Of servers that know nothing of each other: a minority of them with half of the clients, apart from
-    /// the others, so that both sides may believe that they are all.
+    /// A minority of the servers with half of the clients, so that each side may believe that it is all.
     OtherHalf,
 }
 
@@ -126,12 +121,10 @@ impl OtherEnd {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aim {
     pub role: Role,
-    /// For faults of packets, the other end of the flow.
     pub other_end: Option<OtherEnd>,
     /// Moments at which it matters; one of them is drawn.
     pub moments: &'static [Moment],
-    /// Shortest and longest fault, in TTLs, so that what the aim makes possible has the time to happen; left
-    /// out: as long as any fault of the nemesis.
+    /// Shortest and longest fault, in TTLs: time for what the aim makes possible; none: the nemesis's.
     pub around: Option<(f64, f64)>,
     /// Moments at one of which it ends, if that comes before its time is over; none: when its time is over.
     pub until: &'static [Moment],
@@ -142,23 +135,19 @@ impl Aim {
         Aim { role, other_end: None, moments, around: None, until: &[] }
     }
 
-    /// A fault of the packets between nodes.
     pub(crate) const fn between(role: Role, other_end: OtherEnd, moments: &'static [Moment]) -> Aim {
         Aim { role, other_end: Some(other_end), moments, around: None, until: &[] }
     }
 
-    /// The same, with a shortest and a longest fault of its own, in TTLs.
     pub(crate) const fn lasting(self, around: (f64, f64)) -> Aim {
         Aim { around: Some(around), ..self }
     }
 
-    /// The same, which ends at one of these moments of another process.
     pub(crate) const fn until(self, moments: &'static [Moment]) -> Aim {
         Aim { until: moments, ..self }
     }
 
-    /// The targets with that many servers that granted; none where no node of this run can play the role, or
-    /// where a fault of it leaves no other client to take the lock.
+    /// The targets, `granting` servers at most; none without a node of the role, or without another client.
     fn targets(&self, topology: &Topology, granting: usize) -> Option<Vec<String>> {
         let (servers, clients) = (topology.servers.len(), topology.clients.len());
         let granted = |count: usize| match servers {
@@ -186,8 +175,7 @@ impl Aim {
         self.moments.iter().flat_map(|moment| moment.triggers(topology)).collect()
     }
 
-    /// What it comes to in this run: its targets, the other end, and the events it may wait for. None where
-    /// the run lacks one of them.
+    /// Its targets, other end and events in this run; none where the run lacks one of them.
     pub fn possible(&self, topology: &Topology) -> Option<PossibleAim> {
         let on = self.targets(topology, topology.majority())?;
         let peers = self.other_end.map_or(Some(Vec::new()), |end| end.names(topology))?;
@@ -200,11 +188,9 @@ impl Aim {
 /// What an aim comes to in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PossibleAim {
-    /// Targets, by role.
     pub on: Vec<String>,
     /// For faults of packets, the other end of the flow; else empty.
     pub peers: Vec<String>,
-    /// Events of which the fault waits for one.
     pub moments: Vec<Trigger>,
     /// Whether the other end is a part of the servers only.
     pub cuts_off: bool,
@@ -214,11 +200,9 @@ pub struct PossibleAim {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrawnAim {
     pub aim: Aim,
-    /// Targets, by role.
     pub on: Vec<String>,
     /// For faults of packets, the other end of the flow; else empty.
     pub peers: Vec<String>,
-    /// The event that the fault waits for.
     pub then: Trigger,
     /// The event at which it ends, if that comes before its time is over.
     pub until: Option<Trigger>,
@@ -226,16 +210,14 @@ pub struct DrawnAim {
     pub length: Option<Duration>,
 }
 
-/// So often a fault is on a whole majority of the servers that granted: with fewer, the lock cannot always be
-/// granted anew.
+/// How often a fault is on a majority of the servers that granted: with fewer, the lock is not always free.
 const MAJORITY: f64 = 0.75;
 
 /// Which of the aims that a run allows is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhichAim {
     Any,
-    /// The one in that place, in turns, of those that wait for no point of the recipe. The first is the one
-    /// that most locks are broken by.
+    /// In turns, the one in that place of those that wait for no point. The first breaks most locks.
     InTurn(usize),
     /// One that waits for a point of the recipe, drawn.
     AtPoint,

@@ -12,9 +12,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// How long the effect of a hook may take.
 const EFFECT: Duration = Duration::from_secs(3);
-/// How long a server may take to answer again.
 const BACK: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 /// How long a hook that failed is left alone before it is called again.
@@ -31,8 +29,7 @@ impl ByHook {
         ByHook { action, touched: Vec::new() }
     }
 
-    /// Has the fault injected into these servers. Gives what was observed of each, and whether one of them
-    /// answered before and stopped doing so.
+    /// Has the fault injected. Gives what was observed of each, and whether one stopped answering.
     pub(crate) async fn inject(
         &mut self,
         servers: &[String],
@@ -47,10 +44,8 @@ impl ByHook {
         Ok((servers.iter().cloned().zip(observed).collect(), effective))
     }
 
-    /// Has the fault undone wherever the hook was called, whatever it did there.
     pub(crate) async fn heal(&self, context: &FaultContext) -> Result<Map<String, Value>, FaultError> {
         let healed = self.touched.iter().map(|server| heal(self.action.undo(), server, context));
-        // To the end, each, as above.
         join_all(healed).await.into_iter().collect::<Result<(), FaultError>>()?;
         Ok(self.touched.iter().map(|server| (server.clone(), json!({"answers": true}))).collect())
     }
@@ -77,7 +72,6 @@ async fn inject(
     Ok((seen, answered_before && (!answers || closed)))
 }
 
-/// Whether the server has closed a connection on which nothing was said.
 async fn is_closed(open: Option<&mut TcpStream>) -> bool {
     let Some(open) = open else { return false };
     let mut bytes = [0; 512];

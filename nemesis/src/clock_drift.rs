@@ -35,7 +35,6 @@ pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
 /// As slow as a clock is made: it loses 95 of 100 seconds.
 const SLOWEST_PPM: i64 = 950_000;
 
-/// How a drifting clock goes, and by how many percent it is too fast.
 fn drift(moved: &Moved) -> (Model, f64) {
     match moved.motion() {
         Some(Motion::Drift { model, drift_ppm, .. }) => (model, drift_ppm as f64 / 1e4),
@@ -60,7 +59,6 @@ fn sentence(moved: &Moved) -> String {
 pub(crate) struct DriftParameters {
     clock: Clock,
     model: Model,
-    /// What the clock gains, in parts per million.
     drift_ppm: i64,
     /// Of a periodic, step or non-ideal drift.
     period_ms: u64,
@@ -74,9 +72,8 @@ impl Default for DriftParameters {
     }
 }
 
-/// A lease shortens by the drift: a tenth matters to a client that trusts its lease to the last tenth, and at
-/// fifty times the rate it is over before any client could have used it. What is gained over the fault is of
-/// the size of the TTL, or many times that.
+/// A tenth of drift matters to a client that trusts its lease to the last tenth; at fifty times the rate the
+/// lease is over before a client could use it. The gain is of the size of the TTL, or many times that.
 fn draw(topology: &Topology, settings: &Settings, random: &mut Stream) -> DriftParameters {
     let all = [Model::Linear, Model::Periodic, Model::Step, Model::NonIdeal];
     let model = all.choose(random).copied().unwrap_or_default();

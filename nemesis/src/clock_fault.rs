@@ -1,5 +1,4 @@
-//! What clock-jump, clock-drift, clock-strobe and clock-freeze have in common: whose clocks go wrong, by how
-//! much, and a fault that counts only when the process itself was seen to read another time.
+//! What the clock nemeses share. A fault counts only when the process itself was seen to read another time.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::clock_tool::{ClockCall, ClockLook};
@@ -33,9 +32,8 @@ const HEALED_NS: u64 = 50_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The targets of a clock fault: of three faults two are on servers, for it is their clocks that most leases
-/// are counted by, and mostly on a majority of them, without which no lock of several servers is at stake;
-/// the third is on clients, which count how long their leases are valid.
+/// Two of three clock faults are on servers, whose clocks count most leases, and mostly on a majority, as a
+/// lock of several servers needs. The third is on clients, which count how long their leases are valid.
 pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<Vec<String>> {
     let names =
         if random.random_bool(2.0 / 3.0) && !topology.servers.is_empty() || topology.clients.is_empty() {
@@ -47,18 +45,16 @@ pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<V
     (!names.is_empty()).then(|| subset(names, random.random_range(least..=names.len()), random))
 }
 
-/// How far clocks go wrong, forward or back, in milliseconds: from half the TTL to hundreds of times, on a
-/// logarithmic scale, so that a jump just past the TTL and one of many TTLs are equally worth trying. Forward
-/// twice as often: that is what ends leases early.
+/// How far clocks go wrong, in milliseconds: half the TTL to hundreds of times, on a logarithmic scale: just
+/// past the TTL is as likely as many TTLs. Forward, which ends leases early, is twice as likely.
 pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(0.5, 300.0, random));
     let size_ms = millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64;
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
 }
 
-/// The clocks of the servers that granted, by which leases end; the holder's own, by which some clients count
-/// theirs; and the waiter's, by which some judge whether the holder's is over, or how long they asked for the
-/// lock. Of each three in turn one is a client's.
+/// The clocks of the servers that granted, by which leases end; the holder's, by which some clients count
+/// theirs; and the waiter's, by which some judge whether the holder's is over. One of three is a client's.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::GrantedForLong]),
     Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::Collecting]),
@@ -67,13 +63,11 @@ const AIMS: &[Aim] = &[
     Aim::at(Role::Waiter, &[Moment::GrantedForLong, Moment::Collecting]),
 ];
 
-/// So often an aimed fault moves a client's clock the way that makes it trust its lease for longer: most
-/// often the holder's. A waiter's is to lose time while it asks for its lock, or to see the holder's lease
-/// end early.
+/// How often an aimed fault makes a client trust its lease for longer, mostly the holder's. A waiter's clock
+/// is to lose time while it asks for its lock, or to see the holder's lease end early.
 const TRUSTS_LONGER: f64 = 0.75;
 const WAITER_TRUSTS_LONGER: f64 = 0.5;
 
-/// How far clocks go wrong that end leases early, in milliseconds: forward, and beyond the TTL.
 pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(1.1, 300.0, random));
     millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64
@@ -83,31 +77,24 @@ pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, rando
 pub(crate) struct ClockNemesis<P: 'static> {
     pub name: &'static str,
     pub about: &'static str,
-    /// Options of the command line that shape its faults.
     pub options: &'static [&'static str],
     /// Shortest and longest fault, in TTLs.
     pub around: (f64, f64),
     pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
-    /// Makes of a draw one that ends the leases early that servers granted, where it can.
     pub make_lease_end_early: fn(P, &Topology, &Settings, &mut Stream) -> P,
-    /// Makes of a draw one that a client's lease seems to last longer by, where it can.
     pub make_lease_seem_longer: fn(P) -> P,
     pub motions: fn(&P) -> Motions,
     pub words: Words,
 }
 
-/// How a nemesis of clocks describes its faults.
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
-    /// What happened, as a clause in the past tense.
     pub sentence: fn(&Moved) -> String,
     /// What follows the targets' names in a picture.
     pub label: fn(&Moved) -> String,
-    /// What all faults of this nemesis do.
     pub summary: &'static str,
 }
 
-/// What a description of a clock fault is made from.
 pub(crate) struct Moved<'a> {
     pub on: &'a [String],
     pub motions: Motions,
@@ -126,7 +113,6 @@ impl Moved<'_> {
         format!("the {clock} of {}", and(self.on))
     }
 
-    /// The motion of either clock.
     pub fn motion(&self) -> Option<Motion> {
         self.motions.wall.or(self.motions.monotonic)
     }
@@ -206,7 +192,6 @@ impl ClockLook {
     }
 }
 
-/// Calls the clock tool of the target's node.
 async fn call<T: DeserializeOwned>(
     context: &FaultContext,
     target: &str,

@@ -1,5 +1,4 @@
-//! `clock-freeze`: clocks stand still, and are set right at the healing: what should have ended meanwhile
-//! ends at once.
+//! `clock-freeze`: clocks stand still until the healing: what should have ended meanwhile then ends at once.
 
 use crate::clock_fault::{ClockNemesis, Words};
 use crate::motion::{Clock, Motion};

@@ -44,10 +44,8 @@ impl JumpParameters {
 
 /// Less is how well a clock can be read.
 const LEAST_MS: f64 = 5.0;
-/// Jumps that differ by less are the same.
 const ALIKE_MS: f64 = 100.0;
 
-/// Clocks that jumped alike are named together.
 fn sentence(moved: &Moved) -> String {
     let mut jumps: Vec<(String, Vec<&str>)> = Vec::new();
     for target in moved.on {
@@ -64,8 +62,7 @@ fn sentence(moved: &Moved) -> String {
     jumps.into_iter().map(clause).collect::<Vec<_>>().join("; ")
 }
 
-/// How far the wall clock and the monotonic clock of one node jumped, in milliseconds: as observed in it, or
-/// else as requested. None for a clock that was left alone.
+/// In milliseconds, as observed in the node, or else as requested; none for a clock that was left alone.
 fn jumped_ms(moved: &Moved, target: &str) -> [Option<f64>; 2] {
     let jumps = [("wall_ms", moved.motions.wall), ("monotonic_ms", moved.motions.monotonic)];
     jumps.map(|(name, motion)| {
@@ -78,7 +75,6 @@ fn jumped_ms(moved: &Moved, target: &str) -> [Option<f64>; 2] {
     })
 }
 
-/// How far the clock of one node jumped, without its name.
 fn jump(moved: &Moved, target: &str) -> String {
     let by = |ms: f64| {
         let way = if ms < 0.0 { "back" } else { "forward" };

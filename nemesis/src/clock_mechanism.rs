@@ -1,5 +1,4 @@
-//! Which mechanism moves the clocks of a run's servers: decided before anything starts, since libfaketime is
-//! a part of the program that it deceives.
+//! Chooses the mechanism that moves servers' clocks, before they start: libfaketime is a part of the program.
 
 use crate::clock_tool::ClockCall;
 use crate::motion::Motions;
@@ -19,16 +18,13 @@ pub struct FakedClocks {
     pub monotonic: bool,
 }
 
-/// Decides by which mechanism the servers' clocks are moved in a run, before anything starts: the one that
-/// was requested, or else the one that suits the servers' program, which offers the best first. None where
-/// nothing has to be prepared.
+/// Chooses the mechanism that moves the servers' clocks: the requested one, or the first that the servers'
+/// program offers. None where nothing has to be prepared.
 ///
 /// A program that offers faketime first (a JVM) waits for absolute times of its monotonic clock. Only
-/// libfaketime can move that, since it moves the waiting too, and then the wall clock with it; the wall clock
-/// alone only the vDSO can.
+/// libfaketime can move that, and then the wall clock with it; only the vDSO can move the wall clock alone.
 ///
-/// # Errors
-/// One sentence: the mechanism does not reach that program, or cannot do what the plan wants.
+/// Errors: the mechanism does not reach that program, or cannot do what the plan wants.
 pub fn fake_clocks(
     plan: &Plan,
     topology: &Topology,
@@ -69,7 +65,6 @@ pub fn fake_clocks(
     }
 }
 
-/// What libfaketime has to do for all of these: one thing from beginning to end.
 fn faked(moved: &[Motions]) -> Result<Option<FakedClocks>, Refusal> {
     let mut faked: Option<FakedClocks> = None;
     for motions in moved {
@@ -104,11 +99,8 @@ pub fn moved_clocks(plan: &Plan, topology: &Topology) -> Vec<String> {
 /// How long a program may take to tell its version.
 const START: Duration = Duration::from_secs(10);
 
-/// Puts what fakes its clocks into a node, and into the environment of its service; to be called before that
-/// starts.
-///
-/// # Errors
-/// One sentence: the node lacks libfaketime, or the program does not run with it.
+/// Puts what fakes its clocks into a node, and into the environment of its service, before that starts.
+/// Errors: the node lacks libfaketime, or the program does not run with it.
 pub async fn prepare_clock(
     node: &dyn Node,
     service: &mut Service,
@@ -122,8 +114,7 @@ pub async fn prepare_clock(
     Ok(())
 }
 
-/// Whether the program starts with libfaketime in it, found by asking for its version. What it answers does
-/// not matter: a user's own program may know no such option.
+/// Asks the program for its version, with libfaketime in it. Any answer will do: it may know no such option.
 async fn try_program(
     node: &dyn Node,
     service: &Service,

@@ -1,8 +1,7 @@
 //! Which motions a process's clocks are in, and where that puts them. Pure: the time is an argument.
 //!
-//! Motions add up, and each can be taken out by itself: what is left is what the others did. So two faults on
-//! one node need not know of each other. A frozen clock is the exception that one would expect: while it
-//! stands still, nothing else drifts, but it can still be made to leap.
+//! Motions add up, and each can be taken out by itself, so two faults on one node need not know of each
+//! other. The exception is a frozen clock: nothing else drifts, but it can still leap.
 
 use crate::motion::Motion;
 use crate::tools::clock::Skew;
@@ -27,7 +26,6 @@ struct Part {
     motion: Motion,
     /// How many of its moves were made.
     moves: u64,
-    /// When the next one is due.
     due_ns: Option<u64>,
     /// By how much it alone has put the clock ahead.
     ahead_ns: i64,
@@ -35,8 +33,7 @@ struct Part {
 }
 
 impl ClockSchedule {
-    /// Adds a fault's motions, one for each clock that it moves. `now_ns` must never be earlier than in a
-    /// call before.
+    /// Adds a fault's motions, one for each clock that it moves. `now_ns` never goes back between calls.
     pub fn begin(&mut self, id: u64, wall: Option<Motion>, monotonic: Option<Motion>, now_ns: u64) {
         self.advance(now_ns);
         for (track, motion) in [(&mut self.wall, wall), (&mut self.monotonic, monotonic)] {
@@ -55,7 +52,6 @@ impl ClockSchedule {
         }
     }
 
-    /// Counts everything up to now, with the moves that have become due.
     pub fn advance(&mut self, now_ns: u64) {
         self.wall.advance(now_ns);
         self.monotonic.advance(now_ns);
@@ -71,12 +67,10 @@ impl ClockSchedule {
         }
     }
 
-    /// When the next move is due.
     pub fn due_ns(&self) -> Option<u64> {
         [self.wall.due_ns(), self.monotonic.due_ns()].into_iter().flatten().min()
     }
 
-    /// Whether nothing moves the clocks.
     pub fn is_empty(&self) -> bool {
         self.wall.parts.is_empty() && self.monotonic.parts.is_empty()
     }
@@ -106,8 +100,7 @@ impl Track {
         self.at_ns = self.at_ns.max(at_ns);
     }
 
-    /// What each part contributes to the clock's rate. A clock does not run backwards: slow ones together
-    /// make it stand still, each with its share.
+    /// What each part adds to the clock's rate. No clock runs backwards: slow ones share the rate of zero.
     fn rates(&self) -> Vec<i64> {
         let rates = self.parts.iter().map(|part| part.drift_ppm);
         if let Some(frozen) = rates.clone().position(|rate| rate == Skew::FROZEN_PPM) {

@@ -36,8 +36,7 @@ pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
     },
 };
 
-/// A client that takes the time of its questions has their answers within milliseconds: a slower strobe
-/// hardly ever steps between the two.
+/// A client that times its questions has answers within milliseconds: slower strobes hardly step in between.
 const SHORT_MS: u64 = 40;
 
 fn sentence(moved: &Moved) -> String {
@@ -54,7 +53,6 @@ fn sentence(moved: &Moved) -> String {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StrobeParameters {
     clock: Clock,
-    /// How far the clock jumps.
     size_ms: i64,
     /// From one jump forward to the next.
     period_ms: u64,

@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes a `ClockCall` as JSON.
-///
-/// Motions go on by themselves, on a thread of the agent's.
+/// Takes a `ClockCall` as JSON. Motions go on by themselves, on a thread of the agent's.
 #[derive(Default)]
 pub struct ClockTool {
     shared: Arc<Shared>,
@@ -23,17 +21,14 @@ pub struct ClockTool {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Wakes the player: a motion was added.
     changed: Condvar,
 }
 
 struct State {
-    /// Time 0 of the schedule.
     epoch: Instant,
     schedule: ClockSchedule,
     pid: Option<i32>,
     faketime: Option<Faketime>,
-    /// Whether a thread plays the motions.
     played: bool,
 }
 
@@ -70,8 +65,7 @@ pub(crate) enum ClockCall {
     Check { pid: i32 },
     /// This new process goes on with the clocks of the one before it.
     Resume { pid: i32 },
-    /// Before the service starts: from then on its clocks are moved by libfaketime. Gives the environment
-    /// that the service needs.
+    /// Before the service starts. Gives the environment with which libfaketime moves its clocks.
     Fake { monotonic: bool },
 }
 
@@ -105,7 +99,6 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Sees to it that moves are made when they are due.
     fn play(self: &Arc<Shared>) {
         let mut state = self.lock();
         if state.next_wake().is_some() && !state.played {
@@ -123,8 +116,7 @@ impl Shared {
                 None => self.changed.wait(&mut state),
                 Some(wait) if wait.is_zero() => {
                     let begun = Instant::now();
-                    // A process that has ended meanwhile gets its clocks when it is there again; what else
-                    // keeps the clocks from moving shows when they are looked at.
+                    // An ended process gets its clocks when it is back; other causes show in the next look.
                     let _ = state.apply();
                     // On a slow machine a move can take longer than the motion leaves until the next: the
                     // call that ends the motion and the program itself then have every other moment.
@@ -196,7 +188,6 @@ impl State {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What was seen, and where the clocks should stand now.
     fn look(&mut self, before: Observed, after: Observed) -> Value {
         self.schedule.advance(self.now_ns());
         let Skew { wall_ns, monotonic_ns, .. } = self.schedule.skew();
@@ -217,7 +208,6 @@ impl State {
         self.pid.is_none_or(|served| served == pid)
     }
 
-    /// How long until the next move is due.
     fn next_wake(&self) -> Option<Duration> {
         let due =
             self.schedule.due_ns().map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(self.now_ns())));
@@ -227,7 +217,6 @@ impl State {
         [due, step].into_iter().flatten().min()
     }
 
-    /// Puts the clocks where the schedule has them now.
     fn apply(&mut self) -> Result<(), ClockError> {
         self.schedule.advance(self.now_ns());
         let skew = self.schedule.skew();
@@ -237,8 +226,7 @@ impl State {
         }
         let Some(pid) = self.pid else { return Ok(()) };
         self.patch(pid, skew)?;
-        // A program of several processes has as many clocks. One that is forked from now on begins with a
-        // copy.
+        // Each process has its own clocks. One that is forked from now on begins with a copy.
         for descendant in descendants(pid) {
             match self.patch(descendant, skew) {
                 Err(reason) if lives(descendant) => return Err(reason),
@@ -248,8 +236,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether the clocks of this process, and of all that it has started, can be moved. What libfaketime
-    /// does to a program was tried before it started.
+    /// Whether the clocks of this process and its descendants can be moved; libfaketime was tried before.
     fn check(&self, pid: i32) -> Result<(), ClockError> {
         if self.faketime.is_some() && self.serves(pid) {
             return Ok(());

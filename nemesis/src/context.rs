@@ -43,13 +43,11 @@ pub trait Leadership: Send + Sync {
 /// Whether servers serve, by the check of their service. The engine implements it.
 #[async_trait]
 pub trait Readiness: Send + Sync {
-    /// Returns when this server serves, while all others do; at once for a node that is no server of the
-    /// service.
+    /// Returns when this server and all others serve; at once for a node that is no server of the service.
     async fn await_serving(&self, server: &str) -> Result<(), ClusterError>;
 }
 
-/// Makes servers refuse writes, by orders to the servers themselves. The engine implements it, for services
-/// whose servers can be made to.
+/// Makes servers refuse writes, by orders to the servers. The engine implements it, for services that can.
 #[async_trait]
 pub trait ErrorReplies: Send + Sync {
     async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
@@ -88,8 +86,7 @@ const ELECTION: Duration = Duration::from_secs(10);
 const ELECTION_POLL: Duration = Duration::from_millis(20);
 
 impl FaultContext {
-    /// `leadership` is none where each server stands for itself; without `readiness` a server serves when its
-    /// port answers.
+    /// No `leadership`: each server stands for itself; no `readiness`: a server serves when its port answers.
     pub fn new(
         nodes: &[Arc<dyn Node>],
         services: HashMap<String, RunningService>,
@@ -120,16 +117,12 @@ impl FaultContext {
         targets.iter().cloned().partition(exists)
     }
 
-    /// The servers that exist without the run, this one among them.
     pub(crate) fn existing(&self, server: &str) -> Result<&dyn ExistingServers, FaultError> {
         let no = || FaultError::Other(format!("{server} is a server of the run's own"));
         self.existing.as_deref().ok_or_else(no)
     }
 
-    /// Who makes servers refuse writes.
-    ///
-    /// # Errors
-    /// It is not known how to make these servers do that.
+    /// Who makes servers refuse writes. Errors: it is not known how.
     pub fn error_replies(&self) -> Result<&dyn ErrorReplies, FaultError> {
         self.error_replies.as_deref().ok_or_else(|| {
             FaultError::Other("it is not known how to make these servers refuse writes".to_owned())
@@ -141,8 +134,7 @@ impl FaultContext {
         self.leadership.as_deref()
     }
 
-    /// Waits until a server leads that `wanted` accepts, and gives its name; none if that does not happen
-    /// within 10 s.
+    /// Waits until a server leads that `wanted` accepts; none if that takes more than 10 s.
     pub async fn await_leader(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<String>, FaultError> {
         let Some(leadership) = self.leadership() else {
             return Err(FaultError::Other("these servers have no leader: each stands for itself".to_owned()));
@@ -188,8 +180,7 @@ impl FaultContext {
         targets.iter().filter(runs).cloned().collect()
     }
 
-    /// The process that reads the target's clock: its own, or while it is down its supervisor's, if there is
-    /// one.
+    /// The process that reads the target's clock: its own, or while it is down its supervisor's.
     pub(crate) fn clock_reader(&self, target: &str) -> Result<i32, FaultError> {
         let supervisor = || self.nodes.get(target).and_then(|node| node.service_pid(SUPERVISOR));
         self.pid(target).or_else(|down| supervisor().ok_or(down))
@@ -201,11 +192,8 @@ impl FaultContext {
         Some(format!("{}:{}", self.nodes.get(target)?.address(), running.port))
     }
 
-    /// Starts the target's service again, with the clock that it is meant to have, and waits until it
-    /// answers.
-    ///
-    /// # Errors
-    /// It ends again, or does not answer within 10 s.
+    /// Starts the target's service again, with the clock that it should have. Errors: it ends again, or does
+    /// not answer within 10 s.
     pub async fn restart(&self, target: &str) -> Result<(), FaultError> {
         let node = self.node(target)?;
         let running = self
@@ -218,11 +206,8 @@ impl FaultContext {
         self.await_answer(target, Duration::from_secs(10)).await
     }
 
-    /// Waits until the service of the target says that it serves, while all others do. No bound: the caller
-    /// sets one.
-    ///
-    /// # Errors
-    /// The service gives up on it.
+    /// Waits without bound until the target's service says that it and all others serve. Errors: the service
+    /// gives up on it.
     pub async fn await_serving(&self, target: &str) -> Result<(), FaultError> {
         match &self.readiness {
             Some(readiness) => Ok(readiness.await_serving(target).await?),
@@ -230,8 +215,7 @@ impl FaultContext {
         }
     }
 
-    /// Waits until the target's own node can connect to the target's port. Gives up early where its process
-    /// has ended.
+    /// Waits until the target's node can connect to the target's port. Gives up early if its process ends.
     async fn await_answer(&self, target: &str, patience: Duration) -> Result<(), FaultError> {
         let Some(address) = self.server_address(target) else { return Ok(()) };
         let begun = Instant::now();
@@ -250,20 +234,15 @@ impl FaultContext {
         }
     }
 
-    /// What the target's process sees of its clocks now.
-    ///
-    /// # Errors
-    /// The target is down, or its clocks cannot be read.
+    /// What the target's process sees of its clocks. Errors: the target is down, or its clocks cannot be
+    /// read.
     pub async fn look_at_clocks(&self, target: &str) -> Result<ClockLook, FaultError> {
         let pid = self.clock_reader(target)?;
         self.call(target, "clock", &ClockCall::Look { pid }).await
     }
 
-    /// Finds out whether the clocks of these targets can be moved: before a run, since a fault that cannot
-    /// reach its target shows nothing.
-    ///
-    /// # Errors
-    /// Says whose clock cannot be moved, and why.
+    /// Checks whether the targets' clocks can be moved: before a run, since a fault that cannot reach its
+    /// target shows nothing. Errors: whose clock cannot be moved, and why.
     pub async fn check_clocks(&self, targets: &[String]) -> Result<(), FaultError> {
         for target in targets {
             let check = ClockCall::Check { pid: self.clock_reader(target)? };
@@ -274,7 +253,6 @@ impl FaultContext {
         Ok(())
     }
 
-    /// Calls a tool of the target's node, and reads its answer.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         target: &str,

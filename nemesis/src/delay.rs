@@ -1,5 +1,4 @@
-//! `delay`: packets take longer, from a tenth of the TTL to twice as much: an answer that comes too late, a
-//! write that arrives when the lease has run out.
+//! `delay`: packets take a tenth of the TTL to twice as much: answers come too late, writes after the lease.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::distributions::draw_log;
@@ -58,8 +57,7 @@ const AIMS: &[Aim] = &[
 /// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then.
 const LENGTHS: (f64, f64) = (1.8, 2.6);
 
-/// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets
-/// stay in order.
+/// What is held back on its way to the storage arrives after the TTL, all equally late and thus in order.
 fn adapt_to_aim(
     drawn: Impairment,
     ways: Direction,

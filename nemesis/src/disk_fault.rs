@@ -39,22 +39,15 @@ pub(crate) struct DiskNemesis<P: 'static> {
     pub draw: fn(&Topology, &mut Stream) -> P,
     /// What the disk tool has to do, or why these parameters make no sense.
     pub call: fn(&P) -> Result<DiskCall, Refusal>,
-    /// Whether a disk is worse by these parameters, given what a probe met.
     pub shows: fn(&P, &Probe) -> bool,
     pub words: Words<P>,
-    /// What a disk still is that a probe finds as bad as before after healing.
     pub still: fn(&Probe) -> Option<&'static str>,
 }
 
-/// How a nemesis of disks describes its faults.
 pub(crate) struct Words<P: 'static> {
-    /// What follows "the disk of n1", in the past tense.
     pub sentence: fn(&P) -> String,
-    /// What follows "the disk of n1" once it is healed.
     pub healing: &'static str,
-    /// A word or two, for a picture.
     pub label: &'static str,
-    /// What all faults of this nemesis do.
     pub summary: &'static str,
 }
 

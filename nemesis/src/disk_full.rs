@@ -1,5 +1,4 @@
-//! `disk-full`: the disks of servers have no room left, for a while. A server that ends for want of room is
-//! started again once there is some.
+//! `disk-full`: servers' disks have no room for a while. A server that ends of this is then started again.
 
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
@@ -41,5 +40,4 @@ pub(crate) struct DiskFullParameters {
     copy_on_write: bool,
 }
 
-/// The most that is left, when something is.
 const LEFT_MAX: u32 = 64 << 10;

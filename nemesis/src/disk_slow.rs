@@ -1,5 +1,4 @@
-//! `disk-slow`: the disks of servers take their time, as a dying disk or a neighbour's backup makes them. A
-//! server that gives up on so slow a disk is started again.
+//! `disk-slow`: servers' disks are slow, as dying ones. A server that gives up on its disk is started again.
 
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;

@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Takes a `DiskCall` as JSON.
-///
-/// The disk lives as long as the agent.
+/// Takes a `DiskCall` as JSON. The disk lives as long as the agent.
 #[derive(Default)]
 pub struct DiskTool {
     disk: Mutex<Option<Disk>>,
@@ -62,13 +60,10 @@ pub(crate) struct DiskHealed {
     pub after: Probe,
 }
 
-/// What a probe writes, in bytes, where the size does not matter.
 const PROBE_BYTES: usize = 4096;
 
-/// Puts a disk that can be broken under a node's data folder; to be called before its service starts.
-///
-/// # Errors
-/// One sentence: the node has no right to mount, or no /dev/fuse, or has such a disk already.
+/// Puts a disk that can be broken under a node's data, before its service starts. Errors: the node has no
+/// right to mount, no /dev/fuse, or such a disk already.
 pub async fn prepare_disk(node: &dyn Node) -> Result<(), ClusterError> {
     node.tool("disk", json!(DiskCall::Mount { dir: "{data}".into() })).await.map(drop)
 }

@@ -1,5 +1,4 @@
-//! How plans are drawn: of four faults, three are aimed at roles and moments of the lock's life, one is at
-//! nodes and a time of its own.
+//! Draws plans: three of four faults are aimed at roles and moments, one is at nodes and a time of its own.
 
 use crate::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::distributions::millis;
@@ -26,8 +25,7 @@ pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, 
     Plan { faults, ..Plan::default() }
 }
 
-/// Draws the faults of one nemesis, without those that would undo, or be undone by, faults that are there
-/// already.
+/// Draws the faults of one nemesis, without those that would undo, or be undone by, the others.
 pub(crate) fn draw_beside(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
@@ -59,7 +57,6 @@ fn draw_one(
     let mut at_ms = gap_ms(&mut random);
     while let Some(fault) = draw_next(&faults, nemesis, topology, settings, &mut random) {
         let lasts_ms = match fault.until {
-            // It ends soon after another process could have the lock.
             Some(_) => fault.for_ms.min(millis(topology.ttl.mul_f64(AWAITED_TTLS))),
             None => fault.for_ms,
         };
@@ -102,8 +99,7 @@ fn draw_next(
     fault.filter(|fault| leaves_two(nemesis, faults, fault, topology))
 }
 
-/// Whether two clients at least go on after these faults of a nemesis: those that are killed are not started
-/// again, and one alone has no one to compete with.
+/// Whether at least two clients go on after these faults: killed clients are not started again.
 fn leaves_two(
     nemesis: &dyn Nemesis,
     faults: &[PlannedFault],
@@ -122,8 +118,7 @@ fn leaves_two(
     ended == 0 || ended + 2 <= topology.clients.len()
 }
 
-/// Draws one fault, at time 0: at this one of the aims of its nemesis; or with none, at nodes and a time of
-/// its own. None where this topology offers no such aim, or no target.
+/// Draws one fault, at time 0: at this aim, or at any nodes; none where there is no such aim, or no target.
 pub fn draw_fault(
     nemesis: &dyn Nemesis,
     topology: &Topology,

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The error of the field that says what it is; Redis begins its errors with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ErrorParameters {
@@ -65,7 +64,6 @@ pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
     },
 };
 
-/// Servers that answer writes with an error.
 struct Refusing {
     on: Vec<String>,
     reply: String,

@@ -35,10 +35,7 @@ impl HookAction {
 /// Servers that exist without the run. The engine implements it.
 #[async_trait]
 pub trait ExistingServers: Send + Sync {
-    /// Has this done to a server.
-    ///
-    /// # Errors
-    /// There is no hook, or it failed.
+    /// Has the hook do this to a server. Errors: there is no hook, or it failed.
     async fn act(&self, server: &str, action: HookAction) -> Result<(), ClusterError>;
     async fn answers(&self, server: &str) -> bool;
     /// A connection to the server, on which nothing is said.

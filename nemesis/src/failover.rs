@@ -1,7 +1,5 @@
 //! `failover`: the service is asked to let another server lead, as an operator or a rolling upgrade does it.
-//!
-//! Where no server leads there is no leadership to transfer: then a drawn server is killed and started again,
-//! which is what a failover comes to for the clients of such a service.
+//! Where no server leads, a drawn server is killed and started again, which is the same for clients.
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
@@ -29,7 +27,6 @@ pub(crate) const FAILOVER: NemesisRow<NoParameters> = NemesisRow {
 
 struct LeadershipTransfer {
     from: String,
-    /// What was done instead where no server leads.
     killed: Option<Killed>,
 }
 
@@ -42,8 +39,7 @@ impl Fault for LeadershipTransfer {
         }
         let from = &self.from;
         let next = observed.get(from).and_then(|seen| ObservedTarget::of(seen).leader);
-        // A leader that follows from now on may replace what it knows by what the new one knows: it need not
-        // keep its memory.
+        // A new follower may replace what it knows by the new leader's state: it need not keep its memory.
         FaultDescription {
             effects: vec![FaultEffect::Forgets, FaultEffect::Delays],
             sentence: match next {
@@ -73,8 +69,7 @@ impl Fault for LeadershipTransfer {
         Ok(Observation { effective: next.is_some(), observed })
     }
 
-    /// The new leader was chosen rightfully: there is nothing to take back. The observation says which server
-    /// leads now.
+    /// A new leader is nothing to take back. The observation says which server leads now.
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         if let Some(killed) = &mut self.killed {
             return killed.heal(context).await;

@@ -11,16 +11,14 @@ use serde_json::{Map, Value};
 /// One fault, ready to be injected. The engine keeps it before it injects it, and heals it whatever happens.
 #[async_trait]
 pub trait Fault: Send {
-    /// What the fault says about itself in its events. `observed` is what `inject` saw; empty before it is
-    /// done.
+    /// What the fault says about itself in its events. `observed` is what `inject` saw; empty before.
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription;
     /// Injects it, and looks from inside the targets at what happened. An error means that it counts as not
     /// injected; healing still follows, since part of it may have been done.
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError>;
     /// Undoes what `inject` did, and nothing else, and looks whether it is undone.
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError>;
-    /// Nodes that its parameters name besides the targets, so that an unknown one is refused before anything
-    /// starts.
+    /// Nodes that its parameters name besides the targets: an unknown one is refused before a run starts.
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -30,11 +28,7 @@ pub trait Fault: Send {
     }
 }
 
-/// Heals each of these nodes, and gives what was seen of it. One that cannot be healed keeps no other from
-/// it.
-///
-/// # Errors
-/// That of the first that could not be healed, once all were tried.
+/// Heals each of these nodes, even if one cannot be healed. Errors: the first one, once all were tried.
 pub(crate) async fn heal_each<'a, Healing: Future<Output = Result<Value, FaultError>>>(
     nodes: impl IntoIterator<Item = &'a String>,
     heal: impl Fn(&'a String) -> Healing,

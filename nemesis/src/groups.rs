@@ -35,19 +35,13 @@ pub enum OneWay {
     ToSecond,
 }
 
-/// Reads which nodes are to be cut off from which: `c1|n4,n5` loses all packets between c1 and the two,
-/// `c1>n4,n5` only those from c1 to them, `c1<n4,n5` only those from them to c1. More groups than two may be
-/// parted by `|`.
-///
-/// A name is a node's or a role's.
-///
-/// # Errors
-/// A name that no node and no role has here or that stands in two groups, an empty group, or one group alone.
+/// Reads which nodes are cut off from which: `c1|n4,n5` loses all packets between c1 and the two, `c1>n4,n5`
+/// those from c1, `c1<n4,n5` those to c1; `|` may separate more than two groups. A name is a node's or a
+/// role's. Errors: an unknown name, one in two groups, an empty group, or a single group.
 pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, Refusal> {
     parse("partition", text, topology)
 }
 
-/// The two ends of a flow of packets.
 pub(crate) struct Flow {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
@@ -55,10 +49,8 @@ pub(crate) struct Flow {
 }
 
 /// Reads the two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1`
-/// what n1 sends to the holder, `leader | follower` both.
-///
-/// # Errors
-/// As [`parse_partition`], and three ends or more.
+/// what n1 sends to the holder, `leader | follower` both. Errors: as [`parse_partition`], and three ends or
+/// more.
 pub(crate) fn parse_flow(text: &str, topology: &Topology) -> Result<Flow, Refusal> {
     let Groups { groups, one_way, .. } = parse("flow", text, topology)?;
     match <[Vec<String>; 2]>::try_from(groups) {
@@ -112,7 +104,6 @@ impl Groups {
         Groups { groups: vec![first, second], ..Groups::default() }
     }
 
-    /// Refuses what tears nothing apart.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.groups.is_empty() && !self.drops_from.is_empty() && self.one_way.is_none() {
             return Ok(());
@@ -131,7 +122,6 @@ impl Groups {
         }
     }
 
-    /// At each node, the nodes whose packets are lost there.
     pub(crate) fn drops_from(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut drops_from = self.drops_from.clone();
         for (hearer, group) in self.groups.iter().enumerate() {
@@ -152,7 +142,6 @@ impl Groups {
         drops_from
     }
 
-    /// Which packets were lost, as a clause in the past tense.
     pub(crate) fn sentence(&self) -> String {
         let lost = |from: &str, to: &str| format!("packets from {from} to {to} were lost, and only those");
         let groups: Vec<String> = self.groups.iter().map(|group| and(group)).collect();
@@ -211,7 +200,6 @@ fn others<'a>(all: impl IntoIterator<Item = &'a String>, without: &[String]) -> 
     all.into_iter().filter(|name| !without.contains(name)).cloned().collect()
 }
 
-/// Servers and clients fall apart into two sides.
 pub(crate) fn halves(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     let mut half = subset(&topology.servers, topology.servers.len() / 2, random);
     half.extend(subset(&topology.clients, topology.clients.len().div_ceil(2), random));

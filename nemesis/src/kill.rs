@@ -1,8 +1,6 @@
-//! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good; and `leader-kill`, the
-//! same with the server that leads.
-//!
-//! The page cache survives, so what was written but not fsynced is still there: this is a crash of the
-//! process, not a loss of power.
+//! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good; `leader-kill` ends the
+//! server that leads. The page cache survives, with what was not fsynced: a crash of the process, not a loss
+//! of power.
 
 use crate::aim::{Aim, Moment};
 use crate::by_hook::{self, ByHook};
@@ -95,8 +93,7 @@ pub(crate) fn down_for_a_while(
     settings: &Settings,
     random: &mut Stream,
 ) -> Draw<NoParameters> {
-    // Half of them restart at once, as a supervisor would do it: a server that forgot its locks is asked for
-    // them too soon.
+    // Half of them restart at once, as under a supervisor: too soon for a server that forgot its locks.
     let drawn = if random.random_bool(0.5) {
         Duration::from_millis(1)
     } else {
@@ -105,8 +102,7 @@ pub(crate) fn down_for_a_while(
     back_soon(Draw { on, length: drawn, parameters: NoParameters {} }, settings)
 }
 
-/// Ends a process of a node, and everything that it started. Gives whether it was still there: one that has
-/// ended meanwhile is gone as well.
+/// Ends a process and everything that it started. Gives whether it was still there.
 pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<bool, FaultError> {
     let node = context.node(target)?;
     let reached = node.signal_tree(pid, Signal::SIGKILL as i32).await?;
@@ -117,7 +113,6 @@ pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Resu
 /// Servers that are killed, and started again at the healing; and clients, which are not.
 pub(crate) struct Killed {
     on: Vec<String>,
-    /// Those that were killed.
     down: Vec<String>,
     /// The clients among them: what they knew ended with them.
     for_good: Vec<String>,

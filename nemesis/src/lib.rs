@@ -1,5 +1,4 @@
-//! Faults: which are injected into which nodes, when, and how they are healed. One file a nemesis;
-//! [`registry`] names them all.
+//! Faults: which are injected where and when, and how they are healed. One file a nemesis; see [`registry`].
 
 mod aim;
 mod by_hook;

@@ -1,5 +1,4 @@
-//! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again, later: what was lost
-//! shows as time, and as answers that never come to those who do not wait.
+//! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again: answers come too late.
 
 use crate::network::{FLOWS, NetworkNemesis, as_drawn};
 use crate::network_parameters::{Direction, Look, Words, percent};

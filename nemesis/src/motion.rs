@@ -34,8 +34,7 @@ impl Clock {
     }
 }
 
-/// One clock's way of going wrong. Times in milliseconds, rates in parts per million: 100,000 gains 100 ms a
-/// second.
+/// One clock's way of going wrong. Times in milliseconds, rates in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Motion {
@@ -58,19 +57,15 @@ pub enum Model {
     Linear,
     /// Faster and slower in turn, as a sine: by day it is warm, by night it is cold.
     Periodic,
-    /// The true rate, and once in each period a leap by what a linear drift would have gained: a clock that
-    /// something sets every now and then.
+    /// The true rate, and once a period a leap by what a linear drift would gain: a clock that is often set.
     Step,
     /// A rate that wanders between none and the one that is said, and jitter on top: a cheap quartz.
     NonIdeal,
 }
 
-/// What a clock does from one moment on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Move {
-    /// At once.
     pub leap_ns: i64,
-    /// From then on.
     pub drift_ppm: i64,
     /// Until the next move; none: for good.
     pub lasts_ns: Option<u64>,
@@ -158,8 +153,7 @@ fn piece(number: u64, period_ms: u64) -> (u64, f64) {
     (piece_ns, turns)
 }
 
-/// Between 0 and 1, never the same again: waves of lengths that do not fit into each other, each with its own
-/// phase.
+/// Between 0 and 1, never the same again: waves of incommensurable lengths, each with its own phase.
 fn wander(seed: u32, turns: f64) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed.into());
     let waves = [0.38, 1.0, 2.62].map(|often| (TAU * (often * turns + random.random::<f64>())).sin());

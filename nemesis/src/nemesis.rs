@@ -22,21 +22,17 @@ pub struct NemesisDescription {
     /// What it does to a node, in a word. Two faults of one kind on one node at a time would undo each other,
     /// and are refused. None where they add up, as those of the network do.
     pub kind: Option<&'static str>,
-    /// Whether it holds a server down until its healing.
     pub takes_down: bool,
     /// What a driver must offer for it.
     pub needs: &'static [Capability],
-    /// A driver must offer at least one of these; empty: nothing more is needed.
     pub needs_one_of: &'static [Capability],
-    /// Whether each server's data must lie on a disk that can be broken ([`crate::prepare_disk`]), from
-    /// before its start.
+    /// Whether each server's data must lie on a disk that can be broken ([`crate::prepare_disk`]).
     pub prepares_disks: bool,
     /// Options of the command line that shape its faults, and not those of every nemesis: `restart-after`.
     pub options: &'static [&'static str],
     /// Whether a drawn fault waits for the next acquire, since it matters only to the holder of that moment.
     pub awaits_holder: bool,
-    /// Whether it ends its targets. The storage keeps its data in memory, and must not be ended: that is no
-    /// fault of the lock.
+    /// Whether it ends its targets. The storage keeps its data in memory, and must not be ended.
     pub ends_targets: bool,
     /// Whether clients among its targets end for good: unlike a server, a client is not started again.
     pub ends_clients: bool,
@@ -44,20 +40,16 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
-    /// Whether its servers must be such that can be made to refuse writes.
     pub refuses_writes: bool,
-    /// Whether a command of the user can inject and heal its faults of servers, where these exist without
-    /// the run.
+    /// Whether a user's command can inject and heal its faults of servers that exist without the run.
     pub by_hook: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
-    /// What three of four of its drawn faults are aimed at, and when. A run takes them in turns, so the first
-    /// are those that most often do harm.
+    /// The aims of three of four drawn faults. A run takes them in turns, the most harmful ones first.
     pub aims: &'static [Aim],
 }
 
 impl NemesisDescription {
-    /// A nemesis of a kind of its own that needs signals only.
     pub(crate) const fn new(name: &'static str, about: &'static str) -> NemesisDescription {
         NemesisDescription {
             name,
@@ -80,10 +72,7 @@ impl NemesisDescription {
         }
     }
 
-    /// Refuses servers that it cannot do anything to.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Refuses servers that it cannot do anything to. Errors: why not.
     pub fn check_servers(&self, topology: &Topology) -> Result<(), Refusal> {
         if self.servers_only && !self.reaches_servers(topology.server_faults) {
             return Err(Refusal::new(format!(
@@ -101,10 +90,7 @@ impl NemesisDescription {
         }
     }
 
-    /// Refuses a target that does not exist here, or that this fault cannot be injected into.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Refuses a target that does not exist, or that this fault cannot be injected into. Errors: why not.
     pub fn check_target(&self, name: &str, topology: &Topology) -> Result<(), Refusal> {
         topology.check_target(name)?;
         self.check_servers(topology)?;
@@ -142,7 +128,6 @@ impl NemesisDescription {
         }
     }
 
-    /// The nodes that it can touch: no servers where these exist without the run, and it cannot touch them.
     pub(crate) fn reachable<'a>(&self, topology: &'a Topology) -> Cow<'a, Topology> {
         match self.reaches_servers(topology.server_faults) {
             true => Cow::Borrowed(topology),
@@ -169,7 +154,6 @@ pub(crate) const REMAINING: [&str; 3] = [
     "pause, kill",
 ];
 
-/// The faults that there are where servers exist without the run, in words.
 fn what_remains(possible: ServerFaults) -> String {
     let [packets, clients, by_hook] = REMAINING;
     let by_hook = match possible {
@@ -182,7 +166,6 @@ fn what_remains(possible: ServerFaults) -> String {
 /// What the command line says about nemeses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Length of the main phase.
     pub time_limit: Duration,
     /// Mean time between the end of a fault and the beginning of the next of the same nemesis.
     pub interval: Duration,
@@ -203,7 +186,6 @@ pub trait Nemesis: Send + Sync {
     fn description(&self) -> NemesisDescription;
     /// Draws targets, length and parameters of a fault. None where this topology offers no target.
     fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw>;
-    /// Draws a fault that is aimed so. None where this topology offers no target.
     fn draw_aimed(
         &self,
         aim: &DrawnAim,
@@ -222,12 +204,10 @@ impl dyn Nemesis + '_ {
     }
 }
 
-/// A nemesis as it is written: its parameters are a struct of its own, the same that is drawn, read from a
-/// plan, and recorded.
+/// A nemesis as it is written: its parameters are a struct, which is drawn, read from a plan, and recorded.
 pub(crate) trait TypedNemesis: Send + Sync {
     type Parameters: Serialize + DeserializeOwned;
     fn description(&self) -> NemesisDescription;
-    /// As [`Nemesis::draw`].
     fn draw(
         &self,
         topology: &Topology,
@@ -249,11 +229,9 @@ pub(crate) trait TypedNemesis: Send + Sync {
     fn read(&self, parameters: &Map<String, Value>) -> Result<Self::Parameters, Refusal> {
         read_fields(parameters)
     }
-    /// As [`Nemesis::prepare`].
     fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, Refusal>;
 }
 
-/// As [`Nemesis::prepare`], of a row.
 type Prepare<P> = fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>;
 
 /// A nemesis as a row: what it is, and the functions that draw its faults and make one ready.
@@ -327,7 +305,6 @@ fn untyped<P: Serialize>(draw: Draw<P>) -> Draw {
     Draw { on: draw.on, length: draw.length, parameters }
 }
 
-/// The parameters of a nemesis that has none.
 #[derive(Clone, Copy, Debug, Default, Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoParameters {}

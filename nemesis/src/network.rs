@@ -1,5 +1,4 @@
-//! What delay, loss, reorder, duplicate and slow have in common: a fault makes the way between its targets
-//! and some peers worse, and counts only when echoes between them show it.
+//! What nemeses of packets share: a fault impairs ways to peers, and counts if echoes show it.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::distributions::{around_ttl, subset};
@@ -26,9 +25,7 @@ pub(crate) struct NetworkNemesis {
     pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
     /// Whether netem cannot do it.
     pub only_emulated: bool,
-    /// Whether it is only about the ways to the servers of the lock.
     pub spares_storage: bool,
-    /// What it is aimed at, and what happens to packets then.
     pub aims: &'static [Aim],
     pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
     pub look: Look,
@@ -102,8 +99,7 @@ impl TypedNemesis for NetworkNemesis {
     }
 }
 
-/// What most nemeses of the network are aimed at: the holder while it writes and releases, an acquire, and
-/// the leader.
+/// Aims of most nemeses of the network: the holder's writes and releases, an acquire, and the leader.
 pub(crate) const FLOWS: &[Aim] = &[
     Aim::between(
         Role::Holder,
@@ -114,7 +110,6 @@ pub(crate) const FLOWS: &[Aim] = &[
     Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::Granted, Moment::Collecting]),
 ];
 
-/// What was drawn suits every flow.
 pub(crate) fn as_drawn(
     impairment: Impairment,
     ways: Direction,

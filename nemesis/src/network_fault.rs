@@ -37,7 +37,6 @@ pub(crate) struct Impaired {
 }
 
 impl Impaired {
-    /// `id` names it among the faults of a node.
     pub(crate) fn new(
         id: String,
         on: Vec<String>,
@@ -62,7 +61,6 @@ impl Impaired {
         ((2.0 * (delay_ms + jitter_ms) + line_ms) * 1.5 + PATIENCE_MS).min(PATIENCE_MAX_MS).round()
     }
 
-    /// Impairs what leaves `node` for `others`.
     async fn impair(
         &self,
         context: &FaultContext,
@@ -95,7 +93,6 @@ impl Impaired {
         .await
     }
 
-    /// Opens so many connections from each target to all its peers, and sums up how many of them lasted.
     async fn connect(
         &self,
         context: &FaultContext,
@@ -107,8 +104,7 @@ impl Impaired {
             let each = peers.iter().zip(&to).map(move |(peer, to)| async move {
                 let port: u16 = call(context, peer, PacketsCall::Listen).await?;
                 let streams = PacketsCall::Streams(Streams { to: *to, port, count });
-                // Where no connection comes about, another fault has this way, and nothing can be seen of
-                // this one.
+                // Where no connection is made, another fault has this way, and hides this one.
                 let lasted: Option<u16> = call(context, target, streams).await.ok();
                 let seen =
                     |lasted: u16| Echoes { sent: count.into(), answered: lasted.into(), ..Echoes::default() };
@@ -119,7 +115,6 @@ impl Impaired {
         .await
     }
 
-    /// Looks at what the fault does: by echoes, or by connections.
     async fn look(&self, context: &FaultContext, peers: &[String]) -> Result<(Vec<Echoes>, f64), FaultError> {
         let (count, bytes) = (self.look.probes)(&self.parameters.impairment);
         let patience_ms = self.patience_ms(count, bytes);
@@ -130,7 +125,6 @@ impl Impaired {
         Ok((seen, patience_ms))
     }
 
-    /// What was observed of one target, in the words of its events.
     fn observed(&self, by: Option<&Mechanism>, before: &Echoes, after: &Echoes, patience_ms: f64) -> Value {
         if self.look.by_connections {
             return json!({"mechanism": by, "connections": after.sent, "lasted": after.answered});
@@ -149,8 +143,7 @@ impl Impaired {
         observed
     }
 
-    /// Probes until round trips are as before, or nothing is left that could make them differ but another
-    /// fault.
+    /// Probes until round trips are as before, or only another fault can make them differ.
     async fn look_healed(&self, context: &FaultContext, peers: &[String]) -> Result<Vec<Echoes>, FaultError> {
         let mut looks = 1;
         loop {

@@ -1,12 +1,10 @@
-//! Parameters that the nemeses of the network have in common: what happens to packets, and between which
-//! nodes.
+//! Parameters of the nemeses of the network: what happens to packets, and between which nodes.
 
 use crate::tools::packets::{Echoes, Impairment};
 use fencepost_history::{Refusal, read_fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An [`Impairment`], and between which nodes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NetworkParameters {
     #[serde(flatten)]
@@ -30,11 +28,9 @@ pub(crate) enum Direction {
     #[default]
     Both,
     Out,
-    /// Those that are sent to the targets.
     In,
 }
 
-/// The names of the fields of [`Ends`].
 const ENDS: [&str; 2] = ["peers", "ways"];
 
 impl NetworkParameters {
@@ -63,18 +59,13 @@ pub(crate) struct Look {
     pub probes: fn(&Impairment) -> (u16, usize),
     /// Whether it is connections that show it. Echoes are no TCP.
     pub by_connections: bool,
-    /// Whether what was seen before and after tells of these parameters.
     pub shows: fn(&NetworkParameters, &Echoes, &Echoes) -> bool,
 }
 
-/// How a nemesis of the network describes its faults.
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
-    /// What happened to packets, as a clause in the past tense.
     pub sentence: fn(&Impairment) -> String,
-    /// The same in a word or two, for a picture.
     pub label: fn(&Impairment) -> String,
-    /// What all faults of this nemesis do.
     pub summary: &'static str,
 }
 

@@ -71,8 +71,7 @@ impl NemesisOptions {
         command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
     }
 
-    /// Whether it only says how faults are drawn: where they are written down, as in a plan, it has no
-    /// effect.
+    /// Whether it only says how faults are drawn: it has no effect on a written plan.
     pub fn only_draws(name: &str) -> bool {
         name != "clock-mechanism" && NemesisOptions::names().iter().any(|known| known == name)
     }
@@ -87,10 +86,7 @@ impl NemesisOptions {
         ]
     }
 
-    /// Refuses what the nodes of a run do not allow.
-    ///
-    /// # Errors
-    /// The option, and why not.
+    /// Refuses what the nodes of a run do not allow. Errors: the option, and why not.
     pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
         let partition = self.partition.as_deref().map(|text| parse_partition(text, topology)).transpose();
         partition.map(drop).map_err(|refusal| Refusal::at("partition", format!("--partition: {refusal}")))

@@ -1,11 +1,9 @@
-//! `partition`: packets between some nodes are dropped, both ways or one way, by rules inside the nodes
-//! (iptables).
+//! `partition`: packets between some nodes are dropped, both ways or one way, by iptables inside the nodes.
 //!
-//! Shapes: halves (servers and clients fall apart into two sides), one server alone, one client cut off from
-//! a majority of the servers, a bridge (two sides that meet in one server), a ring (each node reaches a
-//! majority, no two the same), answers lost, requests lost, a client cut off from the storage; or the sets
-//! that were requested. In all but that the storage is on all sides: what the lock protects stays reachable,
-//! as in the stories of the debate.
+//! Shapes: halves (servers and clients on two sides), one server alone, one client cut off from a majority, a
+//! bridge (two sides that meet in one server), a ring (each node reaches a majority, no two the same),
+//! answers lost, requests lost, a client cut off from the storage; or the requested sets. In all but the last
+//! two the storage is on all sides, as in the debate's stories.
 
 use crate::aim::{Aim, Moment, OtherEnd};
 use crate::context::FaultContext;
@@ -70,10 +68,9 @@ fn named_groups(settings: &Settings) -> Option<Groups> {
     settings.options.partition.as_deref().map(Groups::of_text)
 }
 
-/// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it
-/// is joined again; or from one of the two; the leader from those that follow it; the waiter from a majority,
-/// whose votes it must not invent; and a minority of the servers with half of the clients, which must not
-/// take it for all of them.
+/// The holder from its servers, so that its lease ends, and from the storage, where its write arrives later;
+/// or from one of the two; the leader from its followers; the waiter from a majority, whose votes it must not
+/// invent; and a minority of the servers with half of the clients, which must not take itself for a majority.
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
         .lasting((1.5, 2.5))
@@ -93,7 +90,6 @@ const AIMS: &[Aim] = &[
 
 struct Cut {
     groups: Groups,
-    /// At each node, the nodes whose packets it loses.
     drops_from: BTreeMap<String, BTreeSet<String>>,
     chain: String,
     /// Nodes in which rules may have been made.
@@ -126,7 +122,6 @@ impl Cut {
         Ok(tried.into_iter().collect())
     }
 
-    /// Drops at `node` what comes from any of `others`.
     async fn drop_from(
         &self,
         context: &FaultContext,
@@ -146,8 +141,7 @@ impl Cut {
     /// How many packets the node's rules dropped, and the rules are gone.
     async fn mend(&self, context: &FaultContext, node: &str) -> Result<u64, FaultError> {
         let listing = iptables(context, node, &["-nvxL", &self.chain]).await;
-        // Half-made cuts lack the last steps: what is not there need not be removed, only what is left is an
-        // error.
+        // A half-made cut lacks the last steps: only what is left afterwards is an error.
         let _ = iptables(context, node, &["-D", "INPUT", "-j", &self.chain]).await;
         let Ok(listing) = listing else { return Ok(0) };
         iptables(context, node, &["-F", &self.chain]).await?;
@@ -214,8 +208,7 @@ impl Fault for Cut {
             Ok(json!({"packets_dropped": cut.mend(context, node).await?}))
         })
         .await?;
-        // What does not connect now may be down, or cut off by another fault; that the rules are gone is
-        // certain.
+        // What does not connect now may be down, or cut off by another fault; the rules are certainly gone.
         let pairs = self.probe(context).await?.into_iter();
         observed.extend(pairs.map(|(pair, connected)| (pair, json!({"connected": connected}))));
         Ok(Value::Object(observed))

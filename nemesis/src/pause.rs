@@ -1,9 +1,8 @@
-//! `pause`: stops clients or servers with SIGSTOP, for longer than the TTL, and wakes them with SIGCONT; and
-//! `leader-pause`, the same with the server that leads.
+//! `pause`: stops clients or servers with SIGSTOP, for longer than the TTL, and wakes them with SIGCONT;
+//! `leader-pause` stops the server that leads.
 //!
-//! This is the long garbage collection, the laptop lid, the migrated virtual machine: the process is gone for
-//! a while and does not know it. In its other form the process is stopped and woken many times (a strobe): it
-//! limps, as under a garbage collector that cannot keep up or on a machine that is overbooked.
+//! This is a long garbage collection, a closed laptop, a migrated virtual machine: the process does not know
+//! that it was gone. A strobe stops and wakes it many times, as an overloaded collector or machine does.
 
 use crate::aim::{Aim, Moment};
 use crate::by_hook::{self, ByHook};
@@ -39,9 +38,8 @@ pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
         )
     },
     draw: |topology, _, random| {
-        // Mostly clients: it is the stopped holder that the debate is about. More than half of them, so that
-        // a fault usually finds a holder among them, but never all, so that another client can take the lock
-        // meanwhile.
+        // Mostly clients: the debate is about the stopped holder. More than half of them, to hit a holder
+        // mostly, but never all, so that another client can take the lock meanwhile.
         let clients = topology.clients.len();
         let on = if clients > 1 && (topology.servers.is_empty() || random.random_bool(0.8)) {
             subset(&topology.clients, random.random_range(clients.div_ceil(2)..clients), random)
@@ -90,8 +88,7 @@ const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
 ];
 
-/// Shortest and longest pause that ends as soon as another process has come in, in TTLs: leases of some
-/// servers end half a TTL late.
+/// Shortest and longest pause until another process comes in, in TTLs: leases may end half a TTL late.
 const AWAITING: (f64, f64) = (1.8, 3.0);
 
 /// Shortest and longest pause of another aimed fault, in TTLs.
@@ -106,10 +103,8 @@ const STROBES: f64 = 0.25;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PauseParameters {
-    /// How long each stop of a strobe lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stop_ms: Option<u64>,
-    /// How long the process runs between two stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run_ms: Option<u64>,
 }
@@ -124,7 +119,6 @@ impl PauseParameters {
     }
 }
 
-/// Stopped and running in turn.
 #[derive(Clone, Copy)]
 struct Strobe {
     stop_ms: u64,
@@ -161,8 +155,7 @@ struct Stopped {
 /// A strobe at work. Dropping it ends it; the process may then be left stopped.
 struct Strobing {
     end: watch::Sender<bool>,
-    /// What each target went through: its name, how often it was stopped, and for how many milliseconds in
-    /// all.
+    /// Each target's name, number of stops, and milliseconds stopped.
     tasks: JoinSet<(String, u64, u64)>,
 }
 

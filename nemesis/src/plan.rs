@@ -1,5 +1,4 @@
-//! The plan of a run: which faults are injected into which nodes, when, and for how long. Drawn from the seed
-//! before anything starts, and kept with the results.
+//! The plan of a run: which faults are injected where, when, and for how long. Drawn before anything starts.
 
 use crate::fault_text::{FaultEntry, fault_text};
 use crate::nemesis::Nemesis;
@@ -24,8 +23,7 @@ const FAULT: &str = "fault";
 #[serde(deny_unknown_fields)]
 pub struct Enabled {
     pub nemesis: String,
-    /// Its faults are drawn as if the TTL were so many times as long: lengths, delays and jumps grow and
-    /// shrink with it.
+    /// Its faults are drawn as if the TTL were so many times as long.
     pub strength: f64,
     /// Mean time between the end of a fault and the next, in milliseconds.
     pub every_ms: u64,
@@ -42,8 +40,7 @@ impl fmt::Display for Enabled {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What a swarm enabled, where one was drawn. It says where the faults come from, and changes nothing
-    /// about them.
+    /// What a swarm enabled, if the plan is a swarm's: it changes nothing about the faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swarm: Vec<Enabled>,
     #[serde(default, rename = "fault")]
@@ -59,14 +56,11 @@ struct PlanTable {
     _faults: Option<IgnoredAny>,
 }
 
-/// Places of faults that wait for the same event, by their beginnings.
 type Track<'a> = (&'a Option<Trigger>, BTreeMap<u64, usize>);
 
 impl Plan {
-    /// Reads a plan from TOML and checks it against the nodes that there are.
-    ///
-    /// # Errors
-    /// What is wrong, with its line, and for a misspelled key or name the nearest right one.
+    /// Reads a plan from TOML and checks it against the nodes. Errors: what is wrong, with its line, and for
+    /// a misspelled name the nearest right one.
     pub fn parse(text: &str, topology: &Topology) -> Result<Plan, Refusal> {
         let refused = |place: &str, mistake: Mistake| {
             Refusal::new(format!("line {}{place}: {}", line_at(text, mistake.at), mistake.sentence))
@@ -89,10 +83,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks a plan against the nodes that there are.
-    ///
-    /// # Errors
-    /// What is wrong, with the number of the fault.
+    /// Checks a plan against the nodes. Errors: what is wrong, with the number of the fault.
     pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
         for (number, fault) in (1..).zip(&self.faults) {
             fault
@@ -102,8 +93,7 @@ impl Plan {
         self.check_overlaps()
     }
 
-    /// Refuses two faults of one kind on one node at a time, as far as times tell: each healing would undo
-    /// the other.
+    /// Refuses two faults of one kind on one node at a time: each healing would undo the other.
     fn check_overlaps(&self) -> Result<(), Refusal> {
         // The faults that were looked at, by what they must not share. No two of one list overlap, so the
         // neighbours of a fault are all that it can meet: a plan may have many thousands of faults.

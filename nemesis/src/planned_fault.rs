@@ -14,17 +14,14 @@ use serde_json::{Map, Value};
 /// One fault of a plan, with its targets, its beginning and its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedFault {
-    /// Time from the start of the main phase, or from the moment that `when` names, to the injection, in
-    /// milliseconds.
+    /// Time from the start of the main phase, or from `when`, to the injection, in milliseconds.
     #[serde(default)]
     pub at_ms: u64,
     /// Time from the beginning of the injection to the healing, in milliseconds, so that a plan reads as a
     /// time table. A fault that takes longer to inject and to be observed is healed right after that.
     pub for_ms: u64,
-    /// Name of the nemesis.
     pub fault: String,
-    /// Its targets: `n1`, `c2`, `storage`; or roles, which are resolved when it is injected: `holder`,
-    /// `granting:2`.
+    /// Its targets: `n1`, `c2`, `storage`; or roles, resolved at the injection: `holder`, `granting:2`.
     #[serde(default)]
     pub on: Vec<String>,
     /// Waits for this event of the history first, so that a directed plan does not rest on sleeps.
@@ -34,8 +31,7 @@ pub struct PlannedFault {
     /// events are rare): a clock that jumps right after an acquire finds a holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Trigger>,
-    /// Ends when this event has come since the injection began, and after `for_ms` at the latest: a holder
-    /// that was stopped goes on just when another has read.
+    /// Ends at this event, after `for_ms` at the latest: a stopped holder goes on just when another has read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Trigger>,
     /// All other keys: parameters in the nemesis's own terms.
@@ -51,8 +47,7 @@ impl PlannedFault {
         find(&self.fault)?.prepare(&self.on, &self.parameters).ok()?.motions()
     }
 
-    /// The node on which both would be in force at a time, if they are of one kind and wait for the same
-    /// event.
+    /// The node on which both would be in force at a time, if they are of one kind and wait for one event.
     pub(crate) fn clashes_with(&self, other: &PlannedFault) -> Option<&String> {
         if self.is_apart_from(other)
             || self.when != other.when
@@ -79,8 +74,7 @@ impl PlannedFault {
         self.on.iter().filter(|name| RoleTarget::parse(name).is_none())
     }
 
-    /// Refuses what cannot be injected into the nodes that there are. `as_written` is how a key is called
-    /// where the fault was read.
+    /// Refuses what cannot be injected into these nodes. `as_written` is how a key is called in the file.
     pub(crate) fn check<'a>(
         &'a self,
         topology: &Topology,

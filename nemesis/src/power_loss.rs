@@ -1,8 +1,6 @@
-//! `power-loss`: servers lose their power, and with it everything that they had not fsynced.
-//!
-//! SIGKILL alone is no such thing: the kernel's page cache outlives the process, and with it every write.
-//! Here the servers' data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which then forgets
-//! what no fsync made durable.
+//! `power-loss`: servers lose their power, and everything that they had not fsynced. SIGKILL alone keeps the
+//! kernel's page cache. Here the data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which
+//! then forgets what no fsync made durable.
 
 use crate::aim::{Aim, Moment};
 use crate::context::FaultContext;
@@ -26,18 +24,15 @@ use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// What happens to the disks, and when the power comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PowerLossParameters {
     /// How much of what was not fsynced survives by chance; nothing, if not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     torn: Option<Torn>,
-    /// Decides what survives.
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u32>,
-    /// The power comes back, fails again so many milliseconds after a server has begun to write, and only
-    /// then is back for good.
+    /// The power comes back, fails again this long after a server begins to write, then is back for good.
     #[serde(skip_serializing_if = "Option::is_none")]
     flicker_ms: Option<u32>,
     /// How often it does so; once, if not said.
@@ -59,8 +54,7 @@ const WRITES_WITHIN: Duration = Duration::from_millis(500);
 /// How often a plan may let it flicker: the healing lasts until the last time.
 const FLICKERS: RangeInclusive<u32> = 1..=100;
 
-/// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the
-/// server is back.
+/// How often the power flickers. Each cut is only a chance: a holder may be done before the server is back.
 const TIMES: RangeInclusive<u32> = 2..=4;
 
 pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
@@ -70,8 +64,7 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
         prepares_disks: true,
         options: &["restart-after", "torn-writes"],
         servers_only: true,
-        // The power of those that granted fails, and they are back without the lock before its holder is
-        // done.
+        // Servers that granted lose power, and are back without the lock before its holder is done.
         aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
         ..NemesisDescription::new(
             "power-loss",
@@ -80,8 +73,7 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
     },
     draw: |topology, settings, random| {
         let on = topology.draw_servers(random)?;
-        // Back at once: each holder of a lock still believes in it. Back only after the TTL: every lock has
-        // ended.
+        // Back at once: each holder still believes in its lock. Back after the TTL: every lock has ended.
         let drawn = match random.random_range(0..8) {
             0 => Duration::ZERO,
             1 => around_ttl(topology.ttl, 0.05, 0.9, random),
@@ -124,7 +116,6 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
 struct PowerLost {
     on: Vec<String>,
     parameters: PowerLossParameters,
-    /// Those that ran and are to be started again.
     down: Vec<String>,
 }
 

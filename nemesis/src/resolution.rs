@@ -5,7 +5,6 @@ use crate::roles::RoleTarget;
 use fencepost_history::prose::and;
 use serde_json::{Value, json};
 
-/// Parameters that name nodes: a list of names, or a list of such lists.
 const NAMING: [&str; 2] = ["peers", "groups"];
 
 /// The roles of a fault, resolved: each with its nodes.
@@ -18,7 +17,6 @@ impl Resolution {
         self.0.push((text, target, nodes));
     }
 
-    /// The nodes of a name, which may be a role.
     fn nodes(&self, name: &str) -> Vec<String> {
         let role = self.0.iter().find(|(text, ..)| text == name);
         role.map_or_else(|| vec![name.to_owned()], |(_, _, nodes)| nodes.clone())
@@ -28,8 +26,7 @@ impl Resolution {
         self.0.iter().any(|(text, ..)| text == name)
     }
 
-    /// Replaces the roles in a list of names. A node stands where its role was; elsewhere in `taken` it does
-    /// not stand again.
+    /// Replaces the roles in a list of names. A node in `taken` stands at its role, and not again elsewhere.
     fn replace(&self, names: &[String], taken: &mut Vec<String>) -> Vec<String> {
         let mut replaced: Vec<String> = Vec::new();
         for node in names.iter().flat_map(|name| self.nodes(name)) {

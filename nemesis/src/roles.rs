@@ -1,7 +1,6 @@
 //! Targets by role: `holder`, `waiter`, `granting:2`, `leader`, `follower`. A role is resolved to nodes when
 //! the fault is injected, so that a fault finds the node that matters at that moment.
 
-/// The server that leads, as the servers say.
 pub const LEADER: &str = "leader";
 
 /// A part that a node plays in the life of a lock.
@@ -14,12 +13,10 @@ pub enum Role {
     /// The servers that granted the current hold.
     Granting,
     Leader,
-    /// A server that does not lead at that moment.
     Follower,
 }
 
 impl Role {
-    /// Every role.
     pub const ALL: [Role; 5] = [Role::Holder, Role::Waiter, Role::Granting, Role::Leader, Role::Follower];
 
     /// As plans and scenarios spell it.

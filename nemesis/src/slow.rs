@@ -1,5 +1,4 @@
-//! `slow`: the line carries little, so that packets wait for each other. The traffic of a lock is small; a
-//! line has to be very slow to matter to it.
+//! `slow`: the line carries little, so that packets wait. A lock sends little: only a very slow line matters.
 
 use crate::distributions::draw_log;
 use crate::network::{FLOWS, NetworkNemesis, as_drawn};

@@ -1,6 +1,5 @@
-//! `stall`: the first request to the servers passes, and those after it are held back. So two requests that a
-//! client sends one after the other, such as a look at a key and its deletion, are far apart: what the first
-//! has seen is old when the second arrives.
+//! `stall`: the first request to the servers passes, and those after it are held back. Two requests in a row,
+//! such as a look at a key and its deletion, are far apart: the first answer is old when the second arrives.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::distributions::draw_log;
@@ -52,8 +51,7 @@ const AIMS: &[Aim] = &[
         .lasting(LENGTHS),
 ];
 
-/// Shortest and longest aimed fault, in TTLs: the release comes in time, and what it holds back arrives after
-/// the lease.
+/// Shortest and longest aimed fault, in TTLs: the release comes in time, what it holds back after the lease.
 const LENGTHS: (f64, f64) = (1.5, 2.5);
 
 /// What is held back arrives after the lease has run out. Mostly one request passes, sometimes some.

@@ -1,7 +1,6 @@
-//! A supervisor: a program in a server's node that starts the server again after a while. How long that is it
-//! reads from the node's wall clock, as programs do: a clock that jumps forward makes it short.
-//!
-//! Source: Martin Kleppmann, "How to do distributed locking" (2016), on delayed restarts.
+//! A supervisor: a program in a server's node that starts the server again after a while, which it reads from
+//! the node's wall clock: a clock that jumps forward makes it short. Source: Martin Kleppmann, "How to do
+//! distributed locking" (2016), on delayed restarts.
 
 use crate::context::{FaultContext, SUPERVISOR};
 use crate::fault_error::FaultError;
@@ -10,8 +9,7 @@ use std::time::{Duration, SystemTime};
 
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long it stays once the time has passed: the agent that moved its clock looks at it afterwards, to see
-/// that it moved, and a process that has ended shows no clock.
+/// How long it stays afterwards: the agent looks at its clock then, and an ended process shows no clock.
 const STAYS: Duration = Duration::from_millis(500);
 
 pub(crate) async fn begin(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
@@ -23,7 +21,6 @@ pub(crate) async fn begin(context: &FaultContext, target: &str, down_ms: u32) ->
     Ok(())
 }
 
-/// Waits until it finds that the time has passed.
 pub(crate) async fn wait(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
     let node = context.node(target)?;
     if let Some(pid) = node.service_pid(SUPERVISOR) {
@@ -32,8 +29,7 @@ pub(crate) async fn wait(context: &FaultContext, target: &str, down_ms: u32) -> 
     Ok(())
 }
 
-/// The program `fencepost supervise`: returns soon after its wall clock says that so many milliseconds have
-/// passed.
+/// The program `fencepost supervise`: returns soon after its wall clock says that the time has passed.
 pub fn supervise(down_ms: u32) {
     let until = SystemTime::now() + Duration::from_millis(down_ms.into());
     while SystemTime::now() < until {

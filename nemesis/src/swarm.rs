@@ -1,8 +1,6 @@
-//! A swarm: each run draws which nemeses are enabled at all, how strong and how frequent their faults are,
-//! and then when.
-//!
-//! Faults that are always all there hide each other's effects; a run with a few of them, each run with
-//! others, reaches more ("Swarm Testing", Groce et al., 2012).
+//! A swarm: each run draws which nemeses are enabled, and how strong and frequent their faults are. Faults
+//! that are always all there hide each other's effects; runs with a few of them each reach more ("Swarm
+//! Testing", Groce et al., 2012).
 
 use crate::distributions::{draw_log, millis};
 use crate::draw_plan::draw_beside;
@@ -18,8 +16,7 @@ use std::time::Duration;
 /// On the command line, in place of the name of a nemesis.
 pub const SWARM: &str = "swarm";
 
-/// What a swarm draws for one nemesis, from a stream of its own: a driver that lacks one nemesis changes no
-/// other.
+/// What a swarm draws for one nemesis, from its own stream: a missing nemesis changes no other.
 struct SwarmDraw {
     nemesis: &'static dyn Nemesis,
     enabled: bool,

@@ -22,7 +22,6 @@ pub struct Topology {
     pub points: Vec<RecipePoint>,
     /// How long a lock stays taken whose holder is gone: its TTL, with what the service adds to that.
     pub ttl: Duration,
-    /// What can be done to its servers.
     pub server_faults: ServerFaults,
 }
 
@@ -47,10 +46,8 @@ pub struct RecipePoint {
 }
 
 impl Topology {
-    /// Refuses a target that does not exist here: neither a node nor a role that a node can play.
-    ///
-    /// # Errors
-    /// There is none, with the names that there are.
+    /// Refuses a target that is neither a node here nor a role that one can play. Errors: it does not exist,
+    /// with those that do.
     pub fn check_target(&self, name: &str) -> Result<(), Refusal> {
         match RoleTarget::parse(name) {
             Some(target) => self.check_role(target, name).map_or(Ok(()), |why| Err(Refusal::new(why))),
@@ -72,8 +69,7 @@ impl Topology {
         }
     }
 
-    /// Why no node of this run can play a role, in one sentence; none where one can. `text` is how it was
-    /// written.
+    /// Why no node can play a role; none where one can. `text` is how it was written.
     fn check_role(&self, target: RoleTarget, text: &str) -> Option<String> {
         let candidates = self.players(target.role);
         let kind = if target.role.is_of_clients() { "clients" } else { "servers" };

@@ -12,7 +12,6 @@ pub struct Trigger {
     /// `invoke`, `ok`, `fail` or `info` [default: `ok`; of a client's notice, which knows no other, `info`].
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Client whose process it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,16 +22,13 @@ pub struct Trigger {
     /// The point that a recipe has reached, as a notice `at` names it: "between GET and DEL".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
-    /// Of a fault's events: whether it was injected, or healed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<FaultStage>,
-    /// The critical section of the process must last so many milliseconds at least, as its acquire recorded
-    /// it (`hold_ms`). Where its length is not known, any fits.
+    /// The shortest critical section that fits, as the process's acquire recorded it (`hold_ms`), if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_ms: Option<u64>,
-    /// The write of that section must be planned for so many milliseconds after the grant at least
-    /// (`write_at_ms`), and if it is a read that is waited for, after that (`read_at_ms`). Where that is not
-    /// known, any fits.
+    /// The section's write must be planned for this long after the grant at least (`write_at_ms`), or if the
+    /// event is a read, after that (`read_at_ms`), where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ms: Option<u64>,
     /// No process holds the key of the event, or each that does is releasing it.
@@ -75,7 +71,6 @@ impl Trigger {
         Trigger { kind: (kind != self.usual_kind()).then_some(kind), ..self }
     }
 
-    /// The same trigger: what goes without saying is left out.
     #[must_use]
     pub(crate) fn without_usual_kind(self) -> Trigger {
         match self.kind {
@@ -84,19 +79,16 @@ impl Trigger {
         }
     }
 
-    /// The kind of the events that it waits for, where it does not say it.
     fn usual_kind(&self) -> Kind {
         if f::is_notice(&self.f) { Kind::Info } else { Kind::Ok }
     }
 
-    /// Whether it waits for a section of some length, as few are, for a lock that is free, or for a point of
-    /// the recipe.
+    /// Whether few events fit: it waits for a long section, a free lock, or a point of the recipe.
     pub fn is_rare(&self) -> bool {
         self.section_ms.is_some() || self.write_ms.is_some() || self.free || self.point.is_some()
     }
 
-    /// Whether a section of that length, with its write so long after the event, is long enough, as far as
-    /// either is known.
+    /// Whether a section of that length, with its write so long after the event, is long enough, where known.
     pub fn fits_section(&self, length_ms: Option<f64>, write_after_ms: Option<f64>) -> bool {
         let reaches = |least_ms: Option<u64>, ms: Option<f64>| match (least_ms, ms) {
             (Some(least_ms), Some(ms)) => ms >= least_ms as f64,
@@ -105,8 +97,7 @@ impl Trigger {
         reaches(self.section_ms, length_ms) && reaches(self.write_ms, write_after_ms)
     }
 
-    /// Whether this event fits, but for the length of the section and the state of the lock. `client_of`
-    /// names the client that hosts a process.
+    /// Whether this event fits, but for section length and lock state. `client_of` names a process's client.
     pub fn fits(&self, event: &Event, client_of: impl Fn(u64) -> String) -> bool {
         let is = |wanted: &Option<String>, there: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| there == Some(wanted))

@@ -23,10 +23,8 @@ fn refused(sentence: String) -> Result<(), Refusal> {
 }
 
 impl Trigger {
-    /// Refuses what no event of a run with these nodes fits: a fault would wait for it in vain.
-    ///
-    /// # Errors
-    /// What does not fit, with the names that there are.
+    /// Refuses what no event of a run with these nodes fits. Errors: what does not fit, with the names that
+    /// there are.
     pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
         let is_nemesis = find(&self.f).is_some();
         if !is_nemesis && !OPERATIONS.contains(&self.f.as_str()) {
@@ -39,7 +37,6 @@ impl Trigger {
         is_one_of("server", self.granted_by.as_deref(), &topology.servers)
     }
 
-    /// Refuses fields that its event does not have.
     fn check_fields(&self, is_nemesis: bool) -> Result<(), Refusal> {
         let f = &self.f;
         let of_operations = [

@@ -49,8 +49,7 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     Ok(with_files("the verdict", unwritten.map(Err).into_iter().chain([written]), code))
 }
 
-/// Whether a process is writing this run right now. Where locks do not work that is not known, and no reason
-/// to refuse.
+/// Whether a process is writing this run now; false where locks do not work.
 fn goes_on(folder: &Path) -> bool {
     let folder = File::open(folder);
     folder.is_ok_and(|folder| matches!(folder.try_lock_shared(), Err(TryLockError::WouldBlock)))

@@ -75,7 +75,6 @@ pub enum AlgorithmArg {
     Search,
 }
 
-/// What is said of one file.
 #[derive(Serialize)]
 struct FileVerdict<'a> {
     file: &'a str,
@@ -83,7 +82,6 @@ struct FileVerdict<'a> {
     outcome: Outcome,
     operations: usize,
     ms: f64,
-    /// Those keys that are not valid, and with `--witness` all.
     keys: Vec<KeyVerdict>,
 }
 
@@ -143,7 +141,6 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
     })
 }
 
-/// `NAME=NAME`.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() => Ok((one.to_owned(), other.to_owned())),

@@ -6,7 +6,6 @@ use fencepost_campaign::{CampaignContext, Repeat, Servers};
 use fencepost_engine::Stop;
 use std::sync::Arc;
 
-/// Real servers, these results, and the terminal.
 pub fn context(results: &Results, stop: &Arc<Stop>) -> CampaignContext {
     CampaignContext {
         player: Arc::new(Servers),
@@ -18,7 +17,6 @@ pub fn context(results: &Results, stop: &Arc<Stop>) -> CampaignContext {
     }
 }
 
-/// As this call was made.
 pub fn repeat() -> Repeat {
     Repeat { program: program().to_owned(), has_file: crate::config::in_use() }
 }

@@ -24,8 +24,7 @@ pub struct ExportArgs {
 
 /// Exports the history of a run. A file is there whole or not at all.
 pub fn export(args: &ExportArgs) -> Result<i32> {
-    // It is the mistake of the history, and not one of writing, in whatever way the writing ends because of
-    // it.
+    // The history is at fault, and not the writing, however that ends.
     let mut malformed = None;
     let events = Events::open(&RunFolder::open(&args.run)?.history())?;
     let mut events = events.map(|event| {

@@ -34,7 +34,6 @@ const REMOVING: &str = ".removing-";
 /// As many runs of a kind no folder holds. docs/running.md has the range, too.
 const KEEP_MAX: usize = 1_000_000;
 
-/// Removes runs, in a folder or in a store; see [`gc_folder`].
 pub fn gc(args: &GcArgs) -> Result<i32> {
     check_range("--keep", args.keep, &(0..=KEEP_MAX))?;
     let Some(copied) = Copied::of(&args.results)? else { return gc_folder(args) };
@@ -110,7 +109,6 @@ fn judged(run: Run, kept: &mut HashSet<PathBuf>) -> Run {
     }
 }
 
-/// Whether something was recorded.
 fn has_history(run: &Path) -> bool {
     let entries = fs::read_dir(run).into_iter().flatten().flatten();
     let is_history =
@@ -155,7 +153,6 @@ fn remove(results: &Path, run: &Run) -> Result<()> {
         .with_context(|| format!("cannot remove {}", run.path.display()))
 }
 
-/// Removes what an earlier call did not come to the end of, and says how many bytes that were.
 fn finish_removals(results: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(results)? {

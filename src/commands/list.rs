@@ -16,14 +16,12 @@ pub struct ListArgs {
     pub what: Vec<String>,
 }
 
-/// A name and its lines.
 type Row = (&'static str, Vec<String>);
 
 fn row(name: &'static str, about: &str) -> Row {
     (name, vec![about.to_owned()])
 }
 
-/// A lock, what it claims, and the options that it understands.
 fn lock(it: &LockDefinition) -> Row {
     let mut lines = vec![it.about.to_owned(), format!("claims: {}", it.claims)];
     let options: Vec<&str> = it.option_names().collect();
@@ -34,7 +32,6 @@ fn lock(it: &LockDefinition) -> Row {
     (it.name, lines)
 }
 
-/// What only a lock of one's own has to say.
 fn own(program: &ClientProgram) -> Vec<String> {
     let mut lines =
         vec![format!("client: {}", program.command.join(" ")), format!("lease: {}", program.lease)];
@@ -50,7 +47,6 @@ fn own(program: &ClientProgram) -> Vec<String> {
     lines
 }
 
-/// A release of a server: where it comes from, and what is there of it.
 fn server(release: &'static Release) -> Row {
     let locks =
         fencepost_locks::registry().iter().filter(|lock| lock.service.servers.contains(&release.server));

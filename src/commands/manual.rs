@@ -48,7 +48,6 @@ fn with_names(command: Command) -> Command {
     })
 }
 
-/// The names that an argument takes; none where they are no fixed ones.
 fn names_of(argument: &str) -> Option<Vec<&'static str>> {
     Some(match argument {
         "lock" | "locks" | "against" => fencepost_locks::registry().iter().map(|lock| lock.name).collect(),
@@ -79,7 +78,6 @@ fn print(text: &[u8]) -> Result<i32> {
     Ok(0)
 }
 
-/// The pages of the program and of each of its commands, with the names of their files.
 fn pages(program: &Command) -> Result<Vec<(String, Vec<u8>)>> {
     let mut pages = vec![("fencepost.1".to_owned(), page(program.clone())?)];
     add_pages(&mut pages, "fencepost", program)?;
@@ -138,7 +136,6 @@ fn section<'a>(page: &mut Vec<u8>, title: &str, rows: impl Iterator<Item = (Stri
     Ok(())
 }
 
-/// Text as the formatter of manual pages takes it.
 fn roff(text: &str) -> String {
     text.replace('\\', "\\\\").replace('-', "\\-")
 }

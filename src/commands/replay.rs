@@ -36,7 +36,6 @@ pub struct ReplayArgs {
     pub results: PathBuf,
 }
 
-/// Plays it. Gives the exit code.
 pub fn replay(args: &ReplayArgs) -> Result<i32> {
     check_count("--times", args.times, RUNS_MAX)?;
     check_count("--jobs", args.jobs, JOBS_MAX)?;
@@ -56,7 +55,6 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
     finish(&replays, args.times, stop.reason() == Some(&Reason::Interrupted))
 }
 
-/// Says what came of the plays, and gives the exit code.
 fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
     let rate = replays.rate;
     if rate.plays == 0 {
@@ -110,7 +108,6 @@ pub(super) fn schedule(run: &Path, driver: Option<&str>) -> Result<Schedule> {
     Ok(schedule)
 }
 
-/// Real servers, for schedules.
 pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> SchedulePlayer {
     let program = program().to_owned();
     SchedulePlayer {
@@ -122,7 +119,6 @@ pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> Schedul
     }
 }
 
-/// Prints names with their texts.
 pub(super) fn show(rows: &[(&'static str, String)]) {
     let rows: Vec<(&str, &str)> = rows.iter().map(|(name, text)| (*name, text.as_str())).collect();
     say!("{}", terminal::rows(&rows).trim_end());

@@ -115,7 +115,6 @@ fn out_of_time(violation: &Violation, plays: usize, args: &ShrinkArgs) -> String
     )
 }
 
-/// The violation to keep, and the other kinds that the run shows.
 fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     let folder = RunFolder::open(&args.run)?;
     fencepost_report::prepare_threads();

@@ -18,8 +18,7 @@ pub struct UploadArgs {
     pub store: String,
 }
 
-/// Sends what is not there yet, each folder's marker last. What cannot be sent is named, and the exit code is
-/// then 255.
+/// Sends what is not there yet, each folder's marker last. The exit code is 255 if something was not sent.
 pub fn upload(args: &UploadArgs) -> Result<i32> {
     match runtime()?.block_on(store::upload(&args.folders, &args.store))? {
         0 => Ok(0),

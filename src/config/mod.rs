@@ -1,7 +1,6 @@
-//! `fencepost.toml`: what would be on the command line, kept in a file.
-//!
-//! The file becomes arguments, put before those of the command line, as far as these do not say the same. So
-//! clap's definition of the command line is the only list of keys there is.
+//! `fencepost.toml`: what would be on the command line, kept in a file. The file becomes arguments, put
+//! before those of the command line, unless these overrule them. So clap's definition is the only list of
+//! keys.
 
 #[cfg(test)]
 mod keys;
@@ -33,24 +32,20 @@ const NO_FILE: &str = "none";
 
 static FROM_FILE: OnceLock<Vec<String>> = OnceLock::new();
 
-/// Whether a file had something to say to this call: a command that repeats it then has to say that none is
-/// read.
+/// Whether a file set something in this call: a command that repeats it must exclude the file.
 pub fn in_use() -> bool {
     FROM_FILE.get().is_some_and(|options| !options.is_empty())
 }
 
-/// Whether this option comes from a file. The user wrote it down for runs in general: a run that has no use
-/// for it goes without it.
+/// Whether this option comes from a file: a run that has no use for it goes without it.
 pub fn comes_from_file(option: &str) -> bool {
     FROM_FILE.get().is_some_and(|options| options.iter().any(|other| other == option))
 }
 
-/// Whether this call says this option, on the command line or in the file.
 pub fn is_said(option: &str) -> bool {
     comes_from_file(option) || is_called_with(option)
 }
 
-/// Whether the command line says this option.
 pub fn is_called_with(option: &str) -> bool {
     is_among(&std::env::args_os().collect::<Vec<OsString>>(), option)
 }
@@ -61,10 +56,8 @@ fn is_among(arguments: &[OsString], option: &str) -> bool {
     options.any(|argument| *argument == *long || starts_with(argument, &format!("{long}=")))
 }
 
-/// The arguments of this call, with those of the file before them. `program` defines the command line.
-///
-/// # Errors
-/// A file that cannot be read, and any mistake in it, also where it is about another command.
+/// The arguments of this call, behind those of the file. `program` defines the command line. Errors: an
+/// unreadable file, and any mistake in it, also about another command.
 pub fn arguments(program: &Command) -> Result<Vec<OsString>, BadUsage> {
     let called: Vec<OsString> = std::env::args_os().collect();
     let (arguments, options) = with_file(called, program)?;
@@ -111,7 +104,6 @@ fn starts_with(argument: &OsStr, beginning: &str) -> bool {
     argument.as_encoded_bytes().starts_with(beginning.as_bytes())
 }
 
-/// The file to read: the one that is named, or the usual one where it is there.
 fn file(arguments: &[OsString]) -> Option<PathBuf> {
     let named = arguments.iter().enumerate().find_map(|(at, argument)| match argument.to_str() {
         Some("--config") => arguments.get(at + 1).map(PathBuf::from),
@@ -127,7 +119,6 @@ fn file(arguments: &[OsString]) -> Option<PathBuf> {
 struct Setting {
     command: String,
     key: String,
-    /// What it is on the command line.
     words: Vec<String>,
 }
 
@@ -145,13 +136,11 @@ impl Setting {
     }
 }
 
-/// The options of a command that a file may set, each with its key.
 fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let options = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
     options.filter(|(key, arg)| !arg.is_hide_set() && !["config", "help", "version"].contains(key))
 }
 
-/// The commands that a file may speak of.
 fn commands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|each| !each.is_hide_set() && options(each).next().is_some())
 }
@@ -166,7 +155,6 @@ struct PackagesTable {
     old_lists: bool,
 }
 
-/// The table [`PACKAGES`].
 fn downloads(value: &Spanned<DeValue<'_>>) -> Result<DownloadSettings, Mistake> {
     let DeValue::Table(table) = value.get_ref().clone() else {
         return Err(Mistake::new(value.span(), format!("`{PACKAGES}` is a table: [{PACKAGES}]")));
@@ -177,7 +165,6 @@ fn downloads(value: &Spanned<DeValue<'_>>) -> Result<DownloadSettings, Mistake> 
     Ok(settings)
 }
 
-/// Every key of the file, checked.
 fn parse(text: &str, command: &Command) -> Result<(Vec<Setting>, DownloadSettings), Mistake> {
     let tables = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
     let (mut settings, mut packages) = (Vec::new(), DownloadSettings::default());

@@ -1,5 +1,4 @@
-//! A prefix in an object store, in which folders lie. Requests that fail are tried again, with growing
-//! pauses, by the crate.
+//! A prefix in an object store that holds folders. The crate retries requests, with growing pauses.
 
 use super::marker::{FileFacts, MARKER, Marker};
 use super::patience::Patience;
@@ -26,7 +25,6 @@ use url::Url;
 /// Requests under way at once.
 const SIDE_BY_SIDE: usize = 8;
 
-/// A prefix in a store.
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     /// As the user wrote it.
@@ -35,10 +33,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Credentials are those that the environment names, as for the store's own tools.
-    ///
-    /// # Errors
-    /// It is no address of a store, or bears credentials. Whether the store answers is not asked.
+    /// Credentials come from the environment, as for the store's own tools. Errors: it is no address of a
+    /// store, or bears credentials. Does not ask whether the store answers.
     pub fn open(address: &str, patience: Patience) -> Result<Bucket> {
         let invalid = |why: &str| {
             BadUsage::new(format!(
@@ -65,10 +61,8 @@ impl Bucket {
         Ok(Bucket { store, address: address.trim_end_matches('/').to_owned(), prefix })
     }
 
-    /// Writes an object and removes it again.
-    ///
-    /// # Errors
-    /// The store does not answer, or refuses: no such bucket, no right to write.
+    /// Writes an object and removes it again. Errors: the store does not answer or refuses (no bucket, no
+    /// right).
     pub async fn check_writable(&self) -> Result<()> {
         let at = self.object(&format!(".fencepost-{}-{:016x}", std::process::id(), rand::random::<u64>()));
         let tried = async {
@@ -80,10 +74,8 @@ impl Bucket {
         tried.await.map_err(|error| self.cannot("write to", "", &error))
     }
 
-    /// Sends a folder under this name, its marker last. False: it lies there already.
-    ///
-    /// # Errors
-    /// A file cannot be read, or the store does not take it. Then there is no marker.
+    /// Sends a folder under this name, its marker last. False: it lies there already. Errors: a file cannot
+    /// be read, or the store does not take it. Then there is no marker.
     pub async fn send(&self, folder: &Path, name: &str) -> Result<bool> {
         let marker = tokio::task::spawn_blocking({
             let folder = folder.to_owned();
@@ -121,10 +113,7 @@ impl Bucket {
         })
     }
 
-    /// The folders that lie there whole, with their markers.
-    ///
-    /// # Errors
-    /// The store does not answer, or refuses.
+    /// The folders that lie there whole, with their markers. Errors: the store does not answer, or refuses.
     pub async fn list(&self) -> Result<Vec<(String, Marker)>> {
         let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
         let listed = listed.map_err(|error| self.cannot("list", "", &error))?;
@@ -135,10 +124,7 @@ impl Bucket {
         Ok(side_by_side(names.map(marked).collect()).await?.into_iter().flatten().collect())
     }
 
-    /// The marker of the prefix itself, where that is a folder that was sent.
-    ///
-    /// # Errors
-    /// As [`Bucket::list`].
+    /// The marker of the prefix itself, if that is a folder that was sent. Errors: as [`Bucket::list`].
     pub async fn own_marker(&self) -> Result<Option<Marker>> {
         self.marker("").await
     }
@@ -165,10 +151,8 @@ impl Bucket {
         Ok(content)
     }
 
-    /// Brings all files of a folder that lies there; the prefix itself, if the name is empty.
-    ///
-    /// # Errors
-    /// The store does not answer, or a file is not what the marker says: then the folder is not to be used.
+    /// Fetches all files of a folder; of the prefix itself, if the name is empty. Errors: the store does not
+    /// answer, or a file is not what the marker says: then do not use the folder.
     pub async fn fetch(&self, name: &str, marker: &Marker, folder: &Path) -> Result<()> {
         let files = marker.files.iter();
         side_by_side(files.map(|(file, facts)| self.fetch_file(name, file, facts, folder).boxed()).collect())
@@ -205,10 +189,7 @@ impl Bucket {
         }
     }
 
-    /// Removes a folder, its marker first.
-    ///
-    /// # Errors
-    /// The store does not answer, or refuses.
+    /// Removes a folder, its marker first. Errors: the store does not answer, or refuses.
     pub async fn remove(&self, name: &str) -> Result<()> {
         self.delete(&format!("{name}/{MARKER}")).await?;
         let all: Vec<_> = self

@@ -1,5 +1,4 @@
-//! Copies on this machine of what lies in a store, in the cache: every command that reads a folder of runs
-//! reads them.
+//! Copies of a store's content in the cache of this machine: every command that reads runs reads them.
 
 use super::Bucket;
 use super::address::is_address;
@@ -29,11 +28,8 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// The copy of what the path names; none where that is a path of this machine. It is brought by
-    /// [`Copied::refresh`].
-    ///
-    /// # Errors
-    /// It is no address of a store, or there is no place for the copy.
+    /// The copy of what the path names, for [`Copied::refresh`]; none for a path of this machine. Errors: it
+    /// is no address of a store, or there is no place for the copy.
     pub fn of(path: &Path) -> Result<Option<Copied>> {
         Copied::of_those(path, &[])
     }
@@ -49,10 +45,8 @@ impl Copied {
         Ok(Some(Copied { bucket, address: address.to_owned(), with, folder }))
     }
 
-    /// Brings what is new, and removes what is gone. A folder without its marker is not there.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses, or the copy cannot be written.
+    /// Fetches what is new, and removes what is gone. Errors: the store does not answer or refuses, or the
+    /// copy cannot be written.
     pub async fn refresh(&self) -> Result<()> {
         let lock = File::create(self.folder.with_extension("lock"))?;
         let _alone = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
@@ -82,10 +76,7 @@ impl Copied {
         Ok(())
     }
 
-    /// Removes a folder from the store.
-    ///
-    /// # Errors
-    /// The store does not answer, or refuses.
+    /// Removes a folder from the store. Errors: the store does not answer, or refuses.
     pub async fn remove(&self, name: &str) -> Result<()> {
         self.bucket.remove(name).await
     }
@@ -111,10 +102,7 @@ impl Copied {
     }
 }
 
-/// As [`locals_with`], of one path.
-///
-/// # Errors
-/// As [`locals`].
+/// As [`locals_with`], of one path. Errors: as [`locals`].
 pub fn local_with(path: &Path, with: &'static [&'static str]) -> Result<PathBuf> {
     match Copied::of_those(path, with)? {
         Some(copied) => {
@@ -125,24 +113,18 @@ pub fn local_with(path: &Path, with: &'static [&'static str]) -> Result<PathBuf>
     }
 }
 
-/// The paths themselves, or where copies are of what lies at those addresses.
-///
-/// # Errors
-/// There is nothing, or the store does not answer.
+/// The paths themselves, or the copies of those addresses. Errors: there is nothing, or the store does not
+/// answer.
 pub fn locals(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     locals_with(paths, &[])
 }
 
-/// As [`locals`]; of a store only folders that hold a file of one of these names.
-///
-/// # Errors
-/// As [`locals`].
+/// As [`locals`]; of a store only folders that hold a file of one of these names. Errors: as [`locals`].
 pub fn locals_with(paths: &[PathBuf], with: &'static [&'static str]) -> Result<Vec<PathBuf>> {
     paths.iter().map(|path| local_with(path, with)).collect()
 }
 
-/// Renews a copy again and again, until it is dropped. What goes wrong is said once, until it goes well
-/// again.
+/// Renews a copy until it is dropped. A failure is printed once, until it works again.
 pub async fn follow(copied: Copied) {
     let mut said = None;
     loop {
@@ -155,10 +137,8 @@ pub async fn follow(copied: Copied) {
     }
 }
 
-/// Brings a folder of the store into `into`, beneath a hidden name until it is whole.
-///
-/// # Errors
-/// The store does not answer, or the folder cannot be written.
+/// Fetches a folder into `into`, under a hidden name until it is whole. Errors: the store does not answer, or
+/// the folder cannot be written.
 pub(super) async fn bring(
     bucket: &Bucket,
     object: &str,

@@ -1,5 +1,4 @@
-//! The marker of a folder in a store: an object beside its files that names them all. It is written last and
-//! removed first, so what has one is whole.
+//! The marker of a folder in a store: an object that names all its files, written last and removed first.
 
 use anyhow::{Context, Result, bail};
 use fencepost_history::run::open_regular;
@@ -10,10 +9,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Component, Path};
 
-/// The marker's name.
 pub const MARKER: &str = "uploaded.json";
 
-/// What a folder consists of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Marker {
     /// By their paths in the folder, parts separated by `/`.
@@ -24,15 +21,11 @@ pub struct Marker {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileFacts {
     pub bytes: u64,
-    /// In hexadecimal.
     pub sha256: String,
 }
 
 impl Marker {
-    /// Reads every file of a folder. Links are left out, wherever they lead.
-    ///
-    /// # Errors
-    /// A file cannot be read, or has a name that is no UTF-8.
+    /// Reads every file of a folder, without links. Errors: a file cannot be read, or its name is no UTF-8.
     pub fn of(folder: &Path) -> Result<Marker> {
         let mut marker = Marker::default();
         marker.add(folder, "")?;
@@ -57,10 +50,7 @@ impl Marker {
         Ok(())
     }
 
-    /// Reads a marker.
-    ///
-    /// # Errors
-    /// It is none, or names a file outside of its folder.
+    /// Reads a marker. Errors: it is none, or names a file outside of its folder.
     pub fn parse(json: &[u8]) -> Result<Marker> {
         let marker: Marker = serde_json::from_slice(json).context("this is no marker of Fencepost")?;
         let is_inside = |name: &&String| {
@@ -72,17 +62,13 @@ impl Marker {
         }
     }
 
-    /// As it is stored.
     pub fn json(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(self).expect("names and numbers are always JSON")
     }
 }
 
 impl FileFacts {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// It cannot be read.
+    /// Reads a file. Errors: it cannot be read.
     pub fn of(path: &Path) -> Result<FileFacts> {
         let cannot = || format!("cannot read {}", path.display());
         let mut file = BufReader::with_capacity(1 << 16, open_regular(path).with_context(cannot)?);

@@ -1,6 +1,5 @@
-//! Results in an object store. A run is made in a folder of this machine and sent when it is over, its marker
-//! last. A command that reads takes nothing without its marker, and reads a copy on this machine, by the same
-//! code as any folder.
+//! Results in an object store. A run is made in a local folder and sent when it is over, its marker last. A
+//! command that reads takes nothing without its marker, and reads a local copy, as any folder.
 
 mod address;
 #[cfg(feature = "object-store")]

@@ -5,9 +5,7 @@ use std::time::Duration;
 /// For how long a request is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// While other runs wait.
     Short,
-    /// For the last attempt.
     Long,
 }
 

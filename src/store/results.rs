@@ -21,8 +21,7 @@ use std::sync::Arc;
 /// The folder of runs on this machine where results go to a store.
 const FOLDER: &str = "results";
 
-/// A folder, from which finished results are sent to a store, if one was named. It can be used as the
-/// folder's path.
+/// A folder, from which finished results are sent to a store, if one was named. Usable as a path.
 #[derive(Clone, Debug)]
 pub struct Results {
     folder: PathBuf,
@@ -68,10 +67,7 @@ impl ResultsStore for Results {
 }
 
 impl Results {
-    /// Refuses a store that cannot be written to, before anything begins.
-    ///
-    /// # Errors
-    /// One sentence: which store, and why not.
+    /// Refuses a store that cannot be written to, before anything begins. Errors: which store, and why not.
     pub async fn check(&self) -> Result<()> {
         match &self.store {
             Some(store) => Bucket::open(&store.address, Patience::Short)?.check_writable().await,
@@ -79,11 +75,8 @@ impl Results {
         }
     }
 
-    /// Brings what an earlier attempt has sent, maybe from another machine, and is not in the folder: those
-    /// whose names are `wanted`.
-    ///
-    /// # Errors
-    /// The store does not answer, or the folder cannot be written.
+    /// Fetches the `wanted` results of an earlier attempt, maybe on another machine. Errors: the store does
+    /// not answer, or the folder cannot be written.
     pub async fn bring(&self, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let bucket = Bucket::open(&store.address, Patience::Long)?;
@@ -128,11 +121,8 @@ impl Outbox {
     }
 }
 
-/// Sends these folders, or what lies in them, and says so. Gives how many could not be sent; each is
-/// complained about.
-///
-/// # Errors
-/// There is no such folder, or the store cannot be written to.
+/// Sends these folders, or what lies in them, and prints that. Gives how many could not be sent. Errors:
+/// there is no such folder, or the store cannot be written to.
 pub async fn upload(folders: &[PathBuf], address: &str) -> Result<usize> {
     let bucket = Bucket::open(address, Patience::Long)?;
     let mut all = Vec::new();

@@ -11,8 +11,7 @@ use std::sync::Arc;
 /// Where folders go that are finished, if they do not stay on this machine alone.
 #[async_trait]
 pub trait ResultsStore: Send + Sync {
-    /// Sends a folder in which nothing more is written. One that cannot be sent is named, and no failure of
-    /// its run.
+    /// Sends a folder in which nothing more is written. A failure is reported, and is none of its run.
     async fn send(&self, folder: &Path);
 }
 

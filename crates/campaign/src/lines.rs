@@ -51,8 +51,7 @@ impl ProgressLine {
         }
     }
 
-    /// Moves it to this time of a whole. Where there is no terminal, a plain line is printed each time that
-    /// so much of it is over.
+    /// Moves it to this time of a whole. Without a terminal, prints a plain line at each such interval.
     pub fn show_time(&self, spent: Duration, whole: Duration, message: String, plain_every: Duration) {
         let as_ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         if self.is_terminal {

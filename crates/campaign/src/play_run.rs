@@ -24,21 +24,16 @@ pub struct Played {
 #[derive(Clone, Copy)]
 pub struct RunPlace<'a> {
     pub player: &'a dyn RunPlayer,
-    /// The folder of all runs.
     pub results: &'a Path,
-    /// Whether page, pictures and verdict are written into the run's folder. Without them the run is only
-    /// judged: they take longer to draw than the verdict, and `fencepost analyze` draws them from the folder
-    /// at any time.
+    /// Whether page, pictures and verdict are written into the run's folder. Drawing takes longer than
+    /// judging, and `fencepost analyze` can do it later.
     pub report: bool,
-    /// Ctrl-C ends the run.
     pub stop: &'a Stop,
 }
 
-/// Carries out one run of several, and judges it; `command` repeats it, given its folder. A run that failed
-/// or was ended early counts only if it shows a violation, which stays one.
-///
-/// # Errors
-/// Fencepost or the environment failed, a fault was not healed, or Ctrl-C ended the run.
+/// Carries out one run of several, and judges it; `command` repeats it, given its folder. A failed or
+/// interrupted run counts only if it shows a violation. Errors: Fencepost or the environment failed, a fault
+/// was not healed, or Ctrl-C ended the run.
 pub async fn play_run(
     spec: &RunSpec,
     script: Option<&Script>,

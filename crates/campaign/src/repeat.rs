@@ -9,8 +9,7 @@ use fencepost_history::shell_word;
 pub struct Repeat {
     /// `fencepost`.
     pub program: String,
-    /// Whether a file said what would be on the command line: a command that repeats names everything itself,
-    /// and so must say that no file is read.
+    /// Whether a file set options: a command that repeats names all of them, and excludes the file.
     pub has_file: bool,
 }
 
@@ -22,8 +21,7 @@ impl Repeat {
         words.join(" ")
     }
 
-    /// The exact command that repeats this run of a scenario: a built-in one by its name, another by its
-    /// file.
+    /// The exact command that repeats this run of a scenario: a built-in one by name, another by file.
     pub fn scenario(&self, scenario: &Scenario, options: &RunOptions) -> String {
         let built_in = find(&scenario.name).is_some_and(|built_in| built_in.file == scenario.file);
         let name = if built_in { &scenario.name } else { &scenario.file };

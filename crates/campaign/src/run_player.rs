@@ -14,7 +14,6 @@ pub struct RunRequest<'a> {
     /// Repeats the run.
     pub command: &'a str,
     pub folder: &'a RunFolder,
-    /// Ctrl-C ends the run.
     pub stop: &'a Stop,
     pub observer: Arc<dyn RunObserver>,
 }
@@ -22,14 +21,11 @@ pub struct RunRequest<'a> {
 /// Carries out runs, several at a time.
 #[async_trait]
 pub trait RunPlayer: Send + Sync {
-    /// Makes everything that the first of these runs would have to make, since that would disturb those
-    /// beside it.
+    /// Makes all that the first of these runs would have to make, which would disturb the others.
     async fn prepare(&self, runs: &[&RunSpec], stop: &Stop);
 
-    /// Carries out a run into its folder; it is not judged.
-    ///
-    /// # Errors
-    /// Fencepost or the environment failed, or Ctrl-C ended the run.
+    /// Carries out a run into its folder; it is not judged. Errors: Fencepost or the environment failed, or
+    /// Ctrl-C ended the run.
     async fn record(&self, run: RunRequest<'_>) -> Result<RunOutcome>;
 }
 

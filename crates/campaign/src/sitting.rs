@@ -1,5 +1,4 @@
-//! Plays the runs of a campaign that are not done yet, several side by side: each is recorded as it ends, and
-//! then shown.
+//! Plays the runs of a campaign that are not done, several at a time; each is recorded, then shown.
 
 use crate::context::CampaignContext;
 use crate::lines::ProgressLine;
@@ -140,10 +139,7 @@ impl<C: Campaign> Sitting<C> {
         part.add(&Record::new(number, is_done, took_ms, outcome)?)
     }
 
-    /// Notes for a merge that nothing more will be played.
-    ///
-    /// # Errors
-    /// A file of the part cannot be written.
+    /// Notes for a merge that nothing more will be played. Errors: a file of the part cannot be written.
     pub fn end(&mut self) -> Result<()> {
         let is_finished = self.left().next().is_none();
         self.part.take().map_or(Ok(()), |part| part.end(is_finished))

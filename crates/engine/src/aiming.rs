@@ -14,16 +14,12 @@ pub(crate) struct Aiming<'a> {
     pub topology: &'a Topology,
     /// The event that the fault waited for, if it came: its process is the one that is meant.
     pub fired: Option<TriggerEvent>,
-    /// Decides which servers, where a number of them is asked for.
     pub random: Stream,
 }
 
 impl Aiming<'_> {
-    /// Finds the nodes of every role of a fault, and waits for them for so long at most. None where a role
-    /// has no node by then.
-    ///
-    /// # Errors
-    /// The servers cannot say who leads, or none of them leads.
+    /// Finds the nodes of every role, waiting at most this long. None where a role has no node by then.
+    /// Errors: the servers cannot say who leads, or none leads.
     pub async fn resolve(
         &mut self,
         fault: &PlannedFault,
@@ -74,8 +70,7 @@ impl Aiming<'_> {
         Some(resolution)
     }
 
-    /// The holds, the one first that is meant: that of the process whose event was waited for, or else the
-    /// one whose section goes on longest.
+    /// The holds, first that of the awaited event's process, or else the one whose section lasts longest.
     fn holds(&self) -> Vec<KnownHold> {
         let meant = self.fired.as_ref().and_then(|fired| fired.hold.clone());
         let others = self.recorder.lock_state(|state| state.holds().into_iter().cloned().collect::<Vec<_>>());
@@ -103,9 +98,8 @@ impl Aiming<'_> {
         first_of(clients, target.most(self.topology.clients.len()))
     }
 
-    /// Servers that granted the hold that is meant, in the order of names. Where its client does not say
-    /// which did: the leader, and of the others as many as make a majority with it; without a leader, any of
-    /// them.
+    /// Servers that granted that hold, in the order of names. Where its client does not say which: the leader
+    /// and as many others as make a majority with it; without a leader, any.
     fn granting(&mut self, target: RoleTarget, leader: Option<&str>) -> Vec<String> {
         let Some(hold) = self.holds().into_iter().next() else { return Vec::new() };
         let servers = &self.topology.servers;
@@ -135,7 +129,6 @@ impl Aiming<'_> {
     }
 }
 
-/// The first names, each once.
 fn first_of(names: impl Iterator<Item = String>, most: usize) -> Vec<String> {
     let mut first: Vec<String> = Vec::new();
     for name in names {

@@ -19,8 +19,7 @@ use tokio::time::Instant;
 /// The longest line that a client may print, in bytes.
 const LINE_MAX: usize = 64 << 20;
 
-/// Notices that a client may send within a second. A lock library sends a few; more are a mistake of the
-/// client, which would fill the history.
+/// Notices that a client may send a second. A library sends a few; many more would fill the history.
 const NOTICES_MAX: u32 = 5000;
 
 /// Why there is no connection to a client.
@@ -40,9 +39,7 @@ pub enum HelloError {
 pub struct ClientConnection {
     name: String,
     operations: AtomicU64,
-    /// Operations that were not answered since the last answer.
     unanswered: AtomicU64,
-    /// Processes that were sent an operation.
     processes: Arc<Mutex<HashSet<u64>>>,
     open: OpenOperations,
     /// What the client said it can do, and its process number inside its node.
@@ -52,8 +49,7 @@ pub struct ClientConnection {
     key_prefix: String,
 }
 
-/// Receives what a client sends unrequested: notices of its library, and the reason when the client has
-/// ended.
+/// Receives what a client sends unrequested: notices, and the reason when it has ended.
 pub trait ClientEvents: Send + Sync + 'static {
     fn notice(&self, notice: Notice);
     fn gone(&self, client: &str, end: ClientEnd);
@@ -75,10 +71,7 @@ pub struct Reply {
 }
 
 impl ClientConnection {
-    /// Says hello and waits for the answer.
-    ///
-    /// # Errors
-    /// The client ended, answered with something else, or not in time.
+    /// Says hello and waits for the answer. Errors: the client ended, or answered wrongly or not in time.
     pub async fn open(
         hello: &Hello,
         stdin: impl AsyncWrite + Send + Unpin + 'static,
@@ -140,8 +133,7 @@ impl ClientConnection {
         self.requests.is_closed()
     }
 
-    /// Which operations it left unanswered, in words, where those are all since some moment: since then it
-    /// has not answered.
+    /// The operations without an answer, in words, if no other was answered since.
     pub fn unanswered(&self) -> Option<String> {
         let [operations, unanswered] =
             [&self.operations, &self.unanswered].map(|count| count.load(Ordering::Relaxed));
@@ -191,7 +183,6 @@ impl ClientConnection {
     }
 }
 
-/// The names of the operations that were not answered yet, by their numbers.
 type OpenOperations = Arc<Mutex<HashMap<u64, Cow<'static, str>>>>;
 
 struct Answers {
@@ -200,8 +191,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Passes an answer on, unless its value is of a type that no answer to this operation has: the checkers
-    /// would pass over it.
+    /// Passes an answer on, unless its value has the wrong type for this operation: checkers would ignore it.
     fn receive(&mut self, answer: Answer) -> Received<Answer> {
         let operation = self.open.lock().remove(&answer.id);
         let checked = operation.map_or(Ok(()), |name| answer.check_value(&name));

@@ -21,15 +21,12 @@ pub(crate) struct ClientMonitor {
     stop: Arc<Stop>,
     /// Set once the recording has begun; notices before that are dropped.
     recorder: OnceLock<Arc<Recorder>>,
-    /// Set when the clients are about to be taken down.
     ends_expected: AtomicBool,
     /// Clients that a fault kills, or another client.
     may_be_killed: Vec<String>,
-    /// Where each client runs, and as which process.
     places: Mutex<HashMap<String, ClientPlace>>,
     /// Whether these clients have ended, and why, is being found out.
     inquiries: Mutex<Vec<JoinHandle<()>>>,
-    /// The folder with the logs of all nodes.
     logs: PathBuf,
 }
 
@@ -39,11 +36,9 @@ struct ClientPlace {
     pid: i32,
 }
 
-/// How often the clients' processes are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a process may take to be gone after it closed its output, and its output to be closed after it is
-/// gone.
+/// Time for a process to be gone after it closed its output, and for its output to close after its end.
 const ENDING: Duration = Duration::from_secs(1);
 
 impl ClientMonitor {
@@ -90,7 +85,6 @@ impl ClientMonitor {
         futures_util::future::join_all(inquiries).await;
     }
 
-    /// From now on a client may end.
     pub(crate) fn expect_ends(&self) {
         self.ends_expected.store(true, Ordering::Release);
     }

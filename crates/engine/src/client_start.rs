@@ -20,7 +20,6 @@ use std::time::Duration;
 /// A client connects to its servers before it answers the hello.
 const HELLO: Duration = Duration::from_secs(20);
 
-/// How long a lock's version command may take.
 const VERSION_TIME: Duration = Duration::from_secs(20);
 
 /// A client did not answer the hello in time: it hangs, or the machine is too busy to start it. One sentence.
@@ -31,18 +30,13 @@ pub struct NoTimeToStart(pub String);
 pub(crate) struct KnownNodes<'a> {
     pub(crate) servers: &'a [Arc<dyn Node>],
     pub(crate) storages: &'a [Arc<dyn Node>],
-    /// The servers, where these exist without the run.
     pub(crate) existing: Option<&'a Existing>,
-    /// What the servers ask of a client.
     pub(crate) access: Option<Access>,
     pub(crate) logs: &'a Path,
 }
 
-/// Starts a client in each of these nodes. Gives their connections, and what they announced, which is the
-/// same for all.
-///
-/// # Errors
-/// One sentence: which client does not start, or does not fit its lock, and its own last words.
+/// Starts a client in each of these nodes. Gives their connections, and what they announced, the same for
+/// all. Errors: which client does not start, or does not fit its lock, and its own last words.
 pub(crate) async fn connect_all(
     spec: &RunSpec,
     clients: &[Arc<dyn Node>],
@@ -111,7 +105,6 @@ async fn connect(
     Ok(Arc::new(connection))
 }
 
-/// Passes on what a client sends, with keys as the history has them.
 struct WithoutPrefix {
     events: Arc<dyn ClientEvents>,
     key_prefix: String,
@@ -139,7 +132,6 @@ fn command(spec: &RunSpec) -> Vec<String> {
     }
 }
 
-/// The longest time until a client answers the hello.
 pub(crate) fn start_time(spec: &RunSpec) -> Duration {
     let of_lock = spec.lock.recipe.program().map_or(HELLO, |program| program.start_time);
     spec.options.start_time.map_or(of_lock, |least| of_lock.max(least.0))
@@ -165,7 +157,6 @@ fn guard(spec: &RunSpec) -> Option<&'static dyn Guard> {
     fencepost_storage::find_guard(&spec.options.guard)
 }
 
-/// The controller's first line to the client of this node.
 pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>) -> Result<Hello> {
     let name = node.name();
     let storages: Vec<String> =
@@ -219,11 +210,8 @@ fn options(spec: &RunSpec) -> Result<Value> {
     options.context("the options of the lock are no JSON")
 }
 
-/// What the lock's version command prints, run where a client runs; none for a built-in lock, and one that
-/// has no such command.
-///
-/// # Errors
-/// The command failed; its own last words.
+/// What the lock's version command prints, run where a client runs; none for a lock without one. Errors: the
+/// command failed; its own last words.
 pub(crate) async fn version(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<Option<String>> {
     let command = spec.lock.recipe.program().and_then(|program| program.version.as_ref());
     let (Some(command), Some(node)) = (command, clients.first()) else { return Ok(None) };

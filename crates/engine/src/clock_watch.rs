@@ -25,7 +25,6 @@ pub struct ClockWatch {
 
 struct SampleFile {
     path: PathBuf,
-    /// None after a failure.
     file: Mutex<Result<File, std::io::Error>>,
 }
 

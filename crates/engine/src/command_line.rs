@@ -12,14 +12,12 @@ impl RunOptions {
         words.join(" ")
     }
 
-    /// The arguments that set the run apart from others of its lock, guard, nemesis, seed, driver and length;
-    /// empty where all of them have their defaults.
+    /// The arguments that distinguish the run, besides lock, guard, nemesis, seed, driver and length.
     pub fn distinguishing_arguments(&self) -> String {
         let words = self.differing().into_iter().filter(|(name, _)| !has_own_place(name));
         words.map(|(_, words)| words).collect::<Vec<_>>().join(" ")
     }
 
-    /// Everything that differs from the defaults: the name of the option, and its words.
     fn differing(&self) -> Vec<(String, String)> {
         let changed = changed_fields(self).into_iter();
         changed.filter_map(|(name, value)| words(&name, &value).map(|words| (name, words))).collect()

@@ -31,7 +31,6 @@ pub struct Deployment {
     pub versions: Vec<String>,
     /// What is known of the lock, now that its clients have said what they can.
     pub lock: LockFacts,
-    /// What clients find before the name of each key.
     pub key_prefix: String,
 }
 
@@ -82,9 +81,8 @@ fn breaks_disks(spec: &RunSpec) -> bool {
     spec.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
 }
 
-/// Starts servers, storage and clients, waits until each one serves, and finds out whether the clocks can be
-/// moved that faults are to move. `logs` is the folder of the nodes'
-/// logs.
+/// Starts servers, storage and clients, waits until each serves, and checks whether the clocks can be moved
+/// that faults move. `logs` is the folder of the nodes' logs.
 pub async fn start(
     spec: &RunSpec,
     cluster: &Cluster,
@@ -152,7 +150,6 @@ pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<(
     Ok(())
 }
 
-/// Everything that runs but the clients.
 pub(crate) struct StartedServices {
     pub(crate) services: HashMap<String, RunningService>,
     pub(crate) access: Option<Access>,
@@ -229,8 +226,7 @@ async fn hand_out(
     Ok(())
 }
 
-/// The sentence about a server that does not serve, with the last lines of its log in place of the hint at
-/// it.
+/// The sentence about a server that does not serve, with the last lines of its log.
 fn with_log(sentence: &str, servers: &[Arc<dyn Node>], logs: &Path) -> anyhow::Error {
     let mut about = servers.iter().map(|node| node.name());
     let found = about.find_map(|name| Some((name, sentence.strip_suffix(&log_says_why(name))?)));
@@ -308,7 +304,6 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
     }
 }
 
-/// Name and version of each server, once for servers that are alike.
 pub(crate) async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
     let found = try_join_all(servers.iter().map(|node| spec.lock.service.version(node, servers))).await?;
     let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
@@ -321,7 +316,6 @@ pub(crate) async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Resul
     Ok(versions.into_iter().map(|(version, names)| format!("{version} on {}", names.join(", "))).collect())
 }
 
-/// The process numbers of the client programs, inside their nodes.
 struct ClientPids(HashMap<String, i32>);
 
 #[async_trait]
@@ -366,7 +360,6 @@ impl Leadership for LeaderOfServers {
     }
 }
 
-/// The servers of a service that can be made to refuse writes.
 struct RefusalsOfServers {
     refusals: ServiceRefusals,
     servers: Vec<Arc<dyn Node>>,

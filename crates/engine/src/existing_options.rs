@@ -80,10 +80,7 @@ impl ExistingOptions {
         }
     }
 
-    /// Refuses these options for a command that starts its servers itself.
-    ///
-    /// # Errors
-    /// One sentence that names the option.
+    /// Refuses these options for a command that starts its servers itself. Errors: names the option.
     pub fn check_unused(&self) -> Result<(), BadUsage> {
         let changed = fencepost_history::changed_fields(self);
         let name = if self.are_used() { Some("servers") } else { changed.keys().next().map(String::as_str) };
@@ -98,7 +95,6 @@ impl ExistingOptions {
         }
     }
 
-    /// Refuses options that are about servers where there are none.
     fn check_alone(&self) -> Result<(), BadUsage> {
         if self.are_used() {
             return Ok(());
@@ -114,10 +110,7 @@ impl ExistingOptions {
         }
     }
 
-    /// Refuses what cannot work with this lock.
-    ///
-    /// # Errors
-    /// One sentence: what cannot work, and what would.
+    /// Refuses what cannot work with this lock. Errors: what cannot work, and what would.
     pub(crate) fn check(&self, lock: &LockDefinition, options: &Options) -> Result<(), BadUsage> {
         self.check_alone()?;
         if !self.are_used() {
@@ -191,10 +184,8 @@ impl ExistingOptions {
         }
     }
 
-    /// Where the servers are; `port` is the usual one of the service.
-    ///
-    /// # Errors
-    /// One sentence: a server that makes no sense. It never repeats a password.
+    /// Where the servers are; `port` is the service's usual one. Errors: a server that makes no sense; never
+    /// repeats a password.
     pub(crate) fn places(&self, port: u16) -> Result<Vec<Place>, BadUsage> {
         if self.servers_user.as_ref().is_some_and(|user| user.contains(':')) {
             let sentence = format!(
@@ -213,7 +204,6 @@ impl ExistingOptions {
         Ok(places)
     }
 
-    /// The user that logs in.
     pub(crate) fn user(&self, places: &[Place]) -> Option<String> {
         self.servers_user.clone().or_else(|| places.iter().find_map(|place| place.user.clone()))
     }
@@ -299,7 +289,6 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Refuses this option.
 fn bad<T>(option: &str, sentence: &str) -> Result<T, BadUsage> {
     Err(BadUsage::at(option, sentence))
 }

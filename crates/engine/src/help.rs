@@ -1,5 +1,4 @@
-//! Options of a run in the help of commands: the usual ones first, the others under headings, and each only
-//! where it works.
+//! Options of a run in the help of commands: the usual ones first, the others under headings.
 
 use crate::existing_options::ExistingOptions;
 use clap::{Arg, Args, Command, Id};
@@ -37,8 +36,7 @@ pub fn grouped(arg: Arg) -> Arg {
     arg.help_heading(group.map(|(heading, _)| *heading))
 }
 
-/// As [`grouped`], for a command that starts its servers itself: the options of servers that exist already,
-/// which it refuses, are in no help, manual or completion.
+/// As [`grouped`], for a command that starts its servers: it hides the options of existing servers.
 pub fn grouped_without_servers(arg: Arg) -> Arg {
     let arg = grouped(arg);
     if arg.get_help_heading() == Some(SERVERS) { arg.hide(true) } else { arg }

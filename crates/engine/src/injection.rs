@@ -1,7 +1,6 @@
-//! Carries out the plan: injects each fault when its time comes, heals it when that is over, records both.
-//!
-//! A fault's time runs from the beginning of its injection, as its plan says it, and no fault is healed
-//! before it was looked at. A fault that could not be injected whole is healed at once.
+//! Carries out the plan: injects each fault at its time, heals it when that is over, records both. A fault's
+//! time runs from the beginning of its injection, and no fault is healed before it was looked at. A fault
+//! that could not be injected whole is healed at once.
 
 #[cfg(test)]
 mod tests;
@@ -26,8 +25,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How long a fault whose time has come waits for the event that it names, and then for a node to play the
-/// role that it is aimed at.
+/// How long a fault waits for its event, and then for a node to play its role.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for an event that few sections have: one in six is long enough, and not all come to a point.
 const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,7 +39,6 @@ const HEAL_AGAIN: Duration = Duration::from_millis(200);
 /// How long a server that may serve is waited for before it is recorded as one that does not.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// The faults of a run, in force or still to come.
 pub struct Injection {
     tasks: JoinSet<()>,
     heal_now: watch::Sender<bool>,
@@ -56,10 +53,8 @@ struct InjectionState {
     topology: Topology,
     seed: Seed,
     in_force: Mutex<BTreeMap<u64, InForce>>,
-    /// Notified whenever a fault has been healed.
     healed: Notify,
     log: ServerLog,
-    /// Healings that failed, one sentence each.
     unhealed: Mutex<Vec<String>>,
 }
 
@@ -76,7 +71,6 @@ impl InForce {
 }
 
 impl Injection {
-    /// Begins to carry out the plan of a run; time 0 is now. `ready` are its faults, made ready.
     pub fn begin(
         spec: &RunSpec,
         ready: Vec<PreparedFault>,
@@ -126,7 +120,6 @@ impl Injection {
         self.shared.in_force().values().map(in_words).collect()
     }
 
-    /// Returns when each fault of the plan was healed, or left out.
     pub async fn all_over(&self) {
         let mut all_over = self.all_over.clone();
         while all_over.changed().await.is_ok() {}
@@ -137,8 +130,7 @@ impl Injection {
         self.shared.in_force().values().any(|one| one.takes_down(server))
     }
 
-    /// Heals everything that is in force, and begins nothing more. Gives the healings that failed, one
-    /// sentence each.
+    /// Heals everything that is in force, and begins nothing more. Gives a sentence for each failure.
     pub async fn heal_all(mut self) -> Vec<String> {
         self.heal_now.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
@@ -183,8 +175,7 @@ impl InjectionState {
         Ok(())
     }
 
-    /// Starts those of the servers that `ran` again that died of fault `id`. Gives their names. Those that
-    /// another fault holds down are that one's to start.
+    /// Starts servers that `ran` and died of fault `id`, unless another fault holds them down. Gives names.
     async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
         let context = &self.context;
         let mut revived = Vec::new();
@@ -216,11 +207,9 @@ struct ScheduledFault {
     /// The roles that it is aimed at, as they were written.
     aimed: Vec<String>,
     resolution: Resolution,
-    /// Hears when the event has come that the fault waits for.
     fired: Option<oneshot::Receiver<TriggerEvent>>,
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
-    /// What was last observed of it.
     observation: Observation,
     shared: Arc<InjectionState>,
 }
@@ -254,8 +243,7 @@ impl ScheduledFault {
         self.heal(&ran).await;
     }
 
-    /// Waits until the fault's time has come, finds out its targets, and counts it among those in force.
-    /// Gives whether it fits.
+    /// Waits for the fault's time, finds its targets, and counts it as in force. Gives whether it fits.
     async fn wait_and_admit(&mut self) -> Result<bool, FaultError> {
         let mut came = None;
         if let Some(fired) = self.fired.take() {
@@ -318,7 +306,6 @@ impl ScheduledFault {
         Admission::InForce
     }
 
-    /// Records that the fault does not fit.
     fn left_out(&self) {
         let PlannedFault { fault, on, .. } = &self.target;
         let mut value = json!({"id": self.id, "fault": fault, "targets": on});

@@ -1,15 +1,11 @@
-//! Lists of names in options: each name stands in them once. A second one would say nothing, or contradict
-//! the first.
+//! Refuses lists of names in options that have one twice: the second would say nothing, or contradict.
 
 use crate::names::BadUsage;
 use crate::options::RunOptions;
 use fencepost_history::printable;
 use fencepost_history::prose::second_of_a_name;
 
-/// Refuses a list that names something twice.
-///
-/// # Errors
-/// One sentence that names the option and the name.
+/// Refuses a list that names something twice. Errors: names the option and the name.
 pub fn check_once<N: AsRef<str>>(option: &str, names: &[N]) -> Result<(), BadUsage> {
     match second_of_a_name(names) {
         Some(at) => {
@@ -21,8 +17,7 @@ pub fn check_once<N: AsRef<str>>(option: &str, names: &[N]) -> Result<(), BadUsa
 }
 
 impl RunOptions {
-    /// Refuses names that stand twice in a list of a run's options. Nemeses are looked at where they are
-    /// looked up.
+    /// Refuses names that stand twice in a list of a run's options; nemeses are checked elsewhere.
     pub(crate) fn check_lists(&self) -> Result<(), BadUsage> {
         let options: Vec<&str> =
             self.option.iter().map(|option| option.split('=').next().unwrap_or_default()).collect();

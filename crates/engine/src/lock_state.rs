@@ -1,6 +1,5 @@
-//! The state of the lock, as the history tells it so far: who holds which key, since when, granted by which
-//! servers, and who waits. An event costs a look-up or two; the state is read only when a fault is aimed at a
-//! role.
+//! The state of the lock, as the history shows it so far: who holds which key, since when, granted by which
+//! servers, and who waits. An event costs a look-up or two; it is read when a fault is aimed at a role.
 
 use fencepost_checker::tracker::{Change, Completed, Tracker};
 use fencepost_history::{AcquireArguments, ErrorCode, Event, Millis, Name, OperationError, Process, f};
@@ -11,11 +10,9 @@ use std::collections::HashMap;
 /// What an acquire said about the section that it begins, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Section {
-    /// How long it lasts.
     pub length_ms: Option<f64>,
     /// When it reads, after the grant; left out: at once.
     pub read_at_ms: Option<f64>,
-    /// When it writes, after the grant.
     pub write_at_ms: Option<f64>,
 }
 
@@ -40,9 +37,7 @@ pub struct KnownHold {
     pub key: Name,
     /// When it was granted, in nanoseconds since the recording began.
     since_ns: u64,
-    /// What the acquire said about the section that it began.
     section: Section,
-    /// The servers that granted it, where the client said so.
     pub granted_by: Vec<String>,
 }
 
@@ -62,7 +57,6 @@ struct Waiting {
     section: Section,
 }
 
-/// Who holds and who waits.
 #[derive(Debug, Default)]
 pub struct LockState {
     tracker: Tracker<Name>,
@@ -143,8 +137,7 @@ impl LockState {
         held.or(waiting.map(|waiting| waiting.section)).unwrap_or_default()
     }
 
-    /// All holds, the one first whose section goes on longest; among sections of unknown length the latest
-    /// first.
+    /// All holds, first the one whose section lasts longest; of unknown lengths the latest first.
     pub fn holds(&self) -> Vec<&KnownHold> {
         let mut holds: Vec<&KnownHold> = self.holds.values().collect();
         holds.sort_by_key(|hold| std::cmp::Reverse((hold.ends_ns(), hold.since_ns, hold.process)));

@@ -15,9 +15,7 @@ use toml::Spanned;
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence}")]
 pub struct BadUsage {
-    /// The option that it is about, if it is about one: `ttl`.
     pub key: Option<String>,
-    /// What is wrong, in one sentence.
     pub sentence: String,
 }
 
@@ -39,11 +37,8 @@ impl From<OptionError> for BadUsage {
     }
 }
 
-/// The built-in lock of that name, or the one in this folder; with a server in one of its versions behind the
-/// name (`redlock@redis-7.0`) on that.
-///
-/// # Errors
-/// One sentence: there is no such lock, and which was probably meant.
+/// The built-in lock of that name, or the one in this folder; `redlock@redis-7.0` is on that version. Errors:
+/// there is no such lock; the nearest name.
 pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
     if !folder::is_folder(name)
         && let Some(lock) = on_server(name).map_err(|sentence| BadUsage::at("lock", sentence))?
@@ -65,10 +60,8 @@ pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
     }
 }
 
-/// A name in a list of an option, without the blanks that stand around it: `pause, kill`.
-///
-/// # Errors
-/// None; a list's parser may fail.
+/// A name in a list of an option, without blanks around it: `pause, kill`. Errors: none; a list's parser may
+/// fail.
 pub fn name_in_list(text: &str) -> Result<String, Infallible> {
     Ok(text.trim().to_owned())
 }
@@ -91,10 +84,7 @@ pub fn pick<T: Copy>(
     Err(BadUsage::at(what, sentence))
 }
 
-/// As [`pick`], of a name in a file.
-///
-/// # Errors
-/// The mistake at the place of the name.
+/// As [`pick`], of a name in a file. Errors: the mistake at the place of the name.
 pub(crate) fn pick_at<T: Copy>(
     what: &str,
     name: &Spanned<String>,

@@ -11,7 +11,6 @@ use std::time::Duration;
 /// A log may be a moment behind its program.
 pub(crate) const LOG_DELAY: Duration = Duration::from_millis(200);
 
-/// How many lines of a log a sentence holds at most.
 pub(crate) const LINES: usize = 3;
 
 const TAIL_BYTES: u64 = 16 << 10;
@@ -26,8 +25,7 @@ pub(crate) fn said(line: &str) -> &str {
     line.split_once(" | ").map_or(line, |(_, said)| said).trim()
 }
 
-/// A sentence about a node that is gone, or whose program is, with the last lines of its log. `logs` is the
-/// folder of the nodes' logs.
+/// A sentence about a node or its program that is gone, with the last lines of its log in the folder `logs`.
 pub(crate) fn as_last_rules(sentence: &str, logs: &Path, node: &str) -> String {
     let text = tail(&logs.join(format!("{node}.log")));
     let mut lines: Vec<&str> =
@@ -39,8 +37,7 @@ pub(crate) fn as_last_rules(sentence: &str, logs: &Path, node: &str) -> String {
     }
 }
 
-/// The last line that a program of the node printed, without the time and the program's name in front; the
-/// agent's own remark on its end where it printed nothing.
+/// The last line of the node's program, without time and program; without one, the agent's remark.
 pub(crate) async fn last_line(path: &Path) -> Option<String> {
     tokio::time::sleep(LOG_DELAY).await;
     let text = tail(path);

@@ -1,5 +1,4 @@
-//! Notices when a part of the test itself is gone, a node's agent: then the run has failed, whatever its
-//! clients saw.
+//! Notices when a node's agent is gone: then the run has failed, whatever its clients saw.
 
 use crate::node_log::as_last_rules;
 use crate::stop::Stop;

@@ -14,8 +14,7 @@ pub trait RunObserver: Send + Sync {
     fn started(&self, _run: &RunFile) {}
     /// Called every 200 ms while faults are injected.
     fn progress(&self, _progress: &Progress) {}
-    /// An event came that the script of a directed run has a sentence for; the time is that since the run
-    /// began.
+    /// An event came that a directed run's script has a sentence for; `time` is since the run began.
     fn narrated(&self, _time: Duration, _sentence: &str) {}
 }
 

@@ -1,5 +1,4 @@
-//! What there is to know of some options of a run besides their definitions. An option that is not listed
-//! here is shown wherever it differs from its default.
+//! Facts about some options besides their definitions. Others are shown where they differ from the default.
 
 use InScenario::{Always, Changed, Never, Refused};
 use fencepost_nemesis::NemesisOptions;
@@ -68,7 +67,6 @@ pub(crate) fn in_scenario(name: &str) -> InScenario {
     facts(name).map_or_else(drawing, |facts| facts.in_scenario)
 }
 
-/// Whether this option has a place of its own where runs are listed.
 pub(crate) fn has_own_place(name: &str) -> bool {
     facts(name).is_some_and(|facts| facts.has_own_place)
 }

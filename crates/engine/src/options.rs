@@ -1,6 +1,5 @@
-//! The options of a run. This one type is the command line of `fencepost test`, the tables of
-//! `fencepost.toml`, the settings in `run.toml`, and the options of a scenario's run: names and values are
-//! the same everywhere.
+//! The options of a run: one type for the command line of `fencepost test`, the tables of `fencepost.toml`,
+//! the settings in `run.toml`, and a scenario's run, with the same names and values.
 
 use crate::existing_options::ExistingOptions;
 use crate::names::name_in_list;
@@ -136,7 +135,6 @@ pub struct RunOptions {
 }
 
 impl Default for RunOptions {
-    /// `fencepost test` without options.
     fn default() -> RunOptions {
         static DEFAULT: LazyLock<RunOptions> = LazyLock::new(|| {
             let call = RunOptions::augment_args(Command::new("test")).try_get_matches_from(["test"]);
@@ -153,8 +151,7 @@ impl RunOptions {
         self.nemesis.iter().any(|name| name == SWARM)
     }
 
-    /// `run.toml` of a run that starts now; `command` repeats it. The options are those of a
-    /// [`crate::RunSpec`].
+    /// `run.toml` of a run that starts now; `command` repeats it.
     pub fn run_file(&self, command: String) -> RunFile {
         RunFile {
             fencepost: env!("CARGO_PKG_VERSION").to_owned(),
@@ -175,7 +172,6 @@ impl RunOptions {
     }
 }
 
-/// Whether a hidden switch stays unwritten.
 fn is_false(switch: &bool) -> bool {
     !switch
 }

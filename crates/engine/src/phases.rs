@@ -1,5 +1,4 @@
-//! The phases of a run: faults are injected; everything is healed, and the lock must be free again; closing
-//! reads.
+//! The phases of a run: faults; healing, after which the lock must be free; closing reads.
 
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
@@ -38,7 +37,6 @@ const LIVENESS_TTLS: u32 = 2;
 /// end that were still running, half a TTL late on some servers.
 const AFTERMATH_TTLS: f64 = 1.5;
 
-/// How long a service may take to be ready again after everything is healed.
 const READY: Duration = Duration::from_secs(15);
 
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -53,10 +51,8 @@ pub(crate) struct Run<'a> {
 
 /// The result of a run, besides its folder.
 pub struct RunOutcome {
-    /// Faults that could not be healed, nodes that could not be removed: one sentence each. No part of the
-    /// verdict.
+    /// Faults that were not healed, nodes that were not removed: a sentence each. No part of the verdict.
     pub cleanup_errors: Vec<String>,
-    /// Of a directed run.
     pub script: Option<ScriptOutcome>,
 }
 
@@ -135,7 +131,6 @@ async fn heal(
     unhealed
 }
 
-/// Lets the processes go on without faults.
 async fn liveness(run: &Run<'_>, recorder: &Recorder, watch: &mut ServerWatch) {
     phase(recorder, RunPhase::Liveness);
     let granted = granted_again(run.spec, recorder);
@@ -186,8 +181,7 @@ fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     let servers = spec.topology().servers;
     recorder.nemesis(Kind::Info, SERVERS, json!(servers), None);
     recorder.nemesis(Kind::Info, NODES, json!(run_nodes(spec)), None);
-    // One storage is one register a key; replicas promise less, and data inside the lock service is another
-    // matter.
+    // One storage is one register a key; replicas and data inside the lock service promise less.
     if has_one_storage(spec) {
         recorder.nemesis(Kind::Info, STORAGE, json!(STORAGE_IS_REGISTER), None);
     }
@@ -204,8 +198,7 @@ fn arm(run: &Run, script: &Script, context: &ProcessContext) -> ScriptPlayer {
     ScriptPlayer::arm(script, context, &on_event)
 }
 
-/// Waits until the service is ready again once everything is healed, 15 s at most. A service that is not
-/// ready by then shows in what its clients can do.
+/// Waits until the service is ready after the healing, 15 s at most. Later, its clients show what it can do.
 async fn await_ready(run: &Run<'_>, deployment: &Deployment) {
     let servers = run.spec.topology().servers;
     let all = servers.iter().map(|server| deployment.context.await_serving(server));
@@ -219,7 +212,6 @@ fn phase(recorder: &Recorder, phase: RunPhase) {
     recorder.nemesis(Kind::Info, PHASE, json!(phase.name()), None);
 }
 
-/// How long operations may take in this run.
 fn time_limits(run: &Run) -> TimeLimits {
     let Run { spec, script, .. } = run;
     let bound = script.and_then(|script| script.free_again);
@@ -244,8 +236,7 @@ fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = 
     }
 }
 
-/// Returns when the faults of a brief run are over, and what follows from them has had its time; never in any
-/// other run, or without faults.
+/// Returns when the faults of a brief run, and their consequences, are over; never in any other run.
 async fn all_shown(spec: &RunSpec, injection: &Injection) {
     if !spec.options.brief || spec.plan.faults.is_empty() {
         std::future::pending::<()>().await;
@@ -254,8 +245,7 @@ async fn all_shown(spec: &RunSpec, injection: &Injection) {
     tokio::time::sleep(spec.options.ttl.0.mul_f64(AFTERMATH_TTLS)).await;
 }
 
-/// Returns when each lock was granted once more, which is all that `progress` asks for; never where the phase
-/// is to last.
+/// Returns when each lock was granted once more, as `progress` needs; never where the phase is to last.
 fn granted_again(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
     let of = |number| Trigger { key: Some(key_name(number)), ..Trigger::of(f::ACQUIRE) };
     let is_brief = spec.options.brief;
@@ -269,7 +259,6 @@ fn granted_again(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()
     }
 }
 
-/// Returns when a directed run has come to its end; never for any other.
 async fn all_played(player: Option<&mut ScriptPlayer>) {
     match player {
         Some(player) => player.all_played().await,
@@ -277,7 +266,6 @@ async fn all_played(player: Option<&mut ScriptPlayer>) {
     }
 }
 
-/// Returns when the run is to end for any reason but a violation.
 async fn only_if_failed(stop: &Stop) {
     stop.pulled().await;
     if stop.reason() == Some(&Reason::Violation) {

@@ -6,10 +6,7 @@ use fencepost_nemesis::{Fault, Nemesis, Plan};
 /// A fault made ready, with its nemesis.
 pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
 
-/// The faults of a plan, ready to be injected.
-///
-/// # Errors
-/// The plan names a nemesis that is not registered, or parameters that it does not take.
+/// The faults of a plan, ready to be injected. Errors: an unknown nemesis, or parameters that it refuses.
 pub fn prepare(plan: &Plan) -> Result<Vec<PreparedFault>> {
     plan.faults
         .iter()

@@ -21,8 +21,7 @@ pub struct ProcessContext {
     pub times: TimeLimits,
     /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
     pub closing: Closing,
-    /// For each slot, how many process numbers it has used up. A slot is one of the processes that run at a
-    /// time.
+    /// For each slot (one of the processes that run at a time), how many process numbers it has used up.
     used: Vec<AtomicU64>,
 }
 
@@ -38,7 +37,6 @@ pub struct TimeLimits {
     pub patience: Duration,
 }
 
-/// How long a client may try for everything but an acquire.
 const OPERATION: Duration = Duration::from_millis(2000);
 
 /// Rest between two attempts to acquire a lock that must be free, and the time that another attempt needs.
@@ -79,8 +77,7 @@ impl ProcessContext {
         ProcessContext { recorder, times, closing: Closing::default(), used }
     }
 
-    /// A process number that was not used yet. It shows its slot, and thereby its client, by the rest of its
-    /// division by the number of slots, as in Jepsen.
+    /// A process number that was not used yet. Modulo the number of slots, it gives the slot, as in Jepsen.
     pub fn fresh_process(&self, slot: usize) -> u64 {
         slot as u64 + self.used[slot].fetch_add(1, Ordering::Relaxed) * self.used.len() as u64
     }
@@ -143,9 +140,8 @@ impl ProcessContext {
     }
 }
 
-/// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a
-/// script of its own, as a program that was restarted would: it is unknown what the old process still holds.
-/// So it does after a section that it abandoned.
+/// Runs one process to its end. After an indeterminate operation or an abandoned section it goes on under a
+/// fresh number with a script of its own, as a restarted program: the old process may still hold something.
 pub async fn run_process(
     context: Arc<ProcessContext>,
     client: Arc<ClientConnection>,

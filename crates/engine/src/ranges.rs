@@ -30,18 +30,12 @@ pub const RUNS_MAX: usize = 10_000;
 /// Runs side by side. No machine has room for more.
 pub const JOBS_MAX: usize = 1000;
 
-/// Refuses a number that is not from 1 to `most`.
-///
-/// # Errors
-/// One sentence that names the option.
+/// Refuses a number that is not from 1 to `most`. Errors: names the option.
 pub fn check_count(option: &str, count: usize, most: usize) -> Result<(), BadUsage> {
     check_range(option, count, &(1..=most))
 }
 
-/// Refuses a value beyond its range.
-///
-/// # Errors
-/// One sentence that names the option, or the key.
+/// Refuses a value beyond its range. Errors: names the option, or the key.
 pub fn check_range<T: PartialOrd + Display>(
     name: &str,
     given: T,
@@ -56,10 +50,7 @@ pub fn check_range<T: PartialOrd + Display>(
     }
 }
 
-/// Refuses a time that a command is to take and that is not from 1 ms to a year.
-///
-/// # Errors
-/// One sentence that names the option.
+/// Refuses a time budget that is not from 1 ms to a year. Errors: names the option.
 pub fn check_budget(option: &str, budget: TimeSpan) -> Result<(), BadUsage> {
     check_length(option, budget, MILLISECOND..=YEAR, "10m")
 }
@@ -76,7 +67,6 @@ pub(crate) fn check_length(
 }
 
 impl RunOptions {
-    /// Refuses a number beyond what one machine is trusted with.
     pub(crate) fn check_numbers(&self) -> Result<(), BadUsage> {
         self.check_lengths()?;
         let counts = [

@@ -23,8 +23,7 @@ pub struct Recorder {
     lock_changed: Notify,
 }
 
-/// An event that was awaited has come: of which process it was, and the hold under which it happened, if it
-/// was any.
+/// An awaited event: its process, and the hold under which it happened, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriggerEvent {
     pub process: Option<u64>,
@@ -55,7 +54,6 @@ struct Inner {
     next_index: u64,
     watch: Watch,
     tally: Tally,
-    /// Awaited events: the trigger, how many times it has yet to match, and the waiting task.
     waiting: Vec<(Trigger, u64, oneshot::Sender<TriggerEvent>)>,
     lock: LockState,
 }
@@ -63,17 +61,14 @@ struct Inner {
 /// Counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Completed operations.
     pub operations: u64,
-    /// Successful acquires.
     pub acquisitions: u64,
     /// Overlaps of holds and tokens that did not grow, as far as the watcher is certain.
     pub violations: u64,
 }
 
 impl Recorder {
-    /// Time 0 is now. `stop` is pulled when the history cannot be written, and on the first violation if
-    /// `fail_fast`.
+    /// Time 0 is now. `stop` is pulled on a failed write, and with `fail_fast` on a violation.
     pub fn new(writer: Writer, placement: Placement, stop: Arc<Stop>, fail_fast: bool) -> Recorder {
         let inner = Inner {
             writer,

@@ -1,5 +1,4 @@
-//! The same run of another lock on the same servers, to tell what is a lock's own from what any lock shows
-//! there.
+//! The same run of another lock on the same servers: which failures are the lock's own?
 
 use crate::names::{BadUsage, find_lock};
 use crate::options::RunOptions;
@@ -9,10 +8,8 @@ use fencepost_locks::{Options, reference};
 /// In place of a reference: no comparison.
 const NO_REFERENCE: &str = "none";
 
-/// The reference that `--against` names for a lock; none for `none`.
-///
-/// # Errors
-/// One sentence: it does not exist, or runs on other servers than the lock.
+/// The reference that `--against` names for a lock; none for `none`. Errors: it does not exist, or runs on
+/// other servers.
 pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadUsage> {
     if against == NO_REFERENCE {
         return Ok(None);
@@ -32,11 +29,8 @@ pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadU
 }
 
 impl RunSpec {
-    /// The same run of this lock: the same faults, seed, processes and times, on servers that are set up
-    /// alike.
-    ///
-    /// # Errors
-    /// One sentence: the plan, or an option of the run, does not fit that lock.
+    /// The same run of this lock: the same faults, seed, processes, times and setup of servers. Errors: the
+    /// plan, or an option, does not fit that lock.
     pub fn of_reference(&self, reference: &str) -> Result<RunSpec, BadUsage> {
         let servers = self.lock.service.set_up(&self.options.lock_options);
         let lock_options = Options {

@@ -7,8 +7,7 @@ use fencepost_history::{NodeKind, RunNodes, Seed};
 use fencepost_nemesis::{Nemesis, Settings, Topology};
 use std::collections::BTreeSet;
 
-/// How many faults are drawn to learn what a nemesis can hit. What one draw in fifty hits is missed in one
-/// run of twenty-five thousand.
+/// How many faults are drawn to learn what a nemesis can hit: one in fifty is missed once in 25,000 runs.
 const DRAWS: usize = 500;
 
 pub(crate) fn run_nodes(spec: &RunSpec) -> RunNodes {

@@ -47,11 +47,8 @@ pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpe
     }
 }
 
-/// Carries out one of several specs. Its stop is its own: a run that fails must not end the others. Ctrl-C
-/// (`all`) ends them all.
-///
-/// # Errors
-/// Those of [`run`].
+/// Carries out one of several specs. Its own stop: a run that fails must not end the others; Ctrl-C (`all`)
+/// ends all. Errors: as [`run`].
 pub async fn run_beside_others(
     spec: &RunSpec,
     command: &str,
@@ -67,11 +64,9 @@ pub async fn run_beside_others(
     }
 }
 
-/// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that in
-/// place of the workload. The verdict is drawn from the folder afterwards, as it would be later.
-///
-/// # Errors
-/// Fencepost or the environment failed. Whatever was started is taken down before this returns.
+/// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that instead
+/// of the workload. The folder is judged afterwards. Errors: Fencepost or the environment failed; all is
+/// taken down before.
 pub async fn run(
     spec: &RunSpec,
     command: &str,

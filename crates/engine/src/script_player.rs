@@ -1,7 +1,6 @@
-//! A directed run: the clients follow a script, step by step, and a narration is given as it happens.
-//!
-//! One process of its client follows each script. No step relies on sleeps: a step that must come after
-//! another waits for the event of the history that says so.
+//! A directed run: the clients follow a script, step by step, with a narration. One process of its client
+//! follows each script. No step relies on sleeps: it waits for the event of the history that must come
+//! before.
 
 use crate::client_connection::ClientConnection;
 use crate::processes::ProcessContext;
@@ -42,8 +41,7 @@ pub struct ClientScript {
     /// `c1`, `c2`, ….
     pub client: String,
     pub steps: Vec<Step>,
-    /// Whether the client comes to the end of its script; the run does not wait for it where a fault keeps it
-    /// from that.
+    /// Whether the client ends its script; the run does not wait for it where a fault prevents that.
     pub finishes: bool,
 }
 
@@ -75,10 +73,8 @@ pub struct ScriptOutcome {
 /// Called with each sentence of the narration when its event comes, and the time since the run began.
 pub type OnEvent = Arc<dyn Fn(Duration, &str) + Send + Sync>;
 
-/// How long a sentence may take from its event to [`OnEvent`].
 const LAST_SENTENCE: Duration = Duration::from_millis(50);
 
-/// How long an answer may take once its time limit is over.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// A script whose triggers are registered before the run begins, so that none misses its event.
@@ -92,16 +88,13 @@ struct PlayingScript {
     finishes: bool,
     process: Arc<AtomicU64>,
     connection: Arc<ClientConnection>,
-    /// Whether it comes to its end.
     task: tokio::task::JoinHandle<bool>,
     /// What the task said, once it was asked: a task cannot be asked twice.
     played: Option<bool>,
 }
 
-/// The tasks of a directed run.
 pub struct ScriptPlayer {
     recorder: Arc<Recorder>,
-    /// How long an operation may take that is under way at the end of the run.
     last_operation: Duration,
     armed: Vec<ArmedScript>,
     playing: Vec<PlayingScript>,
@@ -175,8 +168,7 @@ impl ScriptPlayer {
     }
 
     /// Ends the scripts that are not at their end, and records which: their clients may still hold the lock.
-    /// Each ends what it is in the middle of, so that it is known how that ended. The closing flag must be
-    /// set.
+    /// Each ends its present operation. The closing flag must be set.
     pub async fn close(mut self) -> ScriptOutcome {
         let playing = std::mem::take(&mut self.playing);
         let ended = futures_util::future::join_all(
@@ -187,8 +179,7 @@ impl ScriptPlayer {
             self.recorder.nemesis(Kind::Info, SCRIPTS_CUT_SHORT, json!(unfinished_scripts), None);
         }
         let unfinished = unfinished_scripts.into_iter().map(|script| script.client).collect();
-        // A sentence whose event has come may still be on its way; one whose event has not come by now never
-        // will.
+        // A sentence whose event has come may still be on its way.
         let last = futures_util::future::join_all(self.narrators.iter_mut());
         let _ = tokio::time::timeout(LAST_SENTENCE, last).await;
         self.narrators.iter().for_each(tokio::task::JoinHandle::abort);
@@ -206,8 +197,7 @@ async fn end(mut script: PlayingScript, patience: Duration) -> Option<Unfinished
     }
     let process = script.process.load(Ordering::Relaxed);
     if script.played == Some(true) {
-        // As a program does that has come to its end: a session would keep for ever what the script did not
-        // release.
+        // As a program that ends: a session would keep for ever what the script did not release.
         script.connection.end_process(process);
         return None;
     }
@@ -274,12 +264,10 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
 }
 
 struct LockUser {
-    /// Its number, which the end of the run asks for.
     process: Arc<AtomicU64>,
     slot: usize,
     client: Arc<ClientConnection>,
     context: Arc<ProcessContext>,
-    /// The value of its last read.
     read: i64,
 }
 

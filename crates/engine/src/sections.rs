@@ -18,8 +18,7 @@ impl RunSpec {
                 undelayed: !self.faults_may_delay_processes(),
             }),
         };
-        // Without a rate, processes rest between sections about as long as a section takes, so that the lock
-        // is contended and no process keeps it all to itself.
+        // Without a rate, processes rest about as long as a section takes: the lock is contended and shared.
         let pause = match options.rate > 0.0 {
             true => Duration::from_secs_f64(options.concurrency as f64 / options.rate),
             false => length.mean(),
@@ -36,9 +35,8 @@ impl RunSpec {
         can.lease != Lease::Ttl || is_renewed || self.options.careful && can.validity
     }
 
-    /// Whether a fault of the plan can make a process late within its section: one in its client or in the
-    /// storage, and where the lock service keeps the data, one in that. A client's wall clock measures no
-    /// time that passes.
+    /// Whether a fault of the plan can delay a process within its section: one in its client or in the
+    /// storage, or in the lock service that keeps the data. A client's wall clock measures no passing time.
     fn faults_may_delay_processes(&self) -> bool {
         let topology = self.topology();
         let keeps_data = self.lock.capabilities(&self.options.lock_options).own_storage;

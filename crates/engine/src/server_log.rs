@@ -9,10 +9,8 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The logs of a run's nodes, and the record of servers that ended.
 #[derive(Clone)]
 pub struct ServerLog {
-    /// The folder with a file for each node.
     pub logs: PathBuf,
     /// What servers write into their logs when they cannot read their own data any more.
     pub unreadable: &'static [&'static str],
@@ -20,8 +18,7 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was
-    /// healed. `end` says how its process ended.
+    /// Records that a server ended by itself, or did not serve `after_fault`; `end` says how it ended.
     pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>, end: Option<ServiceEnd>) {
         tokio::time::sleep(LOG_DELAY).await;
         let text = tail(&self.logs.join(format!("{server}.log")));

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the processes are looked at.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// The servers and storages of a run, and which of them were seen to run last.
@@ -44,7 +43,6 @@ impl ServerWatch {
         }
     }
 
-    /// Looks once.
     pub(crate) async fn look(&mut self, takes_down: impl Fn(&str) -> bool) {
         for node in self.servers.iter().chain(&self.storages) {
             if self.context.pid(node).is_ok() {

@@ -1,5 +1,4 @@
-//! Options that shape faults. Those of some nemeses are refused where a run has none of these, since its user
-//! expects an effect that will not come.
+//! Options that shape faults. Those of some nemeses are refused in a run without these: no effect would come.
 
 use crate::names::BadUsage;
 use crate::options::RunOptions;
@@ -15,11 +14,8 @@ pub enum Faults {
 }
 
 impl RunOptions {
-    /// Options for a command whose runs have faults of these nemeses. Of those that none of them takes, the
-    /// ones that `is_usual` names are left out: the user wrote them down for other runs, in `fencepost.toml`.
-    ///
-    /// # Errors
-    /// One sentence: an option that none of these nemeses takes.
+    /// Options for a command whose runs have faults of these nemeses. Unused ones that `is_usual` names (from
+    /// `fencepost.toml`) are left out. Errors: another option that none of these nemeses takes.
     pub fn shaped_for(
         mut self,
         nemeses: &[&dyn Nemesis],
@@ -41,10 +37,7 @@ impl RunOptions {
         self.shaped_for(nemeses, Faults::Drawn, |_| true).expect("everything that is not used was left out")
     }
 
-    /// The settings that all nemeses draw by.
-    ///
-    /// # Errors
-    /// An option that the nodes of the run do not allow.
+    /// The settings that all nemeses draw by. Errors: an option that the run's nodes do not allow.
     pub fn nemesis_settings(&self, topology: &Topology) -> Result<Settings, BadUsage> {
         self.nemesis_options
             .check(topology)

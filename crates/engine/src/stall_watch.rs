@@ -15,7 +15,6 @@ const PART_OF_TTL: u32 = 20;
 /// As long as any part of a stall of which more is to come.
 const LEAST_MAX: Duration = Duration::from_secs(1);
 
-/// Watches nodes until it is dropped.
 pub(crate) struct StallWatch {
     _watches: JoinSet<()>,
 }

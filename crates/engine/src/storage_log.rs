@@ -12,9 +12,7 @@ pub(crate) const PATH: &str = "{data}/accesses.jsonl";
 /// So many accesses one event has at most: lines of a history stay short enough to be read by people.
 const ACCESSES_MAX: usize = 500;
 
-/// Records the log. Without it, checkers know less, and conclude less: that is no failure of the run.
-///
-/// Keys are recorded without `key_prefix`, as everywhere in a history.
+/// Records the log, without `key_prefix`. If it is missing, checkers conclude less: no failure of the run.
 pub(crate) async fn record(context: &FaultContext, recorder: &Recorder, key_prefix: &str) {
     let mut accesses = match read(context).await {
         Ok(accesses) => accesses,
@@ -37,8 +35,7 @@ async fn read(context: &FaultContext) -> anyhow::Result<Vec<StorageAccess>> {
     Ok(accesses(&context.node(STORAGE_NODE)?.get(PATH).await?))
 }
 
-/// What the log says. A storage that was ended while it wrote leaves half a line, and nothing after it
-/// counts.
+/// What the log says. A storage that was ended while it wrote leaves half a line at the end.
 fn accesses(log: &[u8]) -> Vec<StorageAccess> {
     let lines = log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map_while(|line| serde_json::from_slice(line).ok()).collect()

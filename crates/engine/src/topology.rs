@@ -31,8 +31,7 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
     }
 }
 
-/// The points at which the clients of this run can be made slow: those of the recipe, and of every careful
-/// client.
+/// The points at which clients can be made slow: those of the recipe, and of every careful client.
 fn recipe_points(options: &RunOptions, lock: &LockDefinition) -> Vec<RecipePoint> {
     let can = lock.capabilities(&options.lock_options);
     let of_lock = can.points.iter().copied();

@@ -35,16 +35,12 @@ pub struct RunSpec {
 impl RunSpec {
     /// About how long the run takes, by what was asked for: to deal runs out, and to say how much is left.
     pub fn expected(&self) -> Duration {
-        /// To judge a run and to draw its report.
         const JUDGING: Duration = Duration::from_secs(1);
         let options = &self.options;
         self.lock.service.setup_time + options.time_limit.0 + 2 * options.ttl.0 + JUDGING
     }
 
-    /// Validates the options completely, and draws the plan.
-    ///
-    /// # Errors
-    /// One sentence: what cannot work, and what would.
+    /// Validates the options, and draws the plan. Errors: what cannot work, and what would.
     pub fn new(options: RunOptions) -> Result<RunSpec, BadUsage> {
         let mut spec = RunSpec::without_plan(options.long_enough())?;
         if spec.options.nemesis_file.is_none() {
@@ -73,10 +69,7 @@ impl RunSpec {
         spec.with_faked_clocks()
     }
 
-    /// Validates the options of a run with this plan in place of a drawn one.
-    ///
-    /// # Errors
-    /// One sentence: what cannot work, and what would.
+    /// Validates the options of a run with this plan. Errors: what cannot work, and what would.
     pub fn with_plan(options: RunOptions, plan: Plan) -> Result<RunSpec, BadUsage> {
         options.existing.check_unused()?;
         let mut spec = RunSpec::without_plan(options)?;
@@ -105,8 +98,7 @@ impl RunSpec {
         Ok(RunSpec { options, seed, lock, workload, nemeses, plan: Plan::default(), faked: None })
     }
 
-    /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan
-    /// wants.
+    /// Decides whether libfaketime must be in the servers; refused where it cannot do what the plan wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
         let wanted = self.options.nemesis_options.clock_mechanism;
         let offered = self.lock.service.clock_mechanisms;
@@ -115,10 +107,7 @@ impl RunSpec {
         Ok(self)
     }
 
-    /// The hash of the lock's files as they are now, where it is a folder.
-    ///
-    /// # Errors
-    /// They cannot be read.
+    /// The present hash of the lock's files, where it is a folder. Errors: they cannot be read.
     pub fn lock_files(&self) -> Result<Option<String>, BadUsage> {
         self.lock.files_hash().map_err(|sentence| BadUsage::at("lock", sentence))
     }
@@ -128,11 +117,8 @@ impl RunSpec {
         topology::topology(&self.options, self.lock, self.workload)
     }
 
-    /// The same run on a driver with these capabilities: a swarm is drawn from what it offers, and nothing
-    /// else changes.
-    ///
-    /// # Errors
-    /// The servers' clocks cannot be moved as the new plan wants it.
+    /// The same run on a driver with these capabilities: only a swarm is drawn anew. Errors: the servers'
+    /// clocks cannot be moved as the new plan wants it.
     pub fn fitted(&self, offered: &[Capability]) -> Result<RunSpec, BadUsage> {
         let mut fitted = self.clone();
         if self.options.is_swarm() {
@@ -163,10 +149,8 @@ impl RunOptions {
         self
     }
 
-    /// The nemeses that it names; those of a swarm are drawn later.
-    ///
-    /// # Errors
-    /// One sentence: an unknown name, or names that exclude each other.
+    /// The nemeses that it names; a swarm's are drawn later. Errors: an unknown name, or names that exclude
+    /// each other.
     pub fn nemeses(&self) -> Result<Vec<&'static dyn Nemesis>, BadUsage> {
         let named: Vec<&str> =
             self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
@@ -233,10 +217,8 @@ impl RunOptions {
         }
     }
 
-    /// The options of a lock of one's own: its defaults, and what `--option` says in their place.
-    ///
-    /// # Errors
-    /// A name that the lock does not have, or no value.
+    /// The options of a user's lock: its defaults, overridden by `--option`. Errors: an unknown name, or no
+    /// value.
     pub(crate) fn own_options(&self, lock: &LockDefinition) -> Result<BTreeMap<String, String>, BadUsage> {
         let mut options = match lock.recipe.program() {
             Some(program) => {

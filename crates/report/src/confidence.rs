@@ -1,5 +1,4 @@
-//! How much confidence a verdict deserves: the situations that the faults brought about, and how near the run
-//! came to a violation.
+//! How much confidence a verdict deserves: which situations the faults made, and the nearest miss.
 
 use crate::words::figures;
 use fencepost_checker::{
@@ -8,8 +7,7 @@ use fencepost_checker::{
 };
 use maud::{Markup, html};
 
-/// In one line: `31 of 54 situations covered · nearest miss 84 ms (process 7 was granted k0 …)`. None in
-/// verdicts of before it was counted.
+/// In one line: `31 of 54 situations covered · nearest miss 84 ms (…)`. None in older verdicts.
 pub fn confidence(verdict: &RunVerdict) -> Option<String> {
     let coverage = verdict.coverage.as_ref()?;
     let covered = match coverage.possible() {
@@ -44,8 +42,7 @@ fn nearest(miss: Option<&NearMiss>) -> String {
     }
 }
 
-/// A table of the situations: a row for each fault and role, a column for each phase. Nothing where none was
-/// possible.
+/// A table of the situations: a row for each fault and role, a column for each phase.
 pub fn situations(coverage: Option<&Coverage>) -> Markup {
     let Some(coverage) = coverage.filter(|coverage| coverage.possible() > 0) else { return html! {} };
     let phases: Vec<LockPhase> =

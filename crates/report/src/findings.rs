@@ -28,7 +28,6 @@ pub fn free_name(name: String, is_free: impl Fn(&str) -> bool) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FindingFile {
-    /// Version of Fencepost that made it.
     pub fencepost: String,
     /// The name of its folder, made from the signature.
     pub name: String,
@@ -46,7 +45,6 @@ pub struct FindingFile {
     /// The schedule as it was found, and as small as it became.
     pub before: Size,
     pub after: Size,
-    /// Plays that it took to make it smaller.
     pub plays_to_shrink: usize,
     /// False where the time was up before all was tried.
     pub complete: bool,
@@ -55,10 +53,7 @@ pub struct FindingFile {
 }
 
 impl FindingFile {
-    /// Reads the finding in this folder.
-    ///
-    /// # Errors
-    /// Missing or malformed.
+    /// Reads the finding in this folder. Errors: missing or malformed.
     pub fn read(folder: &Path) -> Result<FindingFile, RunError> {
         let path = folder.join(FINDING);
         let text = read_regular(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
@@ -66,10 +61,7 @@ impl FindingFile {
             .map_err(|error| RunError::Malformed { path, reason: format!("this is no finding: {error}") })
     }
 
-    /// Writes it into this folder.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Writes it into this folder. Errors: the file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).expect("a finding is always JSON") + "\n";
         write_inside(folder, FINDING, text.as_bytes())
@@ -148,8 +140,7 @@ impl Signature {
     }
 }
 
-/// `granted twice (exclusion) under clock-drift, clock-jump; overstayed (exclusion) under pause`: a list of faults
-/// of which another has a part is left out.
+/// `granted twice (exclusion) under clock-drift, clock-jump`, without lists of faults that hold another list.
 pub fn in_short<'a>(signatures: impl Iterator<Item = &'a Signature>) -> String {
     let mut kinds: BTreeMap<String, BTreeSet<BTreeSet<&str>>> = BTreeMap::new();
     for signature in signatures {

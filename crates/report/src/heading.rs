@@ -15,7 +15,6 @@ pub struct Heading {
     pub version: String,
     pub files: String,
     pub workload: String,
-    /// `none`, or the nemeses joined by `+`.
     pub nemesis: String,
     pub driver: String,
     pub guard: String,
@@ -24,12 +23,10 @@ pub struct Heading {
     pub seed: u64,
     /// Repeats the run.
     pub command: String,
-    /// Version of Fencepost that made the run.
     pub fencepost: String,
     /// When the run started: `2026-02-14 09:30:15 UTC`.
     pub date: String,
     pub ttl_ms: u64,
-    /// All other settings.
     pub settings: Vec<(String, String)>,
 }
 
@@ -70,7 +67,6 @@ fn command_line(words: &[String]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// All settings that the top of the report does not show, by name.
 fn settings(rest: &toml::Table) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for (name, value) in rest {

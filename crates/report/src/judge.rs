@@ -14,15 +14,12 @@ pub struct Judged {
     pub history: Vec<Event>,
     /// The summary for the terminal.
     pub text: String,
-    /// Why the report's files could not be written, where one could not be. The verdict is right all the
-    /// same.
+    /// Why the report's files could not be written, if so. The verdict is right all the same.
     pub unwritten: Option<anyhow::Error>,
 }
 
-/// Checks the history, and writes `verdict.json`, `report.html` and `plots/`.
-///
-/// # Errors
-/// The folder has no settings or no well-formed history.
+/// Checks the history, and writes `verdict.json`, `report.html` and `plots/`. Errors: the folder has no
+/// settings or no well-formed history.
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
     prepare_threads();
     let heading = heading(&folder.read_run()?);
@@ -36,8 +33,7 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
 }
 
 fn write_report(folder: &RunFolder, heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Result<()> {
-    // No verdict rests on the clocks: without them everything else is written, and then they are complained
-    // about.
+    // No verdict rests on the clocks: all else is written before they are reported.
     let (clocks, unreadable) = match read_clock_samples(&folder.clocks()) {
         Ok(clocks) => (clocks, None),
         Err(error) => (Vec::new(), Some(error)),

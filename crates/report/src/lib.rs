@@ -1,8 +1,6 @@
-//! Everything that is made from the folder of a run: its verdict, the page with its pictures, the summary for
-//! the terminal, files for pipelines and other programs, and the comparison of many runs.
-//!
-//! It works from folders alone, later and on another machine: it imports the history and the checkers, and no
-//! part of the engine.
+//! What is made from a run's folder: its verdict, the page with its pictures, the terminal's summary, files
+//! for other programs, and the comparison of many runs. It needs folders alone, later and on another machine:
+//! it imports the history and the checkers, and no part of the engine.
 
 pub mod against;
 pub mod comparison;

@@ -1,5 +1,4 @@
-//! Text of others in Markdown: names of folders, of locks and of keys, and what clients wrote, stay text
-//! there. None of it becomes HTML, a link, or a cell of its own.
+//! Texts of others in Markdown, such as names and what clients wrote: none becomes HTML, a link, or a cell.
 
 use fencepost_history::is_steering;
 

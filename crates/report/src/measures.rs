@@ -4,7 +4,6 @@ use fencepost_checker::run_index::Operation;
 use fencepost_checker::{RunIndex, quantile};
 use fencepost_history::{Kind, f};
 
-/// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Ok,
@@ -27,7 +26,6 @@ pub fn latency_ns(operation: &Operation) -> Option<u64> {
     operation.completion.map(|event| event.time.saturating_sub(operation.invoke.time))
 }
 
-/// The operations of one name.
 #[derive(Debug, Default, PartialEq)]
 pub struct Tally<'a> {
     pub f: &'a str,
@@ -64,7 +62,6 @@ pub fn tallies<'a>(run: &RunIndex<'a>) -> Vec<Tally<'a>> {
     tallies
 }
 
-/// The names of a run's operations, in that order.
 pub fn names<'a>(run: &RunIndex<'a>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for operation in &run.operations {

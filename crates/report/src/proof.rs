@@ -1,5 +1,4 @@
-//! A finding proved step by step: which events show what, what the ledger says of the grants, and why it is
-//! whose it is. docs/soundness.md has the proofs in general.
+//! A finding proved step by step: events, the grants' ledger, and whose it is (docs/soundness.md).
 
 use crate::shown_findings::{ShownFinding, shown_findings};
 use fencepost_checker::run_index::Hold;

@@ -41,7 +41,6 @@ pub struct Judgement {
     pub verdicts: Vec<PropertyVerdict>,
     #[serde(default)]
     pub metrics: Vec<Metric>,
-    /// The checkers that did not judge the run, and why.
     #[serde(default)]
     pub not_judged: Vec<Unjudged>,
     pub costs: Costs,
@@ -72,7 +71,6 @@ fn yes() -> bool {
     true
 }
 
-/// A run as a list shows it.
 pub type ListedRun = Run<RunHead, VerdictHead>;
 
 /// The part of `verdict.json` that a list of runs shows.
@@ -187,10 +185,7 @@ fn read_parts<F: DeserializeOwned, J: DeserializeOwned>(path: &Path) -> Option<R
     Some(Run { name, path: path.to_owned(), state })
 }
 
-/// All runs in a folder of runs, newest first; what else lies there is passed over.
-///
-/// # Errors
-/// The folder itself cannot be read.
+/// All runs in a folder of runs, newest first. Errors: the folder itself cannot be read.
 pub fn all(results: &Path) -> std::io::Result<Vec<Run>> {
     prepare_threads();
     let mut runs: Vec<Run> = folders(results)?.par_iter().filter_map(|path| read(path)).collect();
@@ -199,8 +194,7 @@ pub fn all(results: &Path) -> std::io::Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// What may be runs in a folder of runs: its folders. Not `latest`, which is a link to a run that is there
-/// under its own name.
+/// The folders in a folder of runs, which may be runs; not the link `latest`.
 pub fn folders(results: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(folder_entries(results)?.iter().map(DirEntry::path).collect())
 }
@@ -226,8 +220,7 @@ fn begun(path: &Path) -> bool {
 
 const FAILURE: &str = "failed.txt";
 
-/// Keeps the sentence with which a run failed in its folder, for who looks at it later. Where that cannot be
-/// written, the sentence is on the terminal all the same.
+/// Keeps the sentence with which a run failed in its folder, if possible; it is on the terminal, too.
 pub fn keep_failure(folder: &Path, sentence: &str) {
     let _ = write_inside(folder, FAILURE, sentence.as_bytes());
 }

@@ -4,7 +4,6 @@ use fencepost_checker::{Evidence, Finding, Outcome, RunIndex, RunVerdict, StoryL
 use fencepost_history::Process;
 use std::collections::HashSet;
 
-/// A finding that a report describes in full.
 pub struct ShownFinding<'a> {
     pub finding: &'a Finding,
     /// The holds that it is about, by their places in [`RunIndex::holds`], in order.
@@ -18,8 +17,7 @@ impl ShownFinding<'_> {
     }
 }
 
-/// One finding of each class of violation, the worst first, and none whose holds another one is about
-/// already.
+/// One finding of each class of violation, the worst first, without holds that another one is about.
 pub fn shown_findings<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<ShownFinding<'a>> {
     groups(run, verdict, 1).into_iter().flatten().collect()
 }
@@ -60,8 +58,7 @@ pub fn findings(verdict: &RunVerdict) -> impl Iterator<Item = &Finding> {
     violated(verdict).flat_map(|each| own_findings(verdict, each))
 }
 
-/// The findings of one checker, without those that another checker, which found a violation too, says
-/// already.
+/// The findings of one checker, without those that another checker with a violation has.
 pub fn own_findings<'a>(verdict: &'a RunVerdict, of: &'a Verdict) -> impl Iterator<Item = &'a Finding> {
     let is_said = |by: &String| violated(verdict).any(|other| other.checker == *by);
     of.findings.iter().filter(move |finding| !finding.repeats.as_ref().is_some_and(is_said))
@@ -81,8 +78,7 @@ fn violated(verdict: &RunVerdict) -> impl Iterator<Item = &Verdict> {
     verdict.verdicts.iter().filter(|each| each.outcome == Outcome::Violation)
 }
 
-/// Classes of findings, those that say most first and those of properties that the lock does not claim last;
-/// classes of other versions follow in the order of the verdicts.
+/// Classes of findings, the most telling first, unclaimed properties last; then classes of other versions.
 fn classes(verdict: &RunVerdict) -> Vec<&str> {
     let mut classes: Vec<(bool, &str)> = Vec::new();
     for each in violated(verdict) {
@@ -98,8 +94,7 @@ fn classes(verdict: &RunVerdict) -> Vec<&str> {
     classes.into_iter().map(|(_, class)| class).collect()
 }
 
-/// The findings of a class in their order, but for the first one by which an update was lost: that one leads.
-/// `lost` are the holds of lost updates.
+/// The findings of a class, but the first one by which an update was lost leads. `lost`: holds of these.
 fn most_telling_first<'a>(
     run: &RunIndex,
     verdict: &'a RunVerdict,

@@ -12,10 +12,8 @@ use fencepost_history::shell_word;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The width of the names of the last rows.
 const ENDING: usize = 12;
 
-/// Lines are not longer than this.
 const COLUMNS: usize = 100;
 
 /// The top of the output: what is tested, on what, and how to repeat it.

@@ -9,9 +9,8 @@ use std::thread;
 /// The address space that a thread reserves: its stack, and the memory that the allocator sets aside for it.
 const OF_A_THREAD: u64 = 72 << 20;
 
-/// Makes sure that work can be shared out among threads from the thread that calls this. Everything that does
-/// so calls it first: the library that shares work out ends the program where a thread of its own cannot be
-/// started.
+/// Makes sure that work can be shared out from the calling thread. Must come first: rayon ends the program
+/// where a thread of its own cannot be started.
 pub fn prepare_threads() {
     static SHARED: OnceLock<bool> = OnceLock::new();
     // A thread that has threads to share with, or is one of them.
@@ -62,7 +61,6 @@ fn address_space() -> u64 {
     field("/proc/self/status", "VmSize:").map_or(u64::MAX, |kib| kib << 10)
 }
 
-/// The number behind this name in a file of the kernel's.
 fn field(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -20,8 +20,7 @@ use std::collections::HashSet;
 /// The state of a property that was violated, or not decided, and that the lock does not claim.
 pub const UNCLAIMED: &str = "unclaimed";
 
-/// What a checker observed, with whose failure a violation is; of a property that the lock does not claim,
-/// that it does not count.
+/// What a checker observed, whose failure a violation is, and whether the lock claims the property.
 pub fn observation(verdict: &Verdict) -> String {
     match verdict.claimed || verdict.outcome == Outcome::Valid {
         true => with_whose(&verdict.summary, &verdict.attributions()),
@@ -93,16 +92,14 @@ fn unmoved_clients(run: &RunIndex) -> &'static str {
     }
 }
 
-/// What a reader has to know before the verdict, where anything: that a server ended and no fault did that,
-/// that the run was cut off, or that it is still going; that the machine stalled; and that sections were
-/// abandoned. A few sentences.
+/// What a reader must know before the verdict: a server ended without a fault, the run was cut off or goes
+/// on, the machine stalled, sections were abandoned. A few sentences.
 pub fn caveat(run: &RunIndex) -> Option<String> {
     let caveats = unfinished(run).into_iter().chain(stalled(run)).chain(abandoned::abandoned(run));
     let caveats: Vec<String> = caveats.collect();
     (!caveats.is_empty()).then(|| caveats.join(" "))
 }
 
-/// That the run did not come to its end, or not on servers that were there.
 fn unfinished(run: &RunIndex) -> Option<String> {
     if let Some(why) = run.why_its_end_says_nothing() {
         let ended = run.ended_unexplained().map(|(_, ended)| ended).filter(|ended| !ended.was_killed());
@@ -119,7 +116,6 @@ fn unfinished(run: &RunIndex) -> Option<String> {
     })
 }
 
-/// That the machine stalled for more than half of the run.
 fn stalled(run: &RunIndex) -> Option<String> {
     let stalled_ns = run.stalls.within((0, run.end_ns));
     (2 * stalled_ns > run.end_ns).then(|| {

@@ -10,17 +10,14 @@ use std::fmt;
 
 const OPERATIONS: [&str; 5] = [f::ACQUIRE, f::READ, f::WRITE, f::HOLDS, f::RELEASE];
 
-/// Stands for every client.
 const ANY: &str = "any";
 
 const FORMS: &str = "\"c1 acquire\", \"c1 begins write\", \"c1 fails release\", \"c1 at POINT\", \"FAULT injected\" or \
                      \"FAULT healed\"";
 
 impl Trigger {
-    /// Reads the text of an event.
-    ///
-    /// # Errors
-    /// The form, the operation or the fault is unknown. Which points there are is for the caller to know.
+    /// Reads the text of an event. Errors: the form, the operation or the fault is unknown. The caller knows
+    /// the points.
     pub fn of_text(text: &str) -> Result<Trigger, Refusal> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (words, times) = match &words[..] {

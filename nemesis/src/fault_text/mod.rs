@@ -1,8 +1,6 @@
-//! The language in which people write a fault: a `[[fault]]` of a plan or of a scenario. `docs/nemeses.md`
-//! describes it; the forms of earlier versions (`at_ms`, `for_ms`, groups as lists, events as tables) are
-//! read as well.
-//!
-//! `read` reads a fault, with the help of `event`; `write` writes one.
+//! The language of a `[[fault]]` of a plan or a scenario, see `docs/nemeses.md`; earlier forms (`at_ms`,
+//! `for_ms`, groups as lists, events as tables) are read as well. `read` reads a fault, with `event`; `write`
+//! writes one.
 
 mod event;
 mod read;

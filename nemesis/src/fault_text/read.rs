@@ -1,5 +1,4 @@
-//! Reads a fault as people write it. What each key says stays with its place in the text, so that a mistake
-//! has a line.
+//! Reads a fault as people write it. Each value keeps its place in the text, so that a mistake has a line.
 
 use super::event::AwaitedEvent;
 use crate::groups::{Flow, GROUPS, Groups, OneWay, parse_flow, parse_partition};
@@ -54,7 +53,6 @@ struct Keys {
 
 #[derive(Clone, Debug)]
 struct Given {
-    /// As it stands in the file.
     key: String,
     /// As the plan calls it: a duration has `_ms` behind its name there.
     name: String,
@@ -63,10 +61,7 @@ struct Given {
 }
 
 impl FaultEntry {
-    /// Reads a fault.
-    ///
-    /// # Errors
-    /// A key without a value that fits it, or a nemesis that does not exist.
+    /// Reads a fault. Errors: a value does not fit its key, or the nemesis does not exist.
     pub fn read(table: &DeTable<'_>, span: Range<usize>) -> Result<FaultEntry, Mistake> {
         let pairs = || table.iter().map(|(key, value)| (key.clone(), value.clone()));
         let own: DeTable<'_> = pairs().filter(|(key, value)| is_own(key, value)).collect();
@@ -87,10 +82,7 @@ impl FaultEntry {
         all.into_iter().flatten().map(|event| Spanned::new(event.span(), event.get_ref().0.clone()))
     }
 
-    /// The fault, on the nodes of this run.
-    ///
-    /// # Errors
-    /// A node that the run does not have, or parameters that the nemesis refuses.
+    /// The fault, on the nodes of this run. Errors: the run lacks a node, or the nemesis refuses parameters.
     pub fn resolve(&self, topology: &Topology) -> Result<PlannedFault, Mistake> {
         let keys = &self.keys;
         let trigger = |event: &Option<Spanned<AwaitedEvent>>| Some(event.as_ref()?.get_ref().0.clone());
@@ -112,7 +104,6 @@ impl FaultEntry {
         Ok(fault)
     }
 
-    /// What stands in `on`.
     fn targets(&self, topology: &Topology) -> Result<Vec<String>, Mistake> {
         let on: Vec<String> = self.keys.on.iter().map(|name| name.get_ref().clone()).collect();
         if let Some(second) = second_of_a_name(&on) {
@@ -176,7 +167,6 @@ impl FaultEntry {
         self.given.iter().find(|each| each.name == name)
     }
 
-    /// As the file spells a key of the plan.
     fn as_written<'a>(&'a self, name: &'a str) -> &'a str {
         self.given(name).map_or(name, |given| &given.key)
     }
@@ -229,7 +219,6 @@ fn said_once(given: &[Given]) -> Result<(), Mistake> {
 }
 
 impl Given {
-    /// A text that is a duration becomes the nemesis's number of milliseconds.
     fn read(key: &Spanned<DeString<'_>>, value: Spanned<DeValue<'_>>) -> Result<Given, Mistake> {
         let (span, key_text) = (key.span(), key.get_ref().to_string());
         if is_own(key, &value) {

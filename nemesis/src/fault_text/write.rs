@@ -56,8 +56,7 @@ fn signed_length(ms: &Value) -> Option<Value> {
     (signed_ms(&text).as_ref() == Some(ms)).then(|| json!(text))
 }
 
-/// Takes the groups of a partition out of its parameters, as the text for them; none where there is no such
-/// text.
+/// Takes the groups of a partition out of its parameters, as text; none where there is no such text.
 fn take_groups(fields: &mut Map<String, Value>) -> Option<String> {
     fields.get(GROUPS)?;
     let text = read_fields::<Groups>(fields).ok()?.text()?;
@@ -65,7 +64,6 @@ fn take_groups(fields: &mut Map<String, Value>) -> Option<String> {
     Some(text)
 }
 
-/// An event as a text where there is one for it, else as a table.
 fn event(trigger: &Trigger) -> Value {
     trigger.text().map_or_else(|| json!(trigger), Value::from)
 }

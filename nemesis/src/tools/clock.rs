@@ -20,7 +20,6 @@ pub mod faketime;
 mod inject;
 #[cfg(patches_clocks)]
 mod patch;
-// All that belongs to one architecture; build.rs knows which ones there are.
 #[cfg(patches_clocks)]
 #[cfg_attr(target_arch = "x86_64", path = "clock/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "clock/aarch64.rs")]
@@ -50,12 +49,9 @@ pub use unsupported::{Patched, check, install, observe, observe_by, read_skew};
 pub struct Skew {
     /// How far ahead the wall clock is at the moment this is set, in nanoseconds.
     pub wall_ns: i64,
-    /// The same for the monotonic clock.
     pub monotonic_ns: i64,
-    /// What the wall clock gains from that moment on, in millionths: 0 runs true, 3,000,000 four times as
-    /// fast, [`Skew::FROZEN_PPM`] not at all.
+    /// What the wall clock gains, in millionths: 0 runs true, 3,000,000 four times as fast.
     pub wall_drift_ppm: i64,
-    /// The same for the monotonic clock.
     pub monotonic_drift_ppm: i64,
 }
 
@@ -71,8 +67,7 @@ impl Skew {
 pub struct Observed {
     pub wall_ns: i64,
     pub monotonic_ns: i64,
-    /// The most by which either may be wrong: half the time that the reading took. A drift adds what the
-    /// clock gained in that time.
+    /// The most by which either may be wrong: half the time of the reading, and what a drift gained in it.
     pub error_ns: u64,
 }
 
@@ -130,7 +125,6 @@ pub fn supported() -> Result<(), ClockError> {
     }
 }
 
-/// What a true clock shows, in nanoseconds.
 #[cfg(patches_clocks)]
 fn now_ns(clock: i32) -> i64 {
     let now =

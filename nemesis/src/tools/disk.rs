@@ -1,10 +1,8 @@
 //! A disk that loses its power on command, runs full, and gets slow: a FUSE file system over a folder.
 //!
-//! What is written stays in memory until an fsync makes it durable, and a crash drops everything else: what a
-//! power cut takes, and SIGKILL alone does not, since the kernel's page cache outlives a process.
-//! `docs/disks.md` says exactly what is modelled and what is not.
-//!
-//! All functions block.
+//! What is written stays in memory until an fsync makes it durable, and a crash drops everything else, as a
+//! power cut does; after SIGKILL alone the kernel's page cache remains. `docs/disks.md` says what is modelled
+//! and what is not. All functions block.
 
 mod content;
 mod mount;
@@ -68,16 +66,14 @@ pub struct DiskCounts {
 /// What a small file on the disk meets that is written and fsynced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Whether the write was refused for want of space.
     pub full: bool,
     /// How long write and fsync took together, in milliseconds.
     pub ms: f64,
 }
 
 impl Disk {
-    /// Mounts a disk over the folder. What is in the folder is copied onto it, and is durable.
-    ///
-    /// It takes the right to mount, and `/dev/fuse`.
+    /// Mounts a disk over the folder, whose content is copied and durable. Needs the right to mount, and
+    /// `/dev/fuse`.
     pub fn mount(folder: &Path) -> io::Result<Disk> {
         let beneath = File::open(folder)?;
         // Once the disk is mounted, this is the way to what lies beneath it.
@@ -99,15 +95,13 @@ impl Disk {
     }
 
     /// Loses the power: drops what was not fsynced, but for what `torn` lets through, drawn from the seed.
-    ///
-    /// No process should be writing at that moment: kill the server first, and wait until it is gone. A
-    /// process that still has a file open gets ESTALE from then on.
+    /// First kill the server, and wait until it is gone: a process with an open file gets ESTALE from then
+    /// on.
     pub fn crash(&self, torn: Option<Torn>, seed: u64) -> io::Result<Lost> {
         self.volume().crash(torn, &mut ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Lets files grow by only so many bytes more; then writes fail with ENOSPC. With `copy_on_write`
-    /// overwriting needs room too.
+    /// Lets files grow by so many bytes; then writes (with `copy_on_write` all of them) fail with ENOSPC.
     pub fn fill(&self, bytes_left: u64, copy_on_write: bool) {
         self.volume().quota = Quota { left: Some(bytes_left), copy_on_write, refused: 0 };
     }
@@ -168,8 +162,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Detached, so that it works while somebody still has a file open. An error means that it is
-        // unmounted already.
+        // Detached: works while a file is still open. An error means that it is unmounted already.
         let _ = nix::mount::umount2(&self.folder, MntFlags::MNT_DETACH);
         drop(self.session.take());
     }
@@ -190,7 +183,6 @@ fn real(error: fuser::Errno) -> io::Error {
     io::Error::from_raw_os_error(error.into())
 }
 
-/// Copies the files, folders and symbolic links of `from` into a folder of the volume.
 fn copy_in(volume: &mut Volume, from: &Path, into: InodeNumber) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,9 +1,8 @@
 //! Makes the way from this node to others worse: delay, loss, copies, overtaking, a lower rate.
 //!
-//! Two mechanisms do the same: the kernel's `netem` where it has it, and else the project's own emulator over
-//! the kernel's packet queue. Both work on what *leaves* this node, inside its own network, for chosen
-//! destinations only; what comes back is a matter of the nodes there. What netem cannot do the emulator does
-//! beside it. `docs/packets.md` has limits and measurements.
+//! Two mechanisms do the same: the kernel's `netem` where it has it, else the project's own emulator over the
+//! kernel's packet queue, also for what netem cannot do. Both work on what *leaves* this node, for chosen
+//! destinations only. `docs/packets.md` has limits and measurements.
 
 mod chain;
 mod emulator;
@@ -37,10 +36,8 @@ pub enum Mechanism {
     Emulator,
 }
 
-/// The outgoing packets of this node's network, and the faults that are in force on them.
-///
-/// Several faults may be in force at once, each under an id of its own; where they meet on one destination,
-/// they add up ([`Impairment::and`]). Dropping it heals everything.
+/// The outgoing packets of this node's network, and the faults on them, each with an id. Where faults meet on
+/// one destination, they add up ([`Impairment::and`]). Dropping it heals everything.
 #[derive(Default)]
 pub struct Network {
     faults: BTreeMap<String, Fault>,
@@ -49,7 +46,6 @@ pub struct Network {
     engines: BTreeMap<Mechanism, Box<dyn Engine>>,
 }
 
-/// What is done to the packets to some addresses.
 struct Fault {
     to: Vec<Ipv4Addr>,
     impairment: Impairment,
@@ -59,17 +55,13 @@ struct Fault {
 /// What is in force, and what it did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// None as long as nothing was ever impaired.
     pub mechanism: Option<Mechanism>,
-    /// The ids of the faults in force.
     pub faults: Vec<String>,
-    /// By destination.
     pub counts: BTreeMap<Ipv4Addr, Counts>,
 }
 
 impl Network {
-    /// Which mechanism this node offers, found by trying: netem if it can, else the emulator, else the
-    /// reasons why not.
+    /// The mechanism that this node offers, by trying: netem, else the emulator, else reasons why not.
     pub fn offers() -> Result<Mechanism, PacketsError> {
         let Err(no_netem) = netem::try_out() else { return Ok(Mechanism::Netem) };
         match emulator::Emulator::try_out() {
@@ -86,8 +78,7 @@ impl Network {
         Network { preferred: Some(mechanism), ..Network::default() }
     }
 
-    /// Impairs what leaves for these addresses, under a new id or in place of what was asked under that id.
-    /// If it fails, everything is as before.
+    /// Impairs what leaves for these addresses, under this id. If it fails, everything is as before.
     pub fn set(
         &mut self,
         id: &str,

@@ -77,10 +77,7 @@ pub struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// What is to be compared.
-    ///
-    /// # Errors
-    /// A name that there is not, or an option that has no effect.
+    /// What is to be compared. Errors: an unknown name, or an option that has no effect.
     pub fn matrix(&self) -> Result<Matrix, BadUsage> {
         check_count("--runs", self.runs, RUNS_MAX)?;
         check_count("--jobs", self.jobs, JOBS_MAX)?;
@@ -105,7 +102,6 @@ impl CompareArgs {
         matrix.checked(comes_from_file)
     }
 
-    /// Refuses the options of a single run that a comparison has lists for.
     fn check_unused(&self) -> Result<(), BadUsage> {
         let RunOptions { lock, guard, nemesis, nemesis_file, .. } = &self.options;
         let default = RunOptions::default();

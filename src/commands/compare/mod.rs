@@ -1,5 +1,4 @@
-//! `fencepost compare`: a matrix of locks and nemeses. The runs that are missing are made; the report
-//! compares them.
+//! `fencepost compare`: a matrix of locks and nemeses. Missing runs are made; the report compares them.
 
 mod args;
 mod report;
@@ -75,7 +74,6 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     Ok(code)
 }
 
-/// Says what is played, and where.
 fn announce(sitting: &Sitting<ComparePlay>, args: &CompareArgs) {
     let ComparePlay { layout, command, seed, folder, .. } = &sitting.campaign;
     let show = |rows: &[(&str, &str)]| say!("{}", terminal::rows(rows).trim_end());
@@ -89,7 +87,6 @@ fn announce(sitting: &Sitting<ComparePlay>, args: &CompareArgs) {
     say!("{}", terminal::rows(&[("runs", &count), ("folder", &folder.display().to_string())]));
 }
 
-/// How far the comparison came when it was interrupted.
 fn interrupted(done: usize, left: usize) -> String {
     let are = if done == 1 { "is" } else { "are" };
     let rest = if left == 1 { "one that is left" } else { "ones that are left" };
@@ -100,7 +97,6 @@ fn interrupted(done: usize, left: usize) -> String {
     )
 }
 
-/// The runs in these folders: each is a run, or holds some.
 fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     let mut found: Vec<Run> = Vec::new();
     for folder in folders {

@@ -1,5 +1,4 @@
-//! What a comparison says, in files and on the terminal: of runs that were made, that exist, or of parts that
-//! were merged.
+//! The result of a comparison, in files and on the terminal: of new or existing runs, or merged parts.
 
 use crate::output::say;
 use crate::unwritten::with_files;
@@ -45,10 +44,7 @@ pub struct ComparisonFiles {
 }
 
 impl ComparisonFiles {
-    /// Reads the baseline, if there is one.
-    ///
-    /// # Errors
-    /// It is no comparison: one sentence.
+    /// Reads the baseline, if there is one. Errors: it is no comparison.
     pub fn read_baseline(&self) -> Result<Option<Comparison>, BadUsage> {
         self.baseline.as_deref().map(read_baseline).transpose().map_err(BadUsage::new)
     }
@@ -57,10 +53,8 @@ impl ComparisonFiles {
         if self.across_versions { SameRow::AcrossVersions } else { SameRow::Exactly }
     }
 
-    /// Refuses files that only comparisons have, for a merge of something else.
-    ///
-    /// # Errors
-    /// One of the others is asked for: one sentence.
+    /// Refuses files that only comparisons have, for a merge of something else. Errors: another one is asked
+    /// for.
     pub fn check_only(&self, possible: &[&str], what: &str) -> Result<(), BadUsage> {
         let asked = [
             ("baseline", &self.baseline),
@@ -80,9 +74,8 @@ impl ComparisonFiles {
     }
 }
 
-/// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it
-/// says that all has been tried. A file that cannot be written keeps no other from being written. Gives the
-/// exit code; see [`with_files`].
+/// Writes the requested files, and page and JSON into the comparison's folder, the JSON last: it marks the
+/// end. A file that cannot be written stops no other. Gives the exit code; see [`with_files`].
 pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&Path>, code: i32) -> i32 {
     let json = || Ok::<_, anyhow::Error>(serde_json::to_string_pretty(comparison)? + "\n");
     let put_json = |path: &Path| Ok(write_whole(path, json()?.as_bytes())?);
@@ -106,14 +99,12 @@ pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&P
     with_files(SUBJECT, written.into_iter().flatten(), code)
 }
 
-/// Names the files of the folder on the terminal.
 pub fn name_files(folder: &Path) {
     for name in [PAGE, COMPARE_JSON] {
         say!("{}", terminal::rows(&[("written", &folder.join(name).display().to_string())]).trim_end());
     }
 }
 
-/// The folder that a file lies in.
 fn beside(path: &Path) -> PathBuf {
     path.parent().map_or(PathBuf::new(), Path::to_owned)
 }

@@ -1,5 +1,4 @@
-//! The command `doctor`: what this machine can do, and which faults take effect here, each tried on a
-//! throw-away node.
+//! The command `doctor`: what this machine can do, and which faults take effect on a throw-away node.
 
 mod report;
 mod text;
@@ -13,7 +12,6 @@ use futures_util::future::join_all;
 use report::Report;
 use std::time::Duration;
 
-/// How long it is measured whether the machine stalls.
 const STALLS: Duration = Duration::from_secs(5);
 
 /// How to show what was found.
@@ -24,10 +22,7 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Exit code 0 if a driver can run, else 255.
-///
-/// # Errors
-/// The report cannot be written as JSON.
+/// Exit code 0 if a driver can run, else 255. Errors: the report cannot be written as JSON.
 pub async fn doctor(args: &DoctorArgs) -> Result<i32> {
     // First of all, since the faults that are tried make the machine busy.
     let stall = tokio::task::spawn_blocking(|| fencepost_cluster::doctor::longest_stall(STALLS)).await?;

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// Raised when a program that reads the JSON would have to change.
 const FORMAT: u32 = 1;
 
-/// What this machine can do.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) format: u32,
@@ -18,11 +17,9 @@ pub(super) struct Report {
     pub(super) longest_stall_ms: u64,
     /// A shorter TTL is one for which such a stall counts.
     pub(super) recommended_ttl_ms: u64,
-    /// All that answer; the driver `docker` takes the first.
     pub(super) engines: Vec<FoundEngine>,
     /// In the order in which `auto` takes them.
     pub(super) drivers: Vec<DriverReport>,
-    /// Where the packages of images come from.
     pub(super) images: Vec<Check>,
     /// In the order of `list nemeses`.
     pub(super) nemeses: Vec<NemesisReport>,
@@ -64,11 +61,9 @@ pub(super) enum Effect {
     Failed { reason: String },
 }
 
-/// What came of each fault, by its name; or why none could be tried.
 type Tried = anyhow::Result<HashMap<&'static str, Effect>>;
 
 impl Report {
-    /// Puts together what was found, and what came of the faults under each driver that starts nodes.
     pub(super) fn new(found: Examination, stall: Duration, tried: Vec<(&'static str, Tried)>) -> Report {
         let starts = found.starts();
         let checks_of =

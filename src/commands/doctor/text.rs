@@ -84,7 +84,6 @@ fn by_answer<'a>(answers: impl Iterator<Item = (&'a str, String)>) -> String {
     groups.collect::<Vec<_>>().join(" · ")
 }
 
-/// Whether tests can run, and what is not known.
 fn conclusion(report: &Report) -> String {
     let named = |fits: fn(&Start) -> bool| {
         let fitting = report.drivers.iter().filter(|driver| fits(&driver.start));

@@ -102,11 +102,8 @@ const TTLS: [TimeSpan; 4] =
     [TimeSpan::from_millis(500), TimeSpan::from_secs(1), TimeSpan::from_secs(2), TimeSpan::from_secs(5)];
 
 impl HuntArgs {
-    /// What the hunt is asked to do, with the choices made that the user left open. The nemeses are still to
-    /// be checked against the lock and the driver.
-    ///
-    /// # Errors
-    /// One sentence: what cannot work.
+    /// The hunt's request, with the choices that the user left open. The nemeses are not yet checked against
+    /// the lock and the driver. Errors: what cannot work.
     pub fn request(&self) -> Result<HuntRequest, BadUsage> {
         let given = &self.options;
         if given.nemesis != ["none"] || given.nemesis_file.is_some() {
@@ -165,10 +162,7 @@ impl HuntArgs {
 }
 
 impl HuntArgs {
-    /// The lock that violations are compared with.
-    ///
-    /// # Errors
-    /// It does not exist, or runs on other servers.
+    /// The lock that violations are compared with. Errors: it does not exist, or runs on other servers.
     fn reference(&self) -> Result<Option<String>, BadUsage> {
         let lock = find_lock(&self.options.lock)?;
         let is_own = lock.recipe.program().is_some() || self.options.client.is_some();
@@ -179,7 +173,6 @@ impl HuntArgs {
     }
 }
 
-/// Puts a value in place of an option that was left open. Whether it was.
 fn set<T: PartialEq>(option: &mut T, open: T, value: T) -> bool {
     let is_open = *option == open;
     if is_open {

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// How often a plain line is printed where there is no terminal.
 const PLAIN: Duration = Duration::from_secs(15);
 
-/// Shows a hunt on the terminal.
 pub struct Live(ProgressLine);
 
 impl Live {

@@ -108,7 +108,6 @@ fn resumed(path: &Path, args: &HuntArgs) -> Result<Begun> {
     Ok((request, folder, (state.file, archive, state.next)))
 }
 
-/// Begins a hunt; goes on with a part that was begun before.
 fn begin_or_go_on(
     args: &HuntArgs,
     request: HuntRequest,
@@ -214,7 +213,6 @@ fn command(request: &HuntRequest, all: bool) -> String {
     words.join(" ")
 }
 
-/// `kept` is the number of schedules that the hunt begins with.
 fn announce(request: &HuntRequest, folder: &HuntFolder, kept: usize) {
     let (nemeses, place) = (request.nemeses.join(", "), folder.path.display().to_string());
     let corpus = request
@@ -229,7 +227,6 @@ fn announce(request: &HuntRequest, folder: &HuntFolder, kept: usize) {
     say!("{}", terminal::rows(&rows).trim_end());
 }
 
-/// Makes the images of the nodes before the time counts.
 async fn prepare(request: &HuntRequest, stop: &Stop) -> Result<()> {
     let spec = RunSpec::with_plan(request.options.clone(), Plan::default())?;
     fencepost_engine::make_images(&request.options.driver, std::iter::once(&spec), stop).await;

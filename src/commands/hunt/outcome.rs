@@ -1,5 +1,4 @@
-//! What stands on the terminal when a hunt is over: what was found, whose failure it is, how sure that is,
-//! and what to do now.
+//! The terminal at the end of a hunt: what was found, whose failure it is, how sure that is, and what to do.
 
 use super::args::FailOn;
 use fencepost_checker::{Whose, find_class};
@@ -11,7 +10,6 @@ use std::path::Path;
 /// What stands on the terminal before it is known whether the last files could be written.
 pub const SUBJECT: &str = "the outcome";
 
-/// The width of the names of a finding's lines.
 const INDENT: usize = 12;
 
 /// What a hunt found, for the terminal.
@@ -41,7 +39,6 @@ pub fn outcome(file: &HuntFile) -> String {
     text.trim_end().to_owned()
 }
 
-/// A finding: what happened, whose failure it is, how sure that is, and what repeats it.
 fn finding(number: usize, group: &FindingGroup<'_>, file: &HuntFile) -> String {
     let finding = group.example;
     let mut text = format!("\n{number}. {} ({})", finding.signature, finding.state.words());
@@ -115,7 +112,6 @@ fn what_now(file: &HuntFile) -> String {
     format!("\n{}\n", wrap_indented(&sentence, 0))
 }
 
-/// Where the page of a hunt lies, for the terminal.
 pub fn page_row(folder: &Path) -> String {
     format!("\nwritten   {}", folder.join("hunt.html").display())
 }

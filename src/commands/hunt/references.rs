@@ -1,7 +1,6 @@
-//! What reference locks have shown in earlier hunts on this machine, so that it is not asked again.
-//!
-//! A busy machine can make any lock look broken once. So only what a reference has shown in two hunts is
-//! known; and only for the same version of Fencepost, servers, driver, options and TTL.
+//! What reference locks have shown in earlier hunts on this machine, so that they are not played again. A
+//! busy machine can make any lock look broken once: only what a reference has shown in two hunts is known,
+//! for the same version of Fencepost, servers, driver, options and TTL.
 
 use fencepost_cluster::{DEFAULT_SUITE, cache_folder};
 use fencepost_engine::find_lock;
@@ -34,9 +33,8 @@ pub struct KnownReference {
 }
 
 impl KnownReference {
-    /// Reads it. None where the hunt compares nothing, or with a folder, whose files may change; or where it
-    /// is one part of several, whose others know nothing of this machine. A file that cannot be read counts
-    /// as empty.
+    /// Reads it; an unreadable file counts as empty. None where the hunt compares nothing, or with a folder,
+    /// whose files may change; or is one part of several, which do not know this machine.
     pub fn read(request: &HuntRequest, driver: &str) -> Option<KnownReference> {
         let lock = request.against.as_ref().filter(|_| request.shard.is_none())?;
         let is_built_in = find_lock(lock).is_ok_and(|found| found.recipe.program().is_none());
@@ -58,7 +56,6 @@ impl KnownReference {
         KnownReference { folder: folder.to_owned(), name, known }
     }
 
-    /// What it is known to show.
     pub fn shown(&self) -> Vec<Signature> {
         let often = self.known.shown.iter().filter(|shown| shown.hunts >= HUNTS);
         often.map(|shown| shown.signature.clone()).collect()

@@ -86,7 +86,6 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
     Ok(i32::from(!summary.keeps_the_protocol || !summary.is_tried()))
 }
 
-/// Keeps the logs of all nodes, and says where.
 fn keep_logs(logs: &Path) {
     let kept = Path::new("results").join(format!("lock-check-{}", Seed::fresh()));
     match copy_files(logs, &kept) {
@@ -111,7 +110,6 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(any)
 }
 
-/// Prints each rule as it is done.
 struct Live<'a> {
     spec: &'a RunSpec,
     json: bool,

@@ -7,10 +7,8 @@ use fencepost_report::terminal::{rows, wrap_indented};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The width of an outcome and the name of a rule.
 const INDENT: usize = 26;
 
-/// All that was found, as `--json` prints it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Summary {
@@ -55,8 +53,7 @@ pub(super) fn opening(spec: &RunSpec, servers: &[String], version: Option<&str>)
     ])
 }
 
-/// A rule in a line; one that asks for something in a few more. None for a rule that was not tried: the
-/// ending counts those.
+/// A rule in a line, or some if something is to be changed; none for a rule that was not tried.
 pub(super) fn rule(result: &RuleResult) -> Option<String> {
     let (word, color) = match result.outcome {
         RuleOutcome::Kept => ("kept", Style::new().green()),
@@ -124,7 +121,6 @@ pub(super) fn ending(summary: &Summary, path: &str) -> String {
     text
 }
 
-/// `1 rule was`.
 fn was(rules: usize) -> String {
     if rules == 1 { "1 rule was".to_owned() } else { format!("{rules} rules were") }
 }

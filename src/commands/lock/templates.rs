@@ -5,7 +5,6 @@ use fencepost_locks::LockService;
 pub(super) struct Language {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// The file that the user changes.
     pub(super) client: &'static str,
     /// A working lock on one Redis, without a library: the kit's example.
     on_redis: &'static str,
@@ -80,7 +79,6 @@ pub(super) fn services() -> impl Iterator<Item = &'static LockService> {
 }
 
 impl Language {
-    /// Whether the client locks something as it is.
     pub(super) fn works_on(&self, servers: &str) -> bool {
         servers == "redis"
     }

@@ -9,7 +9,6 @@ use anyhow::Result;
 use fencepost_campaign::compare;
 use fencepost_campaign::parts::Sources;
 
-/// Writes the comparison, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let baseline = args.files.read_baseline()?;
     let (campaign, comparison) = compare::merge(sources)?;

@@ -11,7 +11,6 @@ use fencepost_hunt::hunt;
 use fencepost_report::hunt::{HUNT_JSON, HuntFile, html, markdown};
 use std::path::Path;
 
-/// Prints what the whole hunt found, writes it, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let out = &args.out;
     args.files.check_only(&["html", "json", "markdown"], "a hunt")?;

@@ -16,7 +16,6 @@ use fencepost_report::terminal;
 /// A part or a run is missing.
 const INCOMPLETE: i32 = 2;
 
-/// Merges, and gives the exit code.
 pub fn merge(args: &MergeArgs) -> Result<i32> {
     if args.out.join(PART_JSON).exists() {
         return Err(BadUsage::new(format!(

@@ -11,11 +11,9 @@ use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::terminal;
 use std::path::Path;
 
-/// The files of the folder of the result.
 const JSON: &str = "scenarios.json";
 const PAGE: &str = "scenarios.md";
 
-/// Writes the table of all scenarios, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     args.files.check_only(&["json", "markdown", "junit"], "scenarios")?;
     let (campaign, reports) = scenario::merge(sources)?;

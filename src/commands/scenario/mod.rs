@@ -23,8 +23,7 @@ use fencepost_report::terminal;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Plays scenarios. Exit code: 0 if all agree with their sources (or the lock holds), 1 if one does not, 2 if
-/// one did not happen.
+/// Exit code: 0 all agree with their sources (or the lock holds), 1 one does not, 2 one did not happen.
 pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
     if args.names.len() == 1 && args.names[0] == "list" {
         say!("{}", list(registry()).trim_end());
@@ -132,7 +131,6 @@ fn one(name: &str) -> Result<Scenario, BadUsage> {
     Err(BadUsage::new(unknown("scenario", name, &names)))
 }
 
-/// Where outcomes are written.
 pub struct ScenarioFiles<'a> {
     pub json: bool,
     pub markdown: Option<&'a Path>,
@@ -145,14 +143,10 @@ impl<'a> From<&'a ScenarioArgs> for ScenarioFiles<'a> {
     }
 }
 
-/// What stands on the terminal before any file is written.
 pub const SUBJECT: &str = "the outcome";
 
-/// Prints the outcomes, and then writes the files that were asked for. Gives the exit code; see
-/// [`with_files`].
-///
-/// # Errors
-/// A report cannot be printed as JSON.
+/// Prints the outcomes, and writes the requested files. Gives the exit code; see [`with_files`]. Errors: a
+/// report cannot be printed as JSON.
 pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<i32> {
     if args.json {
         say!("{}", serde_json::to_string_pretty(reports)?);
@@ -167,19 +161,13 @@ pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<i32> 
     Ok(with_files(SUBJECT, written.into_iter().flatten(), exit_code(reports)))
 }
 
-/// Writes the page, with the pictures that it shows beside it.
-///
-/// # Errors
-/// A file cannot be written.
+/// Writes the page, with its pictures beside it. Errors: a file cannot be written.
 pub fn write_page(reports: &[Report], path: &Path) -> Result<()> {
     pictures(reports, path)?;
     Ok(write_whole(path, markdown(reports).as_bytes())?)
 }
 
-/// As [`write_page`], into the folder of a merge.
-///
-/// # Errors
-/// A file cannot be written.
+/// As [`write_page`], into the folder of a merge. Errors: a file cannot be written.
 pub fn write_page_inside(reports: &[Report], folder: &Path, name: &str) -> Result<()> {
     pictures(reports, &folder.join(name))?;
     Ok(write_inside(folder, name, markdown(reports).as_bytes())?)

@@ -1,5 +1,4 @@
-//! Which requests are answered: on a loopback address those by a name of this machine; on any other those
-//! with the token.
+//! Which requests are answered: on loopback, those by a local name; elsewhere, those with the token.
 
 use axum::extract::Request;
 use axum::http::header::{COOKIE, HOST, LOCATION, SET_COOKIE};
@@ -8,7 +7,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::io::Read;
 
-/// What a request must show.
 #[derive(Clone, Debug)]
 pub enum Access {
     /// A name of this machine in its header `Host`: otherwise a page from elsewhere could have its own name
@@ -19,10 +17,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// What is asked for on this address.
-    ///
-    /// # Errors
-    /// The machine gives no random bytes.
+    /// What is asked for on this address. Errors: the machine gives no random bytes.
     pub fn on(address: std::net::IpAddr) -> std::io::Result<Access> {
         if address.is_loopback() {
             return Ok(Access::LocalName);
@@ -40,7 +35,6 @@ impl Access {
         }
     }
 
-    /// Lets a request through, or says why not.
     pub async fn check(self, request: Request, next: Next) -> Response {
         match self {
             Access::LocalName if has_local_name(&request) => next.run(request).await,

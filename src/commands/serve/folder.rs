@@ -7,8 +7,7 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
-/// The file or folder of that path below the results folder; links are followed. None: there is no such
-/// thing, or it is elsewhere.
+/// The file or folder of that path below the results folder; links are followed. None if it is not there.
 pub fn inside(results: &Path, path: &str) -> Option<PathBuf> {
     if !is_plain(path) {
         return None;
@@ -23,10 +22,9 @@ fn is_plain(path: &str) -> bool {
     !path.is_empty() && !path.contains('\0') && Path::new(path).components().all(plain)
 }
 
-/// Opens the regular file of that path below the results folder. The kernel itself checks the way while it
-/// opens, so that no link can be put into it between a check and the opening. Links are followed as long as
-/// they stay below the folder; one with an absolute path is refused, wherever it leads. None: there is no
-/// such file, or it is elsewhere.
+/// Opens a regular file below the results folder. The kernel checks the path while it opens, so that no link
+/// can be put in between. Links are followed below the folder; absolute ones are refused. None if there is no
+/// such file.
 pub fn open_beneath(results: &Path, path: &str) -> Option<fs::File> {
     if !is_plain(path) {
         return None;
@@ -44,7 +42,6 @@ pub fn open_beneath(results: &Path, path: &str) -> Option<fs::File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// The files of a run.
 #[derive(Default)]
 pub struct Listing {
     pub files: Vec<File>,
@@ -53,7 +50,6 @@ pub struct Listing {
 }
 
 pub struct File {
-    /// Below the run's folder.
     pub path: String,
     pub bytes: u64,
 }
@@ -98,8 +94,7 @@ pub struct NewLines {
     pub next: u64,
 }
 
-/// The lines from there on; without a `from`, the last few. A line that is still being written is left for
-/// later.
+/// The whole lines from there on; without a `from`, the last few.
 pub fn new_lines(file: &Path, from: Option<u64>) -> std::io::Result<NewLines> {
     let mut file = open_regular(file)?;
     let length = file.metadata()?.len();

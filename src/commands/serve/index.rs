@@ -16,13 +16,11 @@ use std::time::{Duration, SystemTime};
 /// A folder that changed so short a time ago is read again the next time, too: file systems round times.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// All runs of a results folder.
 pub struct Index {
     results: PathBuf,
     known: Mutex<Known>,
 }
 
-/// What the last look found.
 #[derive(Default)]
 struct Known {
     entries: HashMap<String, Entry>,
@@ -54,18 +52,15 @@ impl Campaign {
     }
 }
 
-/// What was read of a folder, and when the folder had changed last.
 struct Entry {
     changed: SystemTime,
     row: Option<Arc<Row>>,
     campaign: Option<Campaign>,
 }
 
-/// A run in the list.
 #[derive(Debug)]
 pub struct Row {
     pub name: String,
-    /// Seconds since 1970-01-01 UTC; 0 where that cannot be read.
     pub started: u64,
     pub lock: String,
     pub workload: String,
@@ -74,11 +69,9 @@ pub struct Row {
     pub status: RunStatus,
     /// What a violation means at worst.
     pub harm: Option<Harm>,
-    /// What was seen, in a sentence.
     pub said: String,
 }
 
-/// What is known of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStatus {
     Judged(Outcome),
@@ -91,7 +84,6 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// In the order in which they are offered.
     pub const WORDS: [&str; 7] =
         ["violation", "valid", "unknown", "vacuous", "running", "not judged", "damaged"];
 
@@ -115,8 +107,7 @@ pub fn status<F>(run: &Run<F, impl HasOutcome>) -> RunStatus {
     }
 }
 
-/// The longest text of a row, in characters: rows are kept, and a damaged folder may hold texts of any
-/// length.
+/// The longest text of a row, in characters: a damaged folder may hold texts of any length.
 const TEXT_MAX: usize = 1000;
 
 fn short(text: String) -> String {
@@ -170,10 +161,7 @@ impl Index {
         &self.results
     }
 
-    /// All runs and campaigns as they are now.
-    ///
-    /// # Errors
-    /// The results folder cannot be read.
+    /// All runs and campaigns as they are now. Errors: the results folder cannot be read.
     pub fn look(&self) -> std::io::Result<Arc<Contents>> {
         prepare_threads();
         let folders = folders(&self.results)?;
@@ -230,7 +218,7 @@ fn folders(results: &Path) -> std::io::Result<Vec<(String, SystemTime)>> {
     Ok(runs::folder_entries(results)?.into_par_iter().filter_map(changed).collect())
 }
 
-/// Which runs are filter, and in which order. What is empty says nothing.
+/// Which runs are listed, and in which order. Empty fields select all.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Filter {
@@ -251,7 +239,7 @@ pub const ORDERS: [&str; 6] = ["started", "lock", "workload", "nemesis", "guard"
 const USUAL_ORDER: &str = "-started";
 
 impl Filter {
-    /// The order that is filter, if it is one that there is; else the usual one.
+    /// The order that is asked for, if it exists; else the usual one.
     pub fn order(&self) -> &str {
         let known = ORDERS.contains(&self.sort.trim_start_matches('-'));
         if known { &self.sort } else { USUAL_ORDER }

@@ -1,5 +1,4 @@
-//! Takes connections: so many at a time, and none that keeps its place without asking for anything, or
-//! without taking the answer.
+//! Takes a limited number of connections, and drops those that neither ask nor take the answer in time.
 
 use super::pace::{PATIENCE, Pace, Paced};
 use super::places::Places;
@@ -20,7 +19,6 @@ const CONNECTION: Duration = Duration::from_secs(600);
 /// The rest after an accept that failed, because the process has too many open files, say.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// Answers until it is dropped.
 pub async fn listen(listener: TcpListener, router: Router) {
     let places = Places::new(CONNECTIONS_MAX);
     loop {
@@ -39,7 +37,6 @@ pub async fn listen(listener: TcpListener, router: Router) {
     }
 }
 
-/// Answers the requests of one connection, and notes how fast its client is.
 pub async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,

@@ -103,7 +103,6 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
     served
 }
 
-/// Everything that can be asked for, by requests that have access.
 fn router(index: Index, access: Access) -> Router {
     let router = Router::new()
         .route("/", get(list))
@@ -203,8 +202,7 @@ async fn file(State(index): Shared, Path(path): Path<String>, request: Request) 
          sandbox allow-scripts";
     let Some(opened) = open_beneath(index.results(), &path) else { return not_found() };
     let Ok(mime) = content_type(FilePath::new(&path)).parse() else { return not_found() };
-    // The library opens files by their paths. This one is of the file that was opened, not of any name; it
-    // ends with `opened`.
+    // The library opens files by path: this path is that of the open file, and ends with `opened`.
     let of_opened = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let Ok(served) = ServeFile::new_with_mime(of_opened, &mime).oneshot(request).await;
     drop(opened);

@@ -17,7 +17,6 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// a connection may last.
 const BYTES_PER_S: f64 = (16 << 10) as f64;
 
-/// What is known of the client of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Pace(Arc<Mutex<Waited>>);
 
@@ -50,7 +49,6 @@ impl Pace {
         *self.0.lock() = Waited::default();
     }
 
-    /// For how long the client has kept the server waiting.
     pub fn waited(&self) -> Duration {
         self.0.lock().time(Instant::now())
     }
@@ -62,7 +60,6 @@ impl Pace {
         }
     }
 
-    /// Notes what came of a try to move bytes.
     fn note<T>(&self, tried: &Poll<io::Result<T>>, bytes: impl FnOnce(&T) -> usize) {
         let now = Instant::now();
         match tried {

@@ -39,7 +39,6 @@ fn page(title: &str, body: Markup) -> String {
     )
 }
 
-/// A page that says what is wrong.
 pub fn error_page(title: &str, sentence: &str) -> String {
     page(title, html! { h1 { (title) } p { (sentence) } p { a href="/" { "All runs" } } })
 }
@@ -52,8 +51,7 @@ fn date(started: u64) -> String {
     fencepost_history::run::date(started).trim_end_matches(" UTC").to_owned()
 }
 
-/// The verdict, or what there is in its place; of a violation what it means, as the report says it. Not by
-/// colour alone.
+/// The verdict, or what is in its place; of a violation what it means. Not by colour alone.
 fn chip(status: RunStatus, harm: Option<Harm>) -> Markup {
     let sign = match status {
         RunStatus::Judged(outcome) => outcome.sign(),
@@ -67,7 +65,6 @@ fn chip(status: RunStatus, harm: Option<Harm>) -> Markup {
     }
 }
 
-/// All runs that are filter, one page of them.
 pub fn list(results: &str, contents: &Contents, filter: &Filter) -> String {
     let all = &contents.runs;
     let rows = filter.of(all);
@@ -98,7 +95,6 @@ pub fn list(results: &str, contents: &Contents, filter: &Filter) -> String {
     )
 }
 
-/// Hunts and comparisons, which have pages of their own; the newest are shown at once.
 fn campaigns(all: &[Campaign]) -> Markup {
     const SHOWN_AT_ONCE: usize = 5;
     let row = |it: &Campaign| {

@@ -1,5 +1,4 @@
-//! The places of connections: so many, and when all are taken, the slowest client loses its own to the next
-//! one.
+//! The places of connections: when all are taken, the slowest client loses its own to the next one.
 
 use super::pace::Pace;
 use parking_lot::Mutex;
@@ -16,7 +15,6 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Places {
     most: usize,
     taken: Mutex<Vec<Taken>>,
-    /// That a place has become free.
     freed: Notify,
 }
 
@@ -26,16 +24,13 @@ struct Taken {
     ends: bool,
 }
 
-/// The place of one connection, until it is dropped.
 pub struct Place {
     places: Arc<Places>,
     given_up: Arc<Notify>,
-    /// How fast its client is.
     pub pace: Pace,
 }
 
 impl Places {
-    /// So many places.
     pub fn new(most: usize) -> Arc<Places> {
         Arc::new(Places { most, taken: Mutex::default(), freed: Notify::new() })
     }
@@ -74,7 +69,6 @@ impl Places {
 }
 
 impl Place {
-    /// Returns when the place is needed for another connection.
     pub async fn until_given_up(&self) {
         self.given_up.notified().await;
     }

@@ -21,10 +21,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The reference that was asked for, if one was.
-    ///
-    /// # Errors
-    /// One sentence: it does not exist, runs on other servers, or cannot play the plan of the lock's run.
+    /// The requested reference. Errors: it does not exist, runs on other servers, or cannot play the plan of
+    /// the lock's run.
     pub fn of(against: Option<&str>, runs: usize, spec: &RunSpec) -> Result<Option<Reference>, BadUsage> {
         check_count("--against-runs", runs, RUNS_MAX)?;
         let Some(against) = against else { return Ok(None) };
@@ -40,11 +38,8 @@ impl Reference {
         Ok(Some(Reference { name, spec, runs }))
     }
 
-    /// Plays the reference after the lock's own run was judged, and says what differs. Ctrl-C ends it, and
-    /// the verdict of the lock stays.
-    ///
-    /// # Errors
-    /// The comparison cannot be written beside the lock's run.
+    /// Plays the reference after the lock's own run was judged, and prints what differs. Ctrl-C ends it; the
+    /// lock's verdict stays. Errors: the comparison cannot be written beside the lock's run.
     pub async fn compare(&self, own: &OwnRun<'_>, results: &Results, stop: &Stop) -> Result<()> {
         let against = match why_not_compared(own.verdict.outcome).or_else(|| interrupted(stop)) {
             Some(why) => Against::not_made(own.lock, &self.name, why),
@@ -64,7 +59,6 @@ impl Reference {
         Ok(against.write(own.folder)?)
     }
 
-    /// Says that there is no comparison since the lock's run has failed.
     pub fn not_compared(&self) {
         let failed = Against::not_made("", &self.name, "the lock's own run ended early".to_owned());
         say!("{}", text(&failed).trim_end());

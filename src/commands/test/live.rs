@@ -12,7 +12,6 @@ use std::time::Duration;
 /// How often a plain line is printed where there is no terminal.
 const PLAIN: Duration = Duration::from_secs(5);
 
-/// Shows a run on the terminal as it goes on.
 pub struct Live {
     line: ProgressLine,
     rate: Mutex<Rate>,
@@ -50,7 +49,6 @@ impl RunObserver for Live {
     }
 }
 
-/// Operations a second, over the last second at least.
 #[derive(Default)]
 struct Rate {
     operations: u64,

@@ -1,7 +1,6 @@
-//! Defaults for a machine that is many times slower than most, such as an emulated one.
-//!
-//! A fault takes effect there only after half a second or more, and an acquire takes as long: within a TTL of
-//! two seconds faults come too late for any holder, and a lock that fails elsewhere seems to hold.
+//! Defaults for a machine that is many times slower than most, such as an emulated one. There a fault takes
+//! effect only after half a second or more, as does an acquire: within a TTL of two seconds faults come too
+//! late, and a broken lock seems to hold.
 
 use crate::config::is_said;
 use fencepost_engine::RunOptions;
@@ -10,13 +9,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::process::{Command, Stdio};
 
-/// What shapes how a run passes. A call that says one of these, or repeats a run by its seed, gets what it
-/// says.
+/// Options that shape how a run passes. A call with one of these, or with a seed, keeps its own.
 const SAID: [&str; 7] =
     ["ttl", "time-limit", "acquire-timeout", "nemesis-interval", "hold", "nemesis-file", "seed"];
 
-/// The TTL that suits a machine, for each millisecond of processor time that a start takes there: 6 s where
-/// it takes 30 ms.
+/// The TTL for each millisecond of processor time that a start takes: 6 s where it takes 30 ms.
 const TTL_MS_PER_MS: i64 = 200;
 
 /// The least and the greatest TTL that a slow machine gets.

@@ -16,11 +16,8 @@ use std::path::{Path, PathBuf};
 pub const COMPARE_JSON: &str = "compare.json";
 
 impl Matrix {
-    /// The folder of this comparison: that of one that is the same and was not finished, whose seed it then
-    /// takes on, or, if `fixed`, of one with the same seed; else a new one.
-    ///
-    /// # Errors
-    /// The folder cannot be made.
+    /// The folder of this comparison: that of an unfinished same one, whose seed it then takes on, or, if
+    /// `fixed`, of one with the same seed; else a new one. Errors: the folder cannot be made.
     pub(super) fn folder(&mut self, results: &Path, fixed: bool) -> Result<PathBuf> {
         let mut known: Vec<(PathBuf, Matrix)> = kept(results);
         known.sort_by(|(one, _), (other, _)| other.cmp(one));
@@ -47,7 +44,6 @@ fn of_part(shard: Option<Shard>) -> String {
     shard.map_or(String::new(), |shard| format!("-{}", shard.in_file_names()))
 }
 
-/// The comparisons in a folder of results that can be read.
 fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     let entries = fs::read_dir(results).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("compare-"));
@@ -58,11 +54,8 @@ fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     .collect()
 }
 
-/// Keeps others from making a comparison in this folder, until it is dropped or the program ends in any way.
-/// Parts with other numbers are made side by side: they have no run in common.
-///
-/// # Errors
-/// Another process does.
+/// Keeps others from making a comparison in this folder, until it is dropped or the program ends. Parts with
+/// other numbers have no run in common, and may. Errors: another process does.
 pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     fs::create_dir_all(results)
         .with_context(|| format!("cannot make the results folder {}", results.display()))?;
@@ -81,8 +74,7 @@ pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     }
 }
 
-/// The runs that comparisons in this folder have made and not yet put together: the same command goes on from
-/// them.
+/// The runs of unfinished comparisons in this folder: the same command goes on from them.
 pub fn runs_of_unfinished(results: &Path, runs: &[Run]) -> HashSet<PathBuf> {
     let unfinished = kept(results).into_iter().filter(|(path, _)| !path.join(COMPARE_JSON).exists());
     // However the runs were assigned: all of them stay.

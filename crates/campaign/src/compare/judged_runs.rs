@@ -1,5 +1,4 @@
-//! Runs of a comparison that were played before: a run that is there with the same settings is not played
-//! again.
+//! Runs of a comparison that were played before: a run with the same settings is not played again.
 
 use super::matrix::MatrixRun;
 use fencepost_history::run::RunFile;

@@ -21,8 +21,7 @@ pub struct Matrix {
     /// The part of the runs that is made here. None: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// The lock that the others are compared with: one of them, on the same servers. All locks then have the
-    /// same seeds.
+    /// The lock that the others are compared with, on the same servers and with the same seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
     pub runs: usize,
@@ -30,7 +29,6 @@ pub struct Matrix {
     pub guards: Vec<String>,
     /// Each a nemesis, or several joined by `+`.
     pub nemeses: Vec<String>,
-    /// Everything else, for all runs.
     pub options: RunOptions,
     /// The hash of the files of each lock that is a folder: with other files it is another lock.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -50,7 +48,6 @@ pub struct MatrixPlan {
     /// With the numbers that runs have in the comparison.
     pub campaign: CompareCampaign,
     pub assignment: Assignment,
-    /// The runs that are played here.
     pub runs: Vec<PlannedRun<MatrixRun>>,
 }
 
@@ -70,10 +67,7 @@ pub struct MatrixRun {
 }
 
 impl MatrixRun {
-    /// Refuses to run a lock whose files are not those with which the comparison began.
-    ///
-    /// # Errors
-    /// One sentence that says so.
+    /// Refuses to run a lock whose files have changed since the comparison began. Errors: they have.
     pub fn check_files(&self) -> Result<()> {
         match (&self.files, self.spec.lock_files()?) {
             (Some(before), Some(now)) if *before != now => bail!(
@@ -86,11 +80,8 @@ impl MatrixRun {
 }
 
 impl Matrix {
-    /// Looks up every name, and puts lists in place of `all`. Of the options that no nemesis takes, those
-    /// that `is_usual` names are left out; see [`RunOptions::shaped_for`].
-    ///
-    /// # Errors
-    /// A name that there is not, or an option that has no effect.
+    /// Looks up every name, and expands `all`. Unused options that `is_usual` names are left out; see
+    /// [`RunOptions::shaped_for`]. Errors: an unknown name, or an option that has no effect.
     pub fn checked(mut self, is_usual: impl Fn(&str) -> bool) -> Result<Matrix, BadUsage> {
         self.locks = all_or(self.locks, real_locks);
         self.nemeses = all_or(self.nemeses, every_nemesis);
@@ -102,7 +93,6 @@ impl Matrix {
         Ok(Matrix { options, ..self })
     }
 
-    /// Adds the row of the reference, if it has none.
     fn add_reference(&mut self) -> Result<(), BadUsage> {
         let Some(against) = self.against.take() else { return Ok(()) };
         let named = self.locks.iter().map(|lock| named_reference(lock, &against));
@@ -112,7 +102,6 @@ impl Matrix {
         Ok(())
     }
 
-    /// Looks up every lock. Gives the hashes of the files of those that are folders.
     fn check_locks(&self) -> Result<BTreeMap<String, String>, BadUsage> {
         let mut named: Vec<(&str, &str)> = Vec::new();
         let mut files = BTreeMap::new();
@@ -157,10 +146,7 @@ impl Matrix {
         rows.map(|(lock, guard)| (lock.as_str(), guard.as_str())).collect()
     }
 
-    /// Which runs there are, and those that are played here.
-    ///
-    /// # Errors
-    /// There is nothing that could be run.
+    /// Which runs there are, and those that are played here. Errors: there is nothing to run.
     pub fn plan(&self, durations: &Durations) -> Result<MatrixPlan, BadUsage> {
         let mut campaign = CompareCampaign {
             layout: self.layout(),

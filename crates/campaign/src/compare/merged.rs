@@ -1,5 +1,4 @@
-//! A comparison from the records of its parts, a cell after the other: there may be more runs than fit into
-//! memory.
+//! A comparison from the records of its parts, cell by cell: there may be more runs than fit into memory.
 
 use crate::parts::Sources;
 use anyhow::Result;
@@ -68,10 +67,7 @@ impl CellRecord {
     }
 }
 
-/// The comparison that these parts make together.
-///
-/// # Errors
-/// The parts cannot be read, or are of another version.
+/// The comparison of these parts. Errors: the parts cannot be read, or are of another version.
 pub fn merge(sources: &Sources) -> Result<(CompareCampaign, Comparison)> {
     let campaign: CompareCampaign = sources.campaign()?;
     let mut comparison = summed_up(&campaign, |run| {
@@ -86,11 +82,8 @@ pub fn merge(sources: &Sources) -> Result<(CompareCampaign, Comparison)> {
     Ok((campaign, comparison))
 }
 
-/// The comparison. `record` gives what came of a run, by its number in the campaign, with the place of its
-/// folder; none where it is missing.
-///
-/// # Errors
-/// Those of `record`.
+/// The comparison. `record` gives the record of a run, by its number, with the place of its folder, if it is
+/// there. Errors: those of `record`.
 pub fn summed_up(
     campaign: &CompareCampaign,
     record: impl Fn(u64) -> Result<Option<CellRecord>> + Sync,

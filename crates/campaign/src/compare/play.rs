@@ -22,7 +22,6 @@ pub struct ComparePlay {
     pub command: String,
     pub folder: PathBuf,
     pub(super) context: CampaignContext,
-    /// Keeps others from playing the same runs.
     pub(super) _alone: File,
 }
 
@@ -30,7 +29,6 @@ impl Campaign for ComparePlay {
     type Run = MatrixRun;
     type Outcome = CellRecord;
 
-    /// A run that Ctrl-C ended is as if it had not begun.
     async fn play(&self, planned: &PlannedRun<MatrixRun>) -> Option<CellRecord> {
         match self.make(&planned.run).await {
             Err(_) if self.context.stop.reason().is_some() => None,
@@ -67,8 +65,7 @@ impl ComparePlay {
 }
 
 impl Sitting<ComparePlay> {
-    /// Plays what is left. An outcome that cannot be recorded is a failure of its run, which stays to be
-    /// done.
+    /// Plays what is left. An outcome that cannot be recorded is a failure of its run, which stays open.
     pub async fn make_runs(&mut self, jobs: usize, progress: &ProgressLine) {
         let context = self.campaign.context.clone();
         let specs: Vec<&RunSpec> = self.left().map(|planned| &planned.run.spec).collect();
@@ -83,10 +80,7 @@ impl Sitting<ComparePlay> {
         self.outcomes.values().filter(|record| matches!(record, CellRecord::Failed(_))).count()
     }
 
-    /// What came of it. Runs that other parts play are not missing here.
-    ///
-    /// # Errors
-    /// None in practice: all that it takes is known.
+    /// The result. Runs that other parts play are not missing here. Errors: none in practice.
     pub fn comparison(&self) -> Result<Comparison> {
         let mut comparison = summed_up(&self.campaign.layout, |run| Ok(self.outcomes.get(&run).cloned()))?;
         comparison.command.clone_from(&self.campaign.command);

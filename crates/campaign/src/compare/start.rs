@@ -1,5 +1,4 @@
-//! Begins a comparison, or its part, or goes on with one that was ended early: the runs that are there are
-//! done.
+//! Begins a comparison, or its part, or goes on with one that was ended early: existing runs are done.
 
 use super::folder::lock;
 use super::judged_runs::JudgedRuns;
@@ -26,11 +25,8 @@ pub struct CompareStart {
 }
 
 impl CompareStart {
-    /// In this folder of runs, with the lengths of earlier runs from a file, where one is named.
-    ///
-    /// # Errors
-    /// There is nothing that could be run, the file has no durations, or another process plays these runs:
-    /// one sentence.
+    /// In this folder of runs, with the lengths of earlier runs from a file, if named. Errors: there is
+    /// nothing to run, the file has no durations, or another process plays these runs.
     pub fn new(matrix: Matrix, durations: Option<&Path>, results: &Path) -> Result<CompareStart> {
         let durations = Durations::read_if_named(durations)?;
         let seeds = matrix.plan(&durations)?.seeds();
@@ -43,11 +39,8 @@ impl CompareStart {
         folder.rsplit('-').next().is_some_and(|seed| self.seeds.contains(seed))
     }
 
-    /// Begins it; one whose seed was not `seed_given` goes on with the same comparison of any seed, if that
-    /// was not finished.
-    ///
-    /// # Errors
-    /// The folder of all runs cannot be read, or that of the comparison not be written.
+    /// Begins it; without `seed_given` goes on with an unfinished same comparison of any seed. Errors: the
+    /// folder of all runs cannot be read, or that of the comparison not be written.
     pub fn begin(self, seed_given: bool, context: CampaignContext) -> Result<Sitting<ComparePlay>> {
         let CompareStart { mut matrix, durations, alone, .. } = self;
         let folder = matrix.folder(&context.results, seed_given)?;

@@ -14,8 +14,7 @@ pub struct Assignment {
 
 /// Assigns runs, of which each takes so many milliseconds, to parts: the longest first, each to the part that
 /// has least to do (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969: at most a third longer
-/// than the best way). None is a run that cannot be, and is assigned to no part. The same numbers are
-/// assigned the same way on every machine.
+/// than optimal). None, an impossible run, is in no part. The result is the same on every machine.
 pub fn assign(lengths_ms: &[Option<u64>], of: NonZeroU32) -> Assignment {
     let mut longest_first: Vec<(Reverse<u64>, usize)> =
         (0..).zip(lengths_ms).filter_map(|(run, length)| Some((Reverse((*length)?), run))).collect();

@@ -20,10 +20,8 @@ const SECONDS: RangeInclusive<f64> = 0.0..=1e6;
 pub struct Durations(BTreeMap<String, f64>);
 
 impl Durations {
-    /// Reads what an earlier campaign left, from a file that the user named: a link is followed.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds something else: one sentence, with the line.
+    /// Reads a file of an earlier campaign; follows links. Errors: it cannot be read, or is malformed, with
+    /// the line.
     pub fn read(path: &Path) -> Result<Durations, BadUsage> {
         const USE: &str = "give the durations.json of an earlier part or merge";
         let text = read_bounded(path, FILE_BYTES_MAX).map_err(|error| {
@@ -43,10 +41,7 @@ impl Durations {
         }
     }
 
-    /// As [`Durations::read`]; without a file nothing is known.
-    ///
-    /// # Errors
-    /// Those of [`Durations::read`].
+    /// As [`Durations::read`]; without a file nothing is known. Errors: as there.
     pub fn read_if_named(path: Option<&Path>) -> Result<Durations, BadUsage> {
         Ok(path.map(Durations::read).transpose()?.unwrap_or_default())
     }

@@ -12,7 +12,6 @@ pub struct MergedParts {
     pub file: PartFile,
     /// What came of each run, by its number in the campaign.
     pub records: BTreeMap<u64, RecordHead>,
-    /// The folders that each part was read from, for messages.
     pub found_in: BTreeMap<u32, BTreeSet<PathBuf>>,
 }
 
@@ -45,10 +44,7 @@ impl PartialEq for MergedParts {
 }
 
 impl MergedParts {
-    /// Both together.
-    ///
-    /// # Errors
-    /// They are not parts of one campaign, or overlap.
+    /// Both together. Errors: they are not parts of one campaign, or overlap.
     pub fn join(mut self, other: &MergedParts) -> Result<MergedParts, MergeRefusal> {
         self.check_campaign(other)?;
         for (&number, theirs) in &other.file.parts {

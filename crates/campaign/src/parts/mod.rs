@@ -1,9 +1,6 @@
-//! Campaigns in parts: which runs each part was assigned and what it has done, as files, and how parts become
-//! one again.
-//!
-//! A part keeps its runs in lines of their own, so that what a killed part had done is there, and a merge
-//! reads neither the folders of runs nor their settings. A merge is written in the same form, so that it can
-//! be merged again.
+//! Campaigns in parts: which runs each part was assigned and has done, as files, and their merge. A part has
+//! a line for each run: what a killed part had done is there, and a merge does not read the folders of runs.
+//! A merge has the same form, so that it can be merged again.
 
 mod assignment;
 mod durations;

@@ -1,5 +1,4 @@
-//! `part.json`: what a part is a part of, and what it was assigned. `merge.json` is the same of several
-//! parts.
+//! `part.json`: what a part belongs to, and what it was assigned. `merge.json` is the same of several parts.
 
 use super::assignment::Assignment;
 use fencepost_history::{Seed, Shard};
@@ -36,20 +35,17 @@ impl fmt::Display for CampaignKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PartFile {
-    /// Version of Fencepost that made it.
     pub fencepost: String,
     pub kind: CampaignKind,
     /// Carries out the whole campaign, undivided.
     pub command: String,
     pub seed: Seed,
-    /// How many parts there are in all.
     pub of: NonZeroU32,
     /// Tells which runs were assigned to which part: parts fit only if they were assigned alike.
     #[serde(rename = "deal")]
     pub assignment: String,
     /// What all parts have in common, in the form of the command.
     pub campaign: Value,
-    /// By their numbers.
     pub parts: BTreeMap<u32, PartState>,
 }
 

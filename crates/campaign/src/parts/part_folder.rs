@@ -34,10 +34,8 @@ fn file_of(folder: &Path) -> Option<PathBuf> {
     [PART_JSON, MERGE_JSON].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
 }
 
-/// The folders of parts that a path names: itself, or those in it (a folder of results, or of such folders).
-///
-/// # Errors
-/// The path cannot be read.
+/// The folders of parts that a path names: itself, or those in it (results, or folders of results). Errors:
+/// the path cannot be read.
 pub fn find_parts(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     const DEPTH: usize = 3;
     if file_of(path).is_some() {
@@ -65,10 +63,8 @@ pub fn find_parts(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 impl PartFolder {
-    /// Reads a part. `source` is its place among all that are merged.
-    ///
-    /// # Errors
-    /// A file cannot be read, or is damaged: one sentence.
+    /// Reads a part. `source` is its place among all that are merged. Errors: a file cannot be read, or is
+    /// damaged.
     pub fn read(path: &Path, source: usize) -> Result<PartFolder> {
         // Asked first: what is done afterwards is seen or not, but never taken for finished.
         let is_running = is_running(path);
@@ -109,10 +105,8 @@ impl PartFolder {
         Ok(PartFolder { path: path.to_owned(), is_running, merged, records })
     }
 
-    /// What an earlier sitting left in the folder of a part that is now begun with this file: its records.
-    ///
-    /// # Errors
-    /// The folder is that of another command, or the part is at work: one sentence.
+    /// The records of an earlier sitting, in the folder of a part that is now begun with this file. Errors:
+    /// the folder is that of another command, or the part is at work.
     pub fn records_of_same(folder: &Path, file: &PartFile) -> Result<Vec<Record>> {
         let Ok(earlier) = PartFolder::read(folder, 0) else { return Ok(Vec::new()) };
         let refused = |why: &str| BadUsage::new(format!("{} {why}; use other --results", folder.display()));
@@ -131,10 +125,7 @@ impl PartFolder {
         self.merged.records.values().filter_map(|head| serde_json::from_slice(&self.line(head).ok()?).ok())
     }
 
-    /// The line of one of its records.
-    ///
-    /// # Errors
-    /// It cannot be read.
+    /// The line of one of its records. Errors: it cannot be read.
     pub fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
         let path = self.path.join(RECORDS);
         match &self.records {

@@ -17,7 +17,6 @@ const ASSIGNED: &str = "dealt.txt";
 /// A run of a campaign, as lists and files name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunKey {
-    /// Its number in the campaign.
     pub number: u64,
     /// `redlock under clock-jump, 2 of 5`.
     pub label: String,
@@ -31,17 +30,13 @@ pub struct PartWriter {
     file: PartFile,
     /// None for a part whose only record is made from what it leaves.
     recording: Option<Recording>,
-    /// How long each run took.
     took_ms: Mutex<BTreeMap<u64, u64>>,
     names: BTreeMap<u64, String>,
     _at_work: Option<File>,
 }
 
 impl PartWriter {
-    /// Writes what is to be done, and what was done before.
-    ///
-    /// # Errors
-    /// A file of the folder cannot be written.
+    /// Writes what is to be done, and what was done before. Errors: a file cannot be written.
     pub fn begin<'a>(
         folder: &Path,
         file: PartFile,
@@ -54,17 +49,13 @@ impl PartWriter {
         Ok(PartWriter { recording: Some(recording), took_ms: Mutex::new(took_ms), ..part })
     }
 
-    /// The same for a hunt, whose `hunt.json` is its record.
-    ///
-    /// # Errors
-    /// A file of the folder cannot be written.
+    /// The same for a hunt, whose `hunt.json` is its record. Errors: a file cannot be written.
     pub fn begin_without_records<'a>(
         folder: &Path,
         file: PartFile,
         assigned: impl Iterator<Item = &'a RunKey>,
     ) -> Result<PartWriter> {
-        // Where the file system has no locks, the part seems to have ended; a merge says that it is
-        // unfinished.
+        // Without locks in the file system, the part seems to have ended; a merge reports it as unfinished.
         let at_work = open_folder(folder).ok().filter(|folder| folder.try_lock().is_ok());
         let (mut words, mut names) = (String::new(), BTreeMap::new());
         for RunKey { number, label, name } in assigned {
@@ -84,10 +75,7 @@ impl PartWriter {
         Ok(write_inside(&self.folder, PART_JSON, text.as_bytes())?)
     }
 
-    /// Keeps what came of a run.
-    ///
-    /// # Errors
-    /// The record cannot be written.
+    /// Keeps what came of a run. Errors: the record cannot be written.
     pub fn add(&self, record: &Record) -> Result<()> {
         if let Some(took_ms) = record.took_ms {
             self.took_ms.lock().insert(record.run, took_ms);
@@ -95,10 +83,8 @@ impl PartWriter {
         self.recording.as_ref().map_or(Ok(()), |recording| recording.add(record))
     }
 
-    /// Notes that nothing more will be done; `finished`: all runs were made.
-    ///
-    /// # Errors
-    /// A file cannot be written.
+    /// Notes that nothing more will be done; `finished`: all runs were made. Errors: a file cannot be
+    /// written.
     pub fn end(mut self, finished: bool) -> Result<()> {
         let took = std::mem::take(&mut *self.took_ms.lock());
         let named = took.into_iter().filter_map(|(run, ms)| Some((self.names.get(&run)?.clone(), ms)));
@@ -110,8 +96,7 @@ impl PartWriter {
     }
 }
 
-/// The records that an earlier sitting wrote in this folder, by their runs. What cannot be read any more is
-/// not there.
+/// The records of an earlier sitting in this folder, by their runs; unreadable ones are left out.
 pub fn records_before(folder: &Path) -> BTreeMap<u64, Record> {
     let Ok(part) = PartFolder::read(folder, 0) else { return BTreeMap::new() };
     part.records().map(|record| (record.run, record)).collect()

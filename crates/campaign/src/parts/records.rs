@@ -19,7 +19,6 @@ pub const RECORDS: &str = "records.jsonl";
 /// What came of one run of a campaign.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The run's number in the campaign.
     pub run: u64,
     /// Whether it need not be made again.
     pub done: bool,
@@ -33,10 +32,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record with this value.
-    ///
-    /// # Errors
-    /// The value cannot be put into JSON.
+    /// A record with this value. Errors: the value cannot be put into JSON.
     pub fn new(run: u64, done: bool, took_ms: Option<u64>, value: &impl Serialize) -> Result<Record> {
         Ok(Record { run, done, progress: 0, took_ms, value: serde_json::value::to_raw_value(value)? })
     }
@@ -64,12 +60,9 @@ struct HeadLine {
     progress: u64,
 }
 
-/// The heads of all records of a file, by their runs; of two of one run, the later. What a killed part had
-/// written half is passed over. `path` is for messages, `source` the file's place among those that are
-/// merged.
-///
-/// # Errors
-/// The file cannot be read, or a whole line is no record: one sentence.
+/// The heads of all records of a file, by their runs; of two of one run, the later. A half-written line of a
+/// killed part is passed over. `path` is for messages, `source` the file's place among those that are merged.
+/// Errors: the file cannot be read, or a whole line is no record.
 pub(super) fn read_records(file: &File, path: &Path, source: usize) -> Result<BTreeMap<u64, RecordHead>> {
     let (mut heads, mut offset, mut line) = (BTreeMap::new(), 0, Vec::new());
     let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -93,10 +86,7 @@ pub(super) fn read_records(file: &File, path: &Path, source: usize) -> Result<BT
     Ok(heads)
 }
 
-/// The head of a record from its line.
-///
-/// # Errors
-/// It is no record.
+/// The head of a record from its line. Errors: it is no record.
 pub(super) fn record_head(line: &[u8], source: usize, offset: u64) -> serde_json::Result<RecordHead> {
     let HeadLine { run, done, progress } = serde_json::from_slice(line)?;
     let mut digest = [0; 16];
@@ -104,26 +94,19 @@ pub(super) fn record_head(line: &[u8], source: usize, offset: u64) -> serde_json
     Ok(RecordHead { run, done, progress, digest, source, offset, bytes: line.len() })
 }
 
-/// Reads the line of a record.
-///
-/// # Errors
-/// The file cannot be read.
+/// Reads the line of a record. Errors: the file cannot be read.
 pub(super) fn line_of(file: &File, head: &RecordHead) -> std::io::Result<Vec<u8>> {
     let mut line = vec![0; head.bytes];
     file.read_exact_at(&mut line, head.offset)?;
     Ok(line)
 }
 
-/// Appends records to the file of a part that is at work.
 pub(super) struct Recording {
     file: Mutex<File>,
 }
 
 impl Recording {
-    /// Begins the file in the folder of a part with what was done before.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Begins the file in the folder of a part with what was done before. Errors: the file cannot be written.
     pub fn begin(folder: &Path, before: impl Iterator<Item = Record>) -> Result<Recording> {
         write_inside_by(folder, RECORDS, |file| -> Result<()> {
             let mut writer = BufWriter::new(file);
@@ -137,20 +120,14 @@ impl Recording {
         Ok(Recording { file: Mutex::new(file.with_context(|| format!("cannot write {}", path.display()))?) })
     }
 
-    /// Adds a record, whole.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Adds a record, whole. Errors: the file cannot be written.
     pub fn add(&self, record: &Record) -> Result<()> {
         let line = line(record)?;
         self.file.lock().write_all(&line).context("cannot write what came of a run")
     }
 }
 
-/// The line of a record.
-///
-/// # Errors
-/// None in practice: writing to memory.
+/// The line of a record. Errors: none in practice: writing to memory.
 pub(super) fn line(record: &Record) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');

@@ -23,10 +23,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads the parts that these paths name.
-    ///
-    /// # Errors
-    /// There is none, one cannot be read, or they do not fit: one sentence.
+    /// Reads the parts that these paths name. Errors: there is none, one cannot be read, or they do not fit.
     pub fn read(paths: &[PathBuf]) -> Result<Sources> {
         let mut found: Vec<PathBuf> = Vec::new();
         for path in paths {
@@ -81,10 +78,7 @@ impl Sources {
         self.merged.missing().sentences(file.of).into_iter().chain(at_work).collect()
     }
 
-    /// The record of a run, by its number in the campaign. None where it is missing.
-    ///
-    /// # Errors
-    /// The file cannot be read.
+    /// The record of a run, by its number in the campaign, if it is there. Errors: the file cannot be read.
     fn record(&self, run: u64) -> Result<Option<Record>> {
         let Some(head) = self.merged.records.get(&run) else { return Ok(None) };
         let line = self.line(head)?;
@@ -93,20 +87,15 @@ impl Sources {
         Ok(Some(record.with_context(|| format!("the record of run {run} in {folder} is damaged"))?))
     }
 
-    /// What the command kept of a run. None where it is missing.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is of another version.
+    /// What the command kept of a run, if it is there. Errors: the file cannot be read, or is of another
+    /// version.
     pub fn outcome<T: DeserializeOwned>(&self, run: u64) -> Result<Option<T>> {
         let Some(record) = self.record(run)? else { return Ok(None) };
         let outcome = serde_json::from_str(record.value.get());
         Ok(Some(outcome.with_context(|| format!("the record of run {run} is damaged"))?))
     }
 
-    /// What all parts have in common, in the form of their command.
-    ///
-    /// # Errors
-    /// It is of another version.
+    /// What all parts have in common, in the form of their command. Errors: it is of another version.
     pub fn campaign<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_value(self.merged.file.campaign.clone()).context("the parts are of another version")
     }
@@ -120,10 +109,8 @@ impl Sources {
         self.runs_in.get(&run).cloned().unwrap_or_default()
     }
 
-    /// Writes what another merge reads. `name` gives what was run, for the durations.
-    ///
-    /// # Errors
-    /// A file cannot be written.
+    /// Writes what another merge reads. `name` gives the names for the durations. Errors: a file cannot be
+    /// written.
     pub fn write(&self, out: &Path, name: impl Fn(u64) -> Option<String>) -> Result<()> {
         let mut took = Vec::new();
         write_inside_by(out, RECORDS, |file| -> Result<()> {
@@ -140,10 +127,7 @@ impl Sources {
         self.write_file(out, |_, part| part.runs_in.clone())
     }
 
-    /// Writes `merge.json`; `runs_in` gives where the folders of a part's runs lie.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Writes `merge.json`; `runs_in` gives the places of a part's runs. Errors: it cannot be written.
     pub fn write_file(&self, out: &Path, runs_in: impl Fn(u32, &PartState) -> Vec<PathBuf>) -> Result<()> {
         let mut file: PartFile = self.merged.file.clone();
         for (number, part) in &mut file.parts {

@@ -1,5 +1,4 @@
-//! What a play of scenarios consists of: which plays there are, by their numbers, and which part plays which
-//! of them.
+//! What a play of scenarios consists of: its plays, by their numbers, and which part plays which.
 
 use super::play::{OnEvent, PlayOptions, check, expected, play, specs};
 use super::report::{Ending, Report};
@@ -25,7 +24,6 @@ use std::sync::Arc;
 #[serde(rename_all = "kebab-case")]
 pub struct ScenarioCampaign {
     pub scenarios: Vec<ScenarioFacts>,
-    /// How often each is played.
     pub times: usize,
     /// The lock that they are played against, where it is not their own.
     pub lock: Option<String>,
@@ -83,7 +81,6 @@ pub struct ScenarioRequest {
     pub scenarios: Vec<Arc<Scenario>>,
     /// What names them on the command line.
     pub names: String,
-    /// How often each is played.
     pub times: usize,
     /// The part of the plays that is made here. None: all of them.
     pub shard: Option<Shard>,
@@ -98,10 +95,7 @@ pub struct ScenarioTurn {
 }
 
 impl ScenarioRequest {
-    /// Checks every run of every scenario, before the first begins.
-    ///
-    /// # Errors
-    /// The first mistake, with its line.
+    /// Checks every run of every scenario, before the first begins. Errors: the first mistake, with its line.
     pub fn check(&self) -> Result<(), MistakeInFile> {
         self.scenarios.iter().try_for_each(|scenario| check(scenario, &self.options))
     }
@@ -150,11 +144,9 @@ impl ScenarioRequest {
         words.join(" ")
     }
 
-    /// Begins to play them all, or a part of them, or goes on with a part; `durations` names a file with the
-    /// lengths of earlier runs. Gives the folder of the part, where it is one.
-    ///
-    /// # Errors
-    /// The folder of the part belongs to another command or is in use, or cannot be written.
+    /// Begins to play them all, or a part, or goes on with a part; `durations` names a file with the lengths
+    /// of earlier runs. Gives the part's folder, if any. Errors: the folder belongs to another command or is
+    /// in use, or cannot be written.
     pub fn begin(
         &self,
         durations: Option<&Path>,
@@ -254,10 +246,8 @@ impl Sitting<ScenarioPlay> {
     }
 }
 
-/// The reports of all plays, from the parts of them, in the order of an undivided play.
-///
-/// # Errors
-/// The parts cannot be read, or are of another version.
+/// The reports of all plays, from their parts, in the order of an undivided play. Errors: the parts cannot be
+/// read, or are of another version.
 pub fn merge(sources: &Sources) -> Result<(ScenarioCampaign, Vec<Report>)> {
     let campaign: ScenarioCampaign = sources.campaign()?;
     let mut reports = Vec::new();

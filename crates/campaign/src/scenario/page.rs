@@ -10,15 +10,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// What the debate is about, before its table.
 const PREFACE: &str = include_str!("page.md");
 
 const PICTURES: &str = "pictures/debate";
 
-/// Copies the timelines that the page shows out of the runs, to beside the page.
-///
-/// # Errors
-/// The folder or a picture cannot be written.
+/// Copies the timelines that the page shows to beside the page. Errors: the folder or a picture cannot be
+/// written.
 pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
     let beside = page.parent().unwrap_or(Path::new(""));
     let shown = repetitions::by_scenario(reports).map(repetitions::shown);

@@ -29,10 +29,7 @@ pub struct PlayOptions {
 /// Called with each line of the narration as it happens.
 pub type OnEvent = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The spec of a run, checked: with this driver, seed and lock.
-///
-/// # Errors
-/// The first mistake, with its line: an option, a name of a node or a client, or a parameter of a fault.
+/// The spec of a run, checked: with this driver, seed and lock. Errors: the first mistake, with its line.
 fn spec(
     scenario: &Scenario,
     number: usize,
@@ -65,10 +62,7 @@ pub fn specs<'a>(
     (1..).zip(&scenario.runs).map(move |(number, run)| spec(scenario, number, run, options))
 }
 
-/// Checks every run of a scenario, before the first begins.
-///
-/// # Errors
-/// The first mistake, with its line.
+/// Checks every run of a scenario, before the first begins. Errors: the first mistake, with its line.
 pub fn check(scenario: &Scenario, options: &PlayOptions) -> Result<(), MistakeInFile> {
     specs(scenario, options).try_for_each(|spec| spec.map(|_| ()))
 }
@@ -155,8 +149,7 @@ async fn play_run(
         observer: Arc::new(Narrator { on_event: on_event.clone() }),
     };
     let outcome = context.player.record(request).await?;
-    // Judging takes a moment of a core, and writing waits for the disk: other scenarios must not stand still
-    // meanwhile.
+    // Judging takes a core, and writing waits for the disk: other scenarios must not wait.
     let (judged, folder) =
         tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
             .await??;
@@ -171,8 +164,7 @@ async fn play_run(
     };
     let mut missing = without_effect(&spec.plan, &judged.history);
     let effective = missing.is_empty();
-    // Clients that follow a workload meet some of the faults. A violation that was expected and came needed
-    // no others.
+    // Clients that follow a workload meet some of the faults. An expected violation needed no others.
     let came = judged.verdict.outcome == Outcome::Violation && answers.iter().all(|answer| answer.met);
     if run.script.is_none() && came {
         missing.clear();
@@ -193,7 +185,6 @@ async fn play_run(
     })
 }
 
-/// Gives each sentence of the narration when its event comes.
 struct Narrator {
     on_event: OnEvent,
 }

@@ -57,8 +57,7 @@ pub fn shown(plays: &[Report]) -> &Report {
     telling(plays).last().unwrap_or(&plays[0])
 }
 
-/// The exit code: 0 all agree, 1 one does not, 2 one did not happen or is missing; 255 where the environment
-/// let none of them be played.
+/// Exit code: 0 all agree, 1 one does not, 2 one did not happen or is missing; 255 none could be played.
 pub fn exit_code(reports: &[Report]) -> i32 {
     let failed = |report: &Report| report.failed.is_some() && report.ending == Ending::DidNotHappen;
     match worst(reports) {

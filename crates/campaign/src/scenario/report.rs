@@ -14,8 +14,7 @@ pub enum Ending {
     DiffersFromTheSource,
     /// Something else was observed.
     Disagrees,
-    /// The scenario did not come about: an event never came, a fault had no effect, a script did not come to
-    /// its end.
+    /// The scenario did not come to pass: an event was missing, a fault had no effect, a script did not end.
     DidNotHappen,
     /// Against another lock: no checker found a violation.
     Holds,

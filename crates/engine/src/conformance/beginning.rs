@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a client may take to exit.
 const EXIT: Duration = Duration::from_secs(2);
 
 pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {

@@ -33,15 +33,12 @@ pub(super) struct CheckResult {
     pub(super) outcome: RuleOutcome,
     pub(super) seen: String,
     pub(super) change: Option<String>,
-    /// The processes whose lines show it; none for all of the rule.
     pub(super) processes: Option<Vec<u64>>,
-    /// Whether the rules after it cannot be checked.
     pub(super) is_last: bool,
     /// Whose part it is, where that is not as the rule says.
     pub(super) about: Option<RuleSubject>,
 }
 
-/// Why the check of a rule ends early.
 pub(super) enum Ended {
     Found(CheckResult),
     /// The client did not answer the hello in time: one sentence.
@@ -83,7 +80,6 @@ impl CheckResult {
         CheckResult::new(RuleOutcome::Broken, seen, Some(change.into()))
     }
 
-    /// After this no other rule can be checked.
     pub(super) fn ending_the_check(mut self) -> CheckResult {
         self.is_last = true;
         self
@@ -94,7 +90,6 @@ impl CheckResult {
         self
     }
 
-    /// Only the lines of these processes show it.
     pub(super) fn of_processes(mut self, processes: Vec<u64>) -> CheckResult {
         self.processes = Some(processes);
         self

@@ -9,14 +9,12 @@ use tokio::time::Instant;
 /// How long an acquire of a taken lock is tried.
 const TRY: Duration = Duration::from_millis(300);
 
-/// How long it may take until another gets the lock.
 fn bound(context: &RuleContext<'_>) -> Duration {
     let terms = context.terms();
     terms.ttl + terms.ttl / 2 + terms.lag + Duration::from_secs(1)
 }
 
-/// A lock whose holder does not come back. Where it was asked for at `asked`, it is not to be free before its
-/// TTL is over.
+/// A lock whose holder does not come back. Asked for at `asked`, it must not be free before its TTL is over.
 async fn becomes_free(
     context: &RuleContext<'_>,
     key: &str,
@@ -54,12 +52,10 @@ async fn becomes_free(
     ))
 }
 
-/// What to do about a lock that ends before its time.
 const TOO_EARLY: &str = "A holder may rely on the whole TTL. Look at the unit and the value of the TTL that the library hands to the servers; if \
                          something else ends the lock when its client is gone, say so in lock.toml (lease = \"session\" or \"connection\")";
 
-/// Whether a lock that ends by its TTL was free again, so long after it had been asked for, before that was
-/// over.
+/// Whether a lock that ends by its TTL was free again so long after it was asked for: too early.
 fn is_too_early(context: &RuleContext<'_>, after: Duration) -> bool {
     let terms = context.terms();
     terms.lease == Lease::Ttl && after < terms.ttl
@@ -199,7 +195,6 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
     )))
 }
 
-/// The process that gets the lock once its holder's time is over.
 async fn next_holder(context: &RuleContext<'_>, key: &str) -> Result<Option<ClientProcess>, Ended> {
     let begun = Instant::now();
     while begun.elapsed() < bound(context) {

@@ -1,5 +1,4 @@
-//! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at
-//! all.
+//! Points of some seconds of ordinary use, without faults: few indeterminate operations, and some grants.
 
 use super::check_result::{CheckResult, Checked, Ended, RuleOutcome};
 use super::session::{Answered, RuleContext, seconds};
@@ -9,7 +8,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the processes take turns.
 const LENGTH: Duration = Duration::from_secs(3);
 
 /// The time-out of an acquire, the time that a lock is held, and the rest after it.
@@ -25,13 +23,9 @@ const ONE_IN: usize = 100;
 struct Load {
     operations: usize,
     grants: usize,
-    /// How often each error ended an operation with `info`.
     infos: BTreeMap<String, usize>,
-    /// How an acquire ended last that was not granted.
     last_refusal: Option<String>,
-    /// Some of the processes whose operation ended with `info`.
     processes: Vec<u64>,
-    /// When each grant was known, and its release began, with its process.
     holds: Vec<(Instant, Instant, u64)>,
 }
 
@@ -102,8 +96,7 @@ impl Load {
         self.holds.extend(other.holds);
     }
 
-    /// Two processes that held the lock at once, or a queue that stood still: what a run judges as well, and
-    /// worth a look at once.
+    /// Two processes that held the lock at once, or a queue that stood still, which a run judges as well.
     fn worth_a_look(&mut self) -> Option<CheckResult> {
         self.holds.sort_unstable();
         let pairs = || self.holds.windows(2).map(|pair| (pair[0], pair[1]));

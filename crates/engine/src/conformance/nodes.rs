@@ -26,7 +26,6 @@ use std::time::Duration;
 /// How long servers may take to serve again after a pause.
 const READY: Duration = Duration::from_secs(15);
 
-/// How long a killed program may take to be gone.
 const KILLED: Duration = Duration::from_secs(5);
 
 /// What is reported while a client is checked.
@@ -36,10 +35,8 @@ pub trait ConformanceObserver: Send {
     fn checked(&mut self, rule: &RuleResult);
 }
 
-/// The validated options of a check: three clients, no faults, no storage.
-///
-/// # Errors
-/// One sentence: what cannot work, and what would.
+/// The validated options of a check: three clients, no faults, no storage. Errors: what cannot work, and what
+/// would.
 pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
     options.existing.check_unused()?;
     RunSpec::new(RunOptions {
@@ -51,10 +48,7 @@ pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
 }
 
 /// Starts servers, and checks on them whether the lock's client keeps the client protocol. `logs` is a folder
-/// for the logs of the nodes.
-///
-/// # Errors
-/// Fencepost or the environment failed. Whatever was started is taken down before this returns.
+/// for the logs of the nodes. Errors: a failure of Fencepost or the environment; all is taken down before.
 pub async fn check_conformance(
     spec: &RunSpec,
     logs: &Path,

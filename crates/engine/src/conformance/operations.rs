@@ -6,8 +6,7 @@ use fencepost_history::{ErrorCode, Released};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often an answer that is to come soon is tried for: a busy machine makes an answer late, and never
-/// early.
+/// Tries for an answer that should come soon: a busy machine makes an answer late, and never early.
 const TRIES: usize = 3;
 
 /// The time-out of an acquire that has to wait: the holder's time must not run out meanwhile.
@@ -74,8 +73,7 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
     )))
 }
 
-/// How long an acquire of a free lock takes on this machine at this moment: so much later than it should an
-/// answer may come.
+/// How long an acquire of a free lock takes here and now: an answer may be late by that.
 async fn undisturbed(context: &RuleContext<'_>) -> Result<Duration, Ended> {
     let (process, key) = (context.process(1).await?, context.key("undisturbed"));
     let granted = context.grant(&process, &key).await?;

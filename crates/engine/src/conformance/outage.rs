@@ -7,16 +7,14 @@ use fencepost_history::{ErrorCode, f};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The time-out of an acquire while no server answers. Shorter than the TTL: a request that is carried out
-/// later still shows.
+/// Shorter than the TTL: a request that is carried out later still shows.
 fn time_out(context: &RuleContext<'_>) -> Duration {
     context.terms().ttl / 2
 }
 
 const SLACK: Duration = Duration::from_millis(300);
 
-/// How long a library may retry by itself, beyond the time-out, before its acquire counts as not answered:
-/// redis-py alone retries up to 14 s for each of five servers.
+/// How long a library may retry beyond the time-out: redis-py retries up to 14 s for each of five servers.
 const RETRIES: Duration = Duration::from_secs(60);
 
 pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {

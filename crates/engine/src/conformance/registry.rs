@@ -7,7 +7,6 @@ use std::pin::Pin;
 
 type Check = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
 
-/// Something that every client must do.
 pub(super) struct Rule {
     pub(super) name: &'static str,
     /// What the client protocol asks for: one line.

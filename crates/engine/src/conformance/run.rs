@@ -15,24 +15,17 @@ pub struct RuleResult {
     pub name: &'static str,
     #[serde(rename = "rule")]
     pub asks: &'static str,
-    /// Whose part it is.
     pub about: RuleSubject,
     pub outcome: RuleOutcome,
-    /// What was seen, or why the rule does not apply.
     pub seen: String,
-    /// What to change, or where to look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// The lines of the conversation, where something is to be changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<String>,
 }
 
-/// Checks all rules, and reports each group of them as it is done. After a client that ended, or never
-/// grants, the rest is not tried.
-///
-/// # Errors
-/// The environment failed: nothing is known of the client.
+/// Checks all rules, and reports each group as it is done; after a client that ended, or never grants, no
+/// others. Errors: the environment failed.
 pub(super) async fn check_all(
     servers: Arc<dyn TestServers>,
     report: &mut (dyn FnMut(&RuleResult) + Send),
@@ -63,7 +56,6 @@ fn not_tried(rule: &Rule, ended_at: &str) -> RuleResult {
     rule_result(rule, checked, Vec::new())
 }
 
-/// Checks one rule, and says whether those after it cannot be checked.
 async fn check(session: &CheckSession, number: usize, rule: &Rule) -> Result<(RuleResult, bool)> {
     let context = RuleContext::new(session, number);
     let since = session.transcript.len();

@@ -21,14 +21,12 @@ const PROCESSES_OF_POINT: u64 = 1000;
 /// How long an operation on a lock that is free may take, at least ([`ClientProcess::free_timeout`]).
 const FREE: Duration = Duration::from_secs(2);
 
-/// How long a client that did not answer in time is waited for, at least.
 const LATE: Duration = Duration::from_secs(3);
 
 pub(super) struct CheckSession {
     pub(super) servers: Arc<dyn TestServers>,
     pub(super) transcript: Arc<Transcript>,
     clients: [AsyncMutex<Option<Arc<Client>>>; CLIENTS],
-    /// The longest time that a client took to start, or to acquire a lock that was free.
     slowest: Arc<Mutex<Duration>>,
 }
 
@@ -37,9 +35,7 @@ pub(super) struct Client {
     pub(super) name: String,
     pub(super) can: Vec<String>,
     pub(super) pid: i32,
-    /// The time from its start to its hello.
     pub(super) took: Duration,
-    /// The session's.
     slowest: Arc<Mutex<Duration>>,
     connection: Mutex<Option<Arc<ClientConnection>>>,
     events: Arc<Events>,
@@ -66,7 +62,6 @@ pub(super) struct ClientProcess {
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) completion: Completion,
-    /// The value, also of a fail or an info.
     pub(super) value: Value,
     pub(super) took: Duration,
     /// Whether no answer came for as long as it was waited for.
@@ -126,12 +121,10 @@ impl Client {
         self.can.iter().any(|can| can == word)
     }
 
-    /// Why it is gone, if it is.
     pub(super) fn gone(&self) -> Option<String> {
         self.events.gone.borrow().clone()
     }
 
-    /// Waits until it is gone, for this long at most; gives the reason.
     pub(super) async fn await_gone(&self, patience: Duration) -> Option<String> {
         let mut gone = self.events.gone.subscribe();
         let reason = tokio::time::timeout(patience, gone.wait_for(Option::is_some)).await;
@@ -148,7 +141,6 @@ impl Client {
         self.connection.lock().take();
     }
 
-    /// Waits for a notice, for this long at most.
     pub(super) async fn await_notice(&self, event: &str, process: u64, patience: Duration) -> Option<Notice> {
         let mut notices = self.events.notices.subscribe();
         let is_it = |notice: &&Notice| notice.event == event && notice.process == process;
@@ -185,7 +177,6 @@ impl<'a> RuleContext<'a> {
         process / PROCESSES_OF_POINT == self.number
     }
 
-    /// A key that only this rule uses.
     pub(super) fn key(&self, name: &str) -> String {
         format!("check-{}-{name}", self.number)
     }
@@ -201,8 +192,7 @@ impl<'a> RuleContext<'a> {
         Ok(ClientProcess { client, number })
     }
 
-    /// Performs an operation, and waits for its answer for so long beyond the time that the client has for
-    /// it.
+    /// Performs an operation, and waits for its answer this much longer than the client's time limit.
     pub(super) async fn perform(
         &self,
         process: &ClientProcess,
@@ -287,14 +277,12 @@ impl<'a> RuleContext<'a> {
 }
 
 impl ClientProcess {
-    /// How long an operation on a lock that is free may take. A program that was slow to start, or slow at
-    /// its first grant, can be as slow when it is started again: a JVM's first TLS connection on a busy
-    /// machine takes seconds.
+    /// How long an operation on a free lock may take. A program that was slow to start, or at its first
+    /// grant, can be as slow again: a JVM's first TLS connection on a busy machine takes seconds.
     pub(super) fn free_timeout(&self) -> Duration {
         FREE.max(3 * *self.client.slowest.lock())
     }
 
-    /// How long an answer that did not come in time is waited for.
     fn lateness(&self) -> Duration {
         LATE.max(3 * *self.client.slowest.lock())
     }
@@ -305,7 +293,6 @@ impl Answered {
         matches!(self.completion, Completion::Ok(_))
     }
 
-    /// The code of a `fail`.
     pub(super) fn fail_code(&self) -> Option<ErrorCode> {
         match &self.completion {
             Completion::Fail(error) => Some(error.code()),

@@ -16,17 +16,14 @@ pub(super) struct LockTerms {
     pub(super) ttl: Duration,
     /// How much longer than its TTL the lock may stay taken: the library's rounding, and the service's delay.
     pub(super) lag: Duration,
-    /// The longest time until the hello is answered.
     pub(super) start_time: Duration,
 }
 
-/// The standard streams of a client program.
 pub(super) struct Streams {
     pub(super) stdin: Box<dyn AsyncWrite + Send + Unpin>,
     pub(super) stdout: Box<dyn AsyncRead + Send + Unpin>,
 }
 
-/// What is done to all servers at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServersState {
     /// Stopped by a signal: the kernel accepts connections, and nothing is answered.
@@ -41,22 +38,16 @@ pub(super) enum ServersState {
 pub(super) trait TestServers: Send + Sync {
     fn terms(&self) -> &LockTerms;
 
-    /// Holds the words that a client announced against what is known of the lock.
-    ///
-    /// # Errors
-    /// Which word does not fit.
+    /// Holds the announced words against what is known of the lock. Errors: which word does not fit.
     fn check_announced(&self, can: &[String]) -> Result<(), Refusal>;
 
-    /// Starts a client program in this place (of [`CLIENTS`]), and gives the hello that it is to be sent.
-    ///
-    /// # Errors
-    /// It cannot be started.
+    /// Starts a client in this place (of [`CLIENTS`]), and gives the hello to send. Errors: it cannot be
+    /// started.
     async fn start_client(&self, place: usize) -> Result<(Hello, Streams)>;
 
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;
 
-    /// The sentence about the program in this place that ended, with the last line that it wrote to standard
-    /// error; where it was ended because it used too much, that.
+    /// The sentence about the program that ended, with its last line of standard error, or its limit.
     async fn explained(&self, place: usize, sentence: String) -> String;
 
     async fn set_state(&self, state: ServersState) -> Result<()>;

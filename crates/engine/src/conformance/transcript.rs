@@ -1,5 +1,4 @@
-//! The lines of conversations with clients, both directions, kept in memory to be shown where a rule is
-//! broken.
+//! The lines of conversations with clients, in both directions, to be shown where a rule is broken.
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -14,7 +13,6 @@ use tokio::time::Instant;
 /// Lines that a report shows of one rule at most: the last ones.
 const SHOWN_MAX: usize = 12;
 
-/// All lines, in the order in which they were written or read.
 #[derive(Debug)]
 pub(super) struct Transcript {
     begun: Instant,
@@ -56,9 +54,8 @@ impl Transcript {
         self.lines.lock().push(line);
     }
 
-    /// The last lines of a conversation in which one of these processes had a part, with the lines that
-    /// belong to none, such as a hello or a line that is no message. `since` is the number of lines that came
-    /// before.
+    /// The last lines of a conversation that belong to one of these processes, or to none, as a hello or a
+    /// line that is no message. `since` is the number of lines that came before.
     pub(super) fn lines_of(&self, since: usize, is_of: impl Fn(u64) -> bool) -> Vec<String> {
         let lines = self.lines.lock();
         let mut ids = HashSet::new();

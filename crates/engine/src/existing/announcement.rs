@@ -5,11 +5,8 @@ use crate::names::BadUsage;
 use crate::validation::RunSpec;
 
 impl RunSpec {
-    /// What this run would do on the servers of `--servers`, in lines; none where it starts its servers
-    /// itself, or where the user has said that the servers are the user's own.
-    ///
-    /// # Errors
-    /// The servers make no sense.
+    /// What this run would do on the servers of `--servers`, in lines; none where it starts its servers, or
+    /// the user has confirmed that the servers are the user's own. Errors: the servers make no sense.
     pub fn announcement(&self) -> Result<Option<String>, BadUsage> {
         let existing = &self.options.existing;
         if !existing.are_used() || existing.i_own_these_servers {
@@ -48,5 +45,4 @@ impl RunSpec {
     }
 }
 
-/// What the keys of every run begin with.
 pub(super) const PREFIX: &str = "fencepost/";

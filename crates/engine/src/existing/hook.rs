@@ -33,10 +33,8 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// Calls the command, and waits for its end.
-    ///
-    /// # Errors
-    /// One sentence: it does not start, fails, or hangs. It is ended then, with everything that it started.
+    /// Calls the command, and waits for its end. Errors: it does not start, fails, or hangs; it is then
+    /// ended, with everything that it started.
     pub(super) async fn call(&self, place: &Place, action: HookAction) -> Result<(), ClusterError> {
         let fill = |word: &String| {
             let word = word.replace("{action}", action.name()).replace("{server}", &place.to_string());
@@ -79,8 +77,7 @@ impl Hook {
     }
 }
 
-/// What a hook prints on standard error, of which the end alone is kept. What it leaves running may hold the
-/// pipe open for as long as it likes.
+/// The end of what a hook prints on standard error. What it leaves running may hold the pipe open.
 struct Said {
     pipe: Option<ChildStderr>,
     end: Vec<u8>,
@@ -92,7 +89,6 @@ impl Said {
         self.end.drain(..self.end.len().saturating_sub(SAID_MAX));
     }
 
-    /// Listens until nothing has the pipe open any more.
     async fn listen(&mut self) {
         let mut bytes = [0; SAID_MAX];
         while let Some(pipe) = &mut self.pipe

@@ -1,5 +1,4 @@
-//! Servers that exist already, as a run uses them: through doors, under a prefix of its own, and with nothing
-//! left on them.
+//! Servers that exist already: used through doors, under a prefix of the run, with nothing left on them.
 
 mod announcement;
 mod hook;
@@ -28,7 +27,6 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a server may take to answer that is asked whether it still does.
 const ANSWER: Duration = Duration::from_millis(700);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -44,7 +42,6 @@ const PASSWORD_MAX: u64 = 4096;
 /// The longest file of certificates or of a key, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// The servers of a run that it did not start.
 pub(crate) struct Existing {
     service: &'static LockService,
     servers: Vec<(Place, Server)>,
@@ -54,10 +51,8 @@ pub(crate) struct Existing {
 }
 
 impl Existing {
-    /// The servers that these options name; none where the run starts its own. `run` is the name of the run.
-    ///
-    /// # Errors
-    /// The password or a file cannot be read.
+    /// The servers that these options name; none where the run starts its own. Errors: the password or a file
+    /// cannot be read.
     pub(crate) async fn of(spec: &RunSpec, run: &str) -> Result<Option<Arc<Existing>>> {
         let options = &spec.options.existing;
         if !options.are_used() {
@@ -96,11 +91,8 @@ impl Existing {
         self.service.existing.ok_or_else(|| anyhow!("{} always starts its servers", self.service.name))
     }
 
-    /// Finds out, before anything is started, whether all servers are what the lock needs. Gives their
-    /// versions, and the prefix, by which a user finds what a killed run left.
-    ///
-    /// # Errors
-    /// One sentence: which server is not, and why.
+    /// Checks, before anything is started, whether all servers are what the lock needs. Gives their versions,
+    /// and the prefix, by which a user finds what a killed run left. Errors: which server is not, and why.
     pub(crate) async fn look(&self) -> Result<Vec<String>> {
         let service = self.service()?;
         let about = |server: &Server, rest: String| anyhow!("{} ({}) {rest}", server.name, server.address);
@@ -119,8 +111,7 @@ impl Existing {
         Ok(said)
     }
 
-    /// Opens a door in each of these nodes, which stand for the servers in turn. The run ends with a door
-    /// that closes by itself.
+    /// Opens a door to each server, in these nodes in turn. The run ends with a door that closes by itself.
     pub(crate) async fn open_doors(&self, nodes: &[Arc<dyn Node>], stop: &Arc<Stop>) -> Result<JoinSet<()>> {
         let mut doors = JoinSet::new();
         for (node, (place, _)) in nodes.iter().zip(&self.servers) {

@@ -4,10 +4,7 @@ use fencepost_history::prose::unknown;
 use fencepost_nemesis::{Refusal, Trigger};
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Reads the text of an event.
-///
-/// # Errors
-/// The form, the operation, the point or the fault is unknown.
+/// Reads the text of an event. Errors: the form, the operation, the point or the fault is unknown.
 pub(super) fn parse(text: &str) -> Result<Trigger, Refusal> {
     let trigger = Trigger::of_text(text)?;
     check_point(&trigger)?;
@@ -21,7 +18,6 @@ pub(super) fn check_point(trigger: &Trigger) -> Result<(), Refusal> {
     if known.contains(&point.as_str()) { Ok(()) } else { Err(Refusal::new(unknown("point", point, &known))) }
 }
 
-/// An event that is waited for. In a file it is a text, or a table for what no text says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AwaitedEvent(pub Trigger);
 

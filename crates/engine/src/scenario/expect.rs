@@ -19,11 +19,9 @@ pub struct Answer {
 /// One expectation: conditions, all of which must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
-    /// What is expected, in a few words.
     pub about: String,
     pub(super) conditions: Vec<Condition>,
-    /// What is said where all conditions hold; `{value}`, `{values}` and `{error}` stand for what was
-    /// observed.
+    /// The sentence where all conditions hold, with `{value}`, `{values}` and `{error}`.
     pub(super) observed: Option<String>,
 }
 
@@ -44,7 +42,6 @@ pub(super) enum Condition {
     Order(Vec<Trigger>),
 }
 
-/// How one condition turned out.
 pub(super) struct Finding {
     pub met: bool,
     pub observed: String,
@@ -95,7 +92,6 @@ impl Expectation {
 }
 
 impl Condition {
-    /// What is expected, where the condition says so itself.
     pub(super) fn about(&self) -> Option<String> {
         match self {
             Condition::Violation { class, .. } => Some(format!("broken: {}", class.replace('-', " "))),

@@ -13,7 +13,6 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// All properties, in `holds`.
 const ALL: &str = "all";
 
 #[derive(Debug, Deserialize)]
@@ -59,12 +58,9 @@ struct RoundsTable {
     contests: usize,
 }
 
-/// The most digits that a value is shown with.
 const DIGITS_MAX: usize = 9;
-/// The most contests of a scenario.
 const CONTESTS_MAX: usize = 10_000;
 
-/// A number, or a duration, which counts in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Bound(f64);
 
@@ -83,11 +79,8 @@ impl<'de> Deserialize<'de> for Bound {
 }
 
 impl ExpectTable {
-    /// Reads an expectation.
-    ///
-    /// # Errors
-    /// An unknown key or checker, an expectation without a condition, or one that does not say what it
-    /// expects.
+    /// Reads an expectation. Errors: an unknown key or checker, or an expectation without a condition or a
+    /// text.
     pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
         let table: ExpectTable = read_table(table, span.clone())?;
         let refused = |sentence: &str| Mistake::new(span.clone(), sentence);

@@ -1,5 +1,4 @@
-//! A scenario file: TOML, read into a [`Scenario`]. What stands at the top holds for every run; a `[[run]]`
-//! adds to it.
+//! A scenario file: TOML, read into a [`Scenario`]. The top holds for every run; a `[[run]]` adds to it.
 
 use super::event;
 use super::expect::Expectation;
@@ -72,18 +71,12 @@ struct Level<'a> {
     settings: DeTable<'a>,
 }
 
-/// Reads a scenario. `file` names it in mistakes.
-///
-/// # Errors
-/// The first mistake in the file, with its line.
+/// Reads a scenario. `file` names it in mistakes. Errors: the first mistake, with its line.
 pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Scenario, MistakeInFile> {
     read(name, file, text).map_err(|mistake| mistake.in_file(file, text))
 }
 
-/// Reads a scenario from a file of the user's.
-///
-/// # Errors
-/// The file cannot be read, or has a mistake.
+/// Reads a user's scenario file. Errors: the file cannot be read, or has a mistake.
 pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
     let text = read_settings(path)
         .map_err(|error| BadUsage::new(format!("cannot read the scenario {}: {error}", path.display())))?;
@@ -130,7 +123,6 @@ fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Mistake> {
     })
 }
 
-/// What the runs expect, where the file does not say it in words.
 fn in_words(runs: &[ScenarioRun]) -> String {
     let run = |run: &ScenarioRun| {
         let about = run.expectations.iter().map(|each| each.about.clone()).collect::<Vec<_>>().join("; ");
@@ -235,7 +227,6 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
     })
 }
 
-/// The longest time until the lock is free again, if it is within its range.
 fn length_within(length: &Spanned<TimeSpan>) -> Result<Duration, Mistake> {
     let given = *length.get_ref();
     check_range("`progress-within`", given, &(MILLISECOND..=HOUR))

@@ -2,7 +2,6 @@
 
 pub(super) const SCENARIO: &[&str] = &["about", "source", "expected", "differs", "picture", "run"];
 
-/// At the top, and in a `[[run]]`.
 pub(super) const RUN: &[&str] =
     &["title", "undisturbed", "progress-within", "client", "fault", "narration", "expect"];
 

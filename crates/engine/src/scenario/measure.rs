@@ -19,8 +19,7 @@ pub struct Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    /// The events that fit, in the order of the history, whatever `times` the trigger says. The state of the
-    /// lock is followed as while the run went on.
+    /// The events that fit, in order, whatever `times` the trigger says. The state of the lock is followed.
     pub(super) fn all(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
         let client_of = self.client_of;
         let mut lock = LockState::default();
@@ -43,7 +42,6 @@ pub(super) fn earlier(trigger: &Trigger) -> usize {
     usize::try_from(trigger.times.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
-/// A measure with its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
     pub measure: Measure,
@@ -51,7 +49,6 @@ pub(super) struct Measured {
     /// Name of the metric that is reported; none: the measure's own, or none is.
     pub name: Option<String>,
     pub unit: String,
-    /// Digits after the point.
     pub digits: Option<usize>,
 }
 
@@ -67,15 +64,13 @@ pub(super) enum Measure {
     Metric(String),
     /// How many such events there are.
     Count(Trigger),
-    /// From the first such event to the next of the other kind, in seconds; or from each, and the median
-    /// counts.
+    /// From the first such event to the next of the other kind, in seconds; or the median over each.
     Time { from: Trigger, to: Trigger, each: bool },
     /// Rounds that the winner of a contest needed; see [`super::measure`].
     Rounds { contests: usize },
 }
 
 impl Measured {
-    /// A value with its unit.
     pub(super) fn in_words(&self, value: f64) -> String {
         match &self.measure {
             Measure::Time { .. } => format!("{value:.*} s", self.digits.unwrap_or(2)),
@@ -89,7 +84,6 @@ impl Measured {
 pub(super) struct Measurement {
     /// What the bounds are for; none: there was nothing to measure.
     pub value: Option<f64>,
-    /// Each single value, in words.
     pub values: Vec<String>,
     pub metrics: Vec<Metric>,
     /// What was measured, or why nothing was.

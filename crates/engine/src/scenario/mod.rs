@@ -1,9 +1,7 @@
-//! Scenarios: directed runs as files. A file says which lock is used, what each client does, which faults are
-//! injected when, and what is expected; `docs/scenarios.md` describes the format.
-//!
-//! `file` reads it, with the help of `event`, `step`, `run_options` and `expect_table`; faults are read by
-//! `fencepost_nemesis`; `expect` and `measure` compare a run with what is expected; `builtin` names the
-//! scenarios that are part of the program.
+//! Scenarios: directed runs as files: which lock, what each client does, which faults, and what is expected;
+//! `docs/scenarios.md` has the format. `file` reads it, with `event`, `step`, `run_options`, `expect_table`
+//! and `fencepost_nemesis` (faults); `expect` and `measure` compare a run; `builtin` names the program's
+//! scenarios.
 
 mod builtin;
 mod event;

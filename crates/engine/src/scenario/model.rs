@@ -15,15 +15,12 @@ use toml::Spanned;
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The name of its file, without the ending.
     pub name: String,
     /// Where the file lies; a built-in scenario's, in the repository.
     pub file: String,
-    /// What happens, in a sentence.
     pub about: String,
     /// Who claims it, and where; may be empty.
     pub source: String,
-    /// What the source expects, in a few words.
     pub expected: String,
     /// Why reality differs from the source, where it does: the runs then expect reality.
     pub differs: Option<String>,
@@ -55,7 +52,6 @@ pub struct ScenarioRun {
     pub expectations: Vec<Expectation>,
     /// No other scenario is played meanwhile.
     pub undisturbed: bool,
-    /// Options of the run, as in `fencepost.toml`.
     pub(super) options: PlacedOptions,
     pub(super) faults: Vec<FaultEntry>,
     pub(super) events: Vec<Spanned<Trigger>>,
@@ -68,11 +64,9 @@ impl ScenarioRun {
         &self.options.options
     }
 
-    /// Validates the run with these options, which are those of the file but for driver, seed and lock.
-    ///
-    /// # Errors
-    /// The first mistake with its place in the file: options that do not go together, or a client, a server
-    /// or a parameter of a fault that this run does not have.
+    /// Validates the run with these options, those of the file but for driver, seed and lock. Errors: the
+    /// first mistake with its place: options that conflict, or a client, a server or a parameter that this
+    /// run lacks.
     pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
         let refused = |refused: BadUsage| self.options.mistake(refused);
         let spec = RunSpec::with_plan(options, Plan::default()).map_err(refused)?;
@@ -108,8 +102,7 @@ fn known_client(name: &str, topology: &Topology) -> Result<(), Refusal> {
     if known.contains(&name) { Ok(()) } else { Err(Refusal::new(unknown("client", name, &known))) }
 }
 
-/// The name of a scenario in this file: that of the file, or of a finding's folder, where all files have one
-/// name.
+/// The name of a scenario in this file: that of the file, or of a finding's folder.
 pub(super) fn name_of(path: &Path) -> String {
     let of_finding = path.file_name().is_some_and(|name| name == "scenario.toml");
     let folder = path.parent().and_then(Path::file_name).filter(|_| of_finding);

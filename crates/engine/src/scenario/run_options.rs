@@ -21,18 +21,14 @@ static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
     names.filter(|name| !matches!(in_scenario(name), InScenario::Refused(_))).map(str::to_owned).collect()
 });
 
-/// The options of a run, and where each stands in the file.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedOptions {
     pub options: RunOptions,
     places: Vec<(String, Range<usize>)>,
 }
 
-/// Reads options; those of `own` override those of `top`. `clients` is the number of scripts, where there are
-/// any.
-///
-/// # Errors
-/// An unknown key, or a value that its option does not take.
+/// Reads options; those of `own` override those of `top`. `clients` is the number of scripts, if any. Errors:
+/// an unknown key, or a value that its option does not take.
 pub(super) fn read(
     top: &DeTable<'_>,
     own: &DeTable<'_>,

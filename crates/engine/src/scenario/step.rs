@@ -7,7 +7,6 @@ use fencepost_history::TimeSpan;
 use fencepost_nemesis::Refusal;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Steps of one word or two, and what each does.
 pub(super) const STEPS: &[(&str, Step)] = &[
     ("acquire", Step::Acquire),
     ("try acquire", Step::TryAcquire),
@@ -18,10 +17,7 @@ pub(super) const STEPS: &[(&str, Step)] = &[
     ("stop unless ok", Step::StopUnlessOk),
 ];
 
-/// Reads the text of a step.
-///
-/// # Errors
-/// The step, its event or its duration is unknown.
+/// Reads the text of a step. Errors: the step, its event or its duration is unknown.
 pub(super) fn parse(text: &str) -> Result<Step, Refusal> {
     if let Some((_, step)) = STEPS.iter().find(|(name, _)| *name == text) {
         return Ok(step.clone());

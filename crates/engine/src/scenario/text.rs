@@ -7,8 +7,7 @@ use fencepost_nemesis::{Plan, fault_text};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The file of a scenario whose clients follow their workload. It expects that this checker finds a violation
-/// of this class.
+/// The file of a scenario whose clients follow their workload, and that expects this violation.
 pub fn scenario_text(
     about: &str,
     source: &str,
@@ -31,8 +30,7 @@ pub fn scenario_text(
     text
 }
 
-/// The options that a scenario needs: those that every scenario says, then those that differ from the
-/// defaults.
+/// The options that a scenario needs: those that every scenario says, then those that differ.
 fn needed_options(options: &RunOptions) -> Vec<(String, Value)> {
     let given = fields(options);
     let always = OPTION_FACTS.iter().filter(|facts| facts.in_scenario == InScenario::Always);

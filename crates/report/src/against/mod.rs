@@ -1,9 +1,8 @@
-//! What a lock does worse than a reference under the same faults, what as badly, and what better: from the
-//! verdict of its run, and those of the reference's.
+//! What a lock does worse than a reference under the same faults, as badly, or better: from their verdicts.
 //!
-//! Two violations are the same by property and class, as in a hunt, and by whether the lock failed or a fence
-//! was missing. Late writes that only a fence prevents are one thing, by whatever property they show: which
-//! of them a run shows is chance. A machine that was too busy is no difference between two locks.
+//! Two violations are the same by property and class, and by whether the lock failed or a fence was missing.
+//! Late writes that only a fence prevents are one thing, by whatever property they show, which is chance. A
+//! machine that was too busy is no difference between two locks.
 
 mod text;
 
@@ -21,11 +20,9 @@ pub const AGAINST: &str = "against.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Against {
-    /// Version of Fencepost that made it.
     pub fencepost: String,
     pub lock: String,
     pub reference: String,
-    /// The runs of the reference, in order.
     pub runs: Vec<ReferenceRun>,
     /// What the lock does worse, then what both show, then what it does better.
     pub differences: Vec<Difference>,
@@ -41,7 +38,6 @@ pub struct ReferenceRun {
     /// The name of its folder; empty where it failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// None where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +48,6 @@ pub struct ReferenceRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// The lock shows the violation, and no run of the reference does.
     Worse,
     Equal,
     Better,
@@ -82,7 +77,6 @@ pub enum ReferencePlay {
 }
 
 impl ReferencePlay {
-    /// The verdict, where it says what the reference does.
     fn decided(&self) -> Option<&RunVerdict> {
         match self {
             ReferencePlay::Judged(_, verdict) if is_decided(verdict.outcome) => Some(verdict),
@@ -105,7 +99,6 @@ impl ReferencePlay {
 /// As many runs of the reference without a violation decide whose it is.
 const PLAYS_THAT_DECIDE: usize = 10;
 
-/// Whether a run says what a lock does.
 fn is_decided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Valid | Outcome::Violation)
 }
@@ -119,7 +112,6 @@ struct Breach {
 }
 
 impl Breach {
-    /// Those of a verdict, each once.
     fn all(verdict: &RunVerdict) -> Vec<Breach> {
         let mut all: Vec<Breach> = Vec::new();
         for violation in Violation::all(verdict) {
@@ -263,10 +255,7 @@ impl Against {
         }
     }
 
-    /// Writes it into the folder of the lock's run.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Writes it into the folder of the lock's run. Errors: the file cannot be written.
     pub fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).expect("a comparison is always JSON") + "\n";
         folder.write(AGAINST, text.as_bytes())

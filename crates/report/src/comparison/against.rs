@@ -6,8 +6,7 @@ use crate::rate::Rate;
 use fencepost_checker::{Harm, Outcome};
 use std::collections::BTreeMap;
 
-/// In how many of the decided runs of a cell the lock failed, and by what. Of a cell whose runs are in
-/// memory.
+/// In how many of a cell's decided runs, which are in memory, the lock failed, and by what.
 fn failures(cell: &Cell) -> Failures {
     let mut failures = Failures::default();
     for run in &cell.runs {
@@ -44,7 +43,6 @@ impl Comparison {
     }
 }
 
-/// What stands under the matrix.
 pub(super) struct AgainstTable {
     pub title: String,
     pub note: String,
@@ -55,7 +53,6 @@ pub(super) struct AgainstLine {
     pub label: String,
     pub nemesis: String,
     pub standing: String,
-    /// What it is coloured by.
     pub outcome: Option<Outcome>,
     /// `3 of 3 against 0 of 3`.
     pub rates: String,

@@ -26,10 +26,7 @@ pub struct Changes {
     pub compared: usize,
 }
 
-/// Reads an earlier `compare.json`.
-///
-/// # Errors
-/// It is none.
+/// Reads an earlier `compare.json`. Errors: it is none.
 pub fn read(path: &Path) -> Result<Comparison, BaselineError> {
     let text = read_bounded(path, BASELINE_BYTES_MAX)
         .map_err(|error| BaselineError(format!("cannot read the baseline {}: {error}", path.display())))?;

@@ -13,7 +13,6 @@ pub const SHARE_MIN: usize = 3;
 /// How much confidence the verdict of a cell deserves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellConfidence {
-    /// How many situations the runs covered together.
     pub covered: usize,
     /// How many were possible; 0 without faults.
     pub possible: usize,

@@ -5,10 +5,7 @@ use super::model::{CellRun, Comparison};
 use anyhow::Result;
 use std::io::Write;
 
-/// Writes all of it, line by line. Runs of which no figures are known, as those of a file, are left out.
-///
-/// # Errors
-/// It cannot be written.
+/// Writes it line by line, without runs that have no figures. Errors: it cannot be written.
 pub fn write(comparison: &Comparison, to: impl Write) -> Result<()> {
     let checkers = comparison.checkers();
     let mut csv = ::csv::Writer::from_writer(to);

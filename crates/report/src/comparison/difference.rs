@@ -23,15 +23,13 @@ impl Failures {
 #[serde(rename_all = "kebab-case")]
 pub struct CellDifference {
     pub standing: CellStanding,
-    /// In how many of its decided runs the lock failed. Late writes that only a fence prevents do not count,
-    /// nor does a busy machine.
+    /// In how many of its decided runs the lock failed, without late writes that only a fence prevents.
     pub rate: Rate,
     /// The same of the reference.
     pub reference: Rate,
     /// How much more often the lock fails, with 95 % confidence, in percentage points.
     pub difference: (f64, f64),
-    /// Kinds of failures of which the rates differ, where there are several: of the lock, and of the
-    /// reference.
+    /// Kinds of failures whose rates differ, where there are several: the lock's, and the reference's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<Harm, (Rate, Rate)>,
 }
@@ -44,10 +42,8 @@ pub enum CellStanding {
     Worse,
     /// The rates are the same, of all failures and of each kind.
     Equal,
-    /// The lock does not fail more or less often for certain, but by another kind of failure: the interval of
-    /// a kind excludes 0.
+    /// The lock certainly fails by another kind of failure only: the interval of a kind excludes 0.
     Otherwise,
-    /// The lock fails less often.
     Better,
     /// The rates differ, and chance alone may do that in so few runs.
     Uncertain,

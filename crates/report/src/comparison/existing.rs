@@ -4,9 +4,8 @@ use super::model::{Comparison, MadeRun, Row, cell};
 use crate::runs::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Compares runs that exist, in whatever way they were made: a row for each lock, guard and setting, a column
-/// for each nemesis. The columns have the order of `nemesis_order`. Scenarios are left out: they are
-/// directed, and prove what they are made to prove.
+/// Compares runs that exist: a row for each lock, guard and setting, a column for each nemesis, in the order
+/// of `nemesis_order`. Directed scenarios are left out: they prove what they are made to prove.
 pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
     let mut left_out = Vec::new();

@@ -18,13 +18,10 @@ pub fn outcome_of<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcom
     }
 }
 
-/// What a table of all runs holds of a run's judgement, which itself is too large to be kept for each of many
-/// runs.
+/// What a table of all runs holds of a run's judgement, which is too large to be kept for many runs.
 #[derive(Clone, Debug)]
 pub struct RunFigures {
-    /// One for each checker, in their order.
     outcomes: Vec<Option<Outcome>>,
-    /// The worst that its violations mean.
     pub(super) harm: Option<Harm>,
     pub(super) lost: u64,
     pub(super) acknowledged: u64,

@@ -52,7 +52,6 @@ fn whole(cell: &Cell, mark: &Mark) -> String {
     format!("{strong}{}{strong}{others}{weak}{lost}", escaped(&mark.text))
 }
 
-/// How each lock stands to the one that all are compared with, if there is one.
 fn against(text: &mut String, comparison: &Comparison) {
     let Some(AgainstTable { title, note, lines }) = against_table(comparison) else { return };
     let _ = write!(text, "\n### {}\n\n{}.\n\n", escaped(&title), escaped(&capital(&note)));

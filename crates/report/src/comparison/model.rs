@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// Locks down, nemeses across.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Version of Fencepost that made it.
     pub fencepost: String,
     /// Makes its runs once more; empty where they were not made by one command.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -26,7 +25,6 @@ pub struct Comparison {
     /// The lock that the others are compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// Runs that were to be compared and could not be: their names, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Of a comparison that was merged from parts: what is not there, a sentence each.
@@ -43,17 +41,14 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
     pub servers: Vec<String>,
-    /// One for each nemesis, in their order.
     pub cells: Vec<Cell>,
 }
 
 /// A lock under a nemesis.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cell {
-    /// Why there can be no run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
-    /// All properties together.
     pub outcomes: Outcomes,
     /// What the violations mean: in how many runs there was each, the worst first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -68,18 +63,15 @@ pub struct Cell {
     pub lost: Option<Lost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CellCosts>,
-    /// How much confidence its verdict deserves. None in comparisons of before that was counted, and without
-    /// runs.
+    /// How much confidence its verdict deserves. None in older comparisons, and without runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "worth")]
     pub confidence: Option<CellConfidence>,
-    /// How it stands to the same cell of the lock that all are compared with. None where there is no such
-    /// lock, or nothing is known of one of the two.
+    /// How it stands to the same cell of the reference. None without a reference, or if one says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<CellDifference>,
     /// In the order of their seeds in the matrix, or the oldest first.
     pub runs: Vec<CellRun>,
-    /// Why runs that were asked for are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// How many runs of it belong to parts that were not merged, or did not finish.
@@ -110,8 +102,7 @@ fn yes() -> bool {
     true
 }
 
-/// In how many runs it came to what. A property in a run that tested nothing is vacuous, unless it was
-/// violated even so.
+/// How many runs had each outcome. A property in a run that tested nothing is vacuous, unless violated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub valid: usize,
@@ -145,7 +136,6 @@ pub struct CellRun {
     pub seed: Seed,
     /// Repeats it.
     pub command: String,
-    /// Where its folder is on this machine.
     #[serde(skip)]
     pub path: PathBuf,
     /// For a table of all runs. None in a comparison that was read from its file.
@@ -159,11 +149,9 @@ pub struct CellRun {
 pub struct MadeRun {
     pub name: String,
     pub seed: Seed,
-    /// Repeats it.
     pub command: String,
     pub servers: Vec<String>,
     pub judgement: Arc<Judgement>,
-    /// Where its folder is on this machine.
     #[serde(skip)]
     pub path: PathBuf,
 }
@@ -197,8 +185,7 @@ impl Outcomes {
         self.valid + self.vacuous + self.unknown + self.violation
     }
 
-    /// All together: violated if it was in one run, unknown if it is of one, vacuous if it was tested in
-    /// none. None without any run.
+    /// All together: violated or unknown if one run is, vacuous if none tested it. None without any run.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             _ if self.violation > 0 => Some(Outcome::Violation),
@@ -219,8 +206,7 @@ impl FromIterator<Outcome> for Outcomes {
 }
 
 impl Cell {
-    /// Why it says little that all properties held, as clauses; empty where they did not, or where it says
-    /// enough.
+    /// Why it says little that all properties held, as clauses; empty where that is no question.
     pub fn weak(&self) -> &[String] {
         let held = self.outcomes.outcome() == Some(Outcome::Valid);
         self.confidence.as_ref().filter(|_| held).map_or(&[], |confidence| &confidence.weak)
@@ -233,7 +219,6 @@ impl Row {
         self.cells.iter().filter_map(|cell| cell.harms.keys().next()).min().copied()
     }
 
-    /// In how many cells there was each harm as the worst of the cell, the worst first.
     fn badness(&self) -> Vec<usize> {
         let worst_of = |cell: &Cell| cell.harms.keys().next().copied();
         Harm::ALL.map(|harm| self.cells.iter().filter(|cell| worst_of(cell) == Some(harm)).count()).to_vec()
@@ -268,8 +253,7 @@ fn names_a_version(end: &str) -> bool {
 
 impl Comparison {
     /// The same, with the best locks first: by what is worst in their first rows, and how often. The rows of
-    /// one lock stay side by side, so that one with a guard stands beside one without. A row that is not
-    /// applicable anywhere is a remark in place of a row.
+    /// one lock stay together. A row that is not applicable anywhere becomes a remark.
     pub fn best_first(&self) -> Comparison {
         let is_applicable = |row: &&Row| row.cells.iter().any(|cell| cell.not_applicable.is_none());
         let why =
@@ -303,8 +287,7 @@ impl Comparison {
         self.rows.iter().all(|row| row.settings == first.settings).then_some(&first.settings)
     }
 
-    /// A property's name in the checkers' registry, for each that any run has something to say about; the one
-    /// about the test itself is part of all others.
+    /// The checkers of properties that any run says something about, but for the one about the test itself.
     pub fn checkers(&self) -> Vec<&'static str> {
         let cells = || self.rows.iter().flat_map(|row| &row.cells);
         let said = |name: &str| cells().flat_map(|cell| &cell.properties).any(|kept| kept.checker == name);
@@ -358,7 +341,6 @@ fn counted(harms: impl Iterator<Item = Harm>) -> BTreeMap<Harm, usize> {
     counts
 }
 
-/// The checkers that judged none of these runs.
 fn not_judged(judgements: &[&Judgement]) -> Vec<Unjudged> {
     let Some(first) = judgements.first() else { return Vec::new() };
     let never =
@@ -366,7 +348,6 @@ fn not_judged(judgements: &[&Judgement]) -> Vec<Unjudged> {
     first.not_judged.iter().filter(never).cloned().collect()
 }
 
-/// Counts of all runs whose lost updates could be counted.
 fn lost(judgements: &[&Judgement]) -> Option<Lost> {
     let updates = decided::<LostUpdatesFigures>(judgements);
     let additions = decided::<LostAdditionsFigures>(judgements);
@@ -396,7 +377,6 @@ fn costs(judgements: &[&Judgement]) -> Option<CellCosts> {
     })
 }
 
-/// The middle one, or the mean of the two in the middle.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -89,7 +89,6 @@ fn worst(row: &Row) -> Markup {
     }
 }
 
-/// The verdict, which properties are violated, how much was lost, and the runs.
 fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
     let violated = cell.properties.iter().filter(|kept| kept.outcomes.violation > 0 && kept.claimed);
     let violated: Vec<&str> = violated.map(|kept| property(&kept.checker).0).collect();
@@ -171,7 +170,6 @@ fn chapter(comparison: &Comparison, table: &Table) -> Markup {
     }
 }
 
-/// How each lock stands to the one that all are compared with, if there is one.
 fn against(comparison: &Comparison) -> Markup {
     let Some(AgainstTable { title, note, lines }) = against_table(comparison) else { return html! {} };
     html! {

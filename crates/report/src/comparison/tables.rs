@@ -16,10 +16,8 @@ pub struct Table {
     pub rows: Vec<Vec<Mark>>,
 }
 
-/// What stands in a cell.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// What it is coloured by.
     pub outcome: Option<Outcome>,
     /// Of a violation, the worst that it means.
     pub harm: Option<Harm>,
@@ -33,8 +31,7 @@ impl Mark {
         Mark { text: text.into(), ..Mark::default() }
     }
 
-    /// Marks what held in a cell that deserves little confidence, whatever else was violated there:
-    /// `✓ holds (weak)`.
+    /// Marks what held in a cell that deserves little confidence: `✓ holds (weak)`.
     fn weakened(self, cell: &Cell) -> Mark {
         let weak = cell.confidence.as_ref().is_some_and(|confidence| !confidence.weak.is_empty());
         match self.outcome == Some(Outcome::Valid) && weak {
@@ -56,7 +53,6 @@ pub fn matrix(comparison: &Comparison) -> Table {
     Table { legend: legend(comparison), ..matrix }
 }
 
-/// What the marks of the matrix mean that stand in it.
 fn legend(comparison: &Comparison) -> Vec<String> {
     let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
     let seen = |harm: &Harm| cells().any(|cell| cell.harms.contains_key(harm));
@@ -92,7 +88,6 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
     figures
 }
 
-/// How much confidence the verdicts deserve.
 fn confidence(comparison: &Comparison) -> Vec<Table> {
     vec![
         table(comparison, "Situations covered", "of those possible, all runs together", |cell| {
@@ -233,8 +228,7 @@ pub fn length(ms: f64) -> String {
     }
 }
 
-/// What a table has no room for, a sentence each: properties that cannot be tested here, runs that are not
-/// there.
+/// What a table has no room for, a sentence each: untestable properties, missing runs.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
     for row in &comparison.rows {

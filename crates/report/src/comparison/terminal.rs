@@ -37,7 +37,6 @@ pub fn text(comparison: &Comparison) -> String {
     text
 }
 
-/// How each lock stands to the one that all are compared with. Nothing where there is none.
 fn against(comparison: &Comparison) -> String {
     let Some(AgainstTable { title, note, lines }) = against_table(comparison) else { return String::new() };
     let mut text = format!("\n{}\n", style(title).bold());
@@ -58,7 +57,6 @@ fn against(comparison: &Comparison) -> String {
     text
 }
 
-/// Whether nothing but success stands in it.
 fn held(table: &Table) -> bool {
     table.rows.iter().flatten().all(|mark| matches!(mark.outcome, None | Some(Outcome::Valid)))
 }

@@ -6,8 +6,7 @@ use fencepost_history::{Event, Process};
 use serde_json::Value;
 use std::io::Write;
 
-/// Writes `{:index 0, :time 5, :type :invoke, :process 0, :f :acquire, :key "k0", :value {:ttl_ms 2000}}` and
-/// so on.
+/// Writes `{:index 0, :time 5, :type :invoke, :process 0, :f :acquire, :key "k0", …}` and so on.
 pub fn write(events: Source, out: &mut dyn Write) -> Result<()> {
     let mut line = String::new();
     for event in events {

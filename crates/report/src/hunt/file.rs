@@ -1,5 +1,4 @@
-//! `hunt.json`: what a hunt covered and found. Written after each schedule, so that a hunt that was killed
-//! can go on.
+//! `hunt.json`: what a hunt covered and found. Written after each schedule: a killed hunt can go on.
 
 use crate::findings::{Signature, in_short};
 use fencepost_checker::Whose;
@@ -17,11 +16,9 @@ pub const REMARKS_MAX: usize = 20;
 /// A hunt, so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFile {
-    /// Version of Fencepost that made it.
     pub fencepost: String,
     /// Repeats the hunt.
     pub command: String,
-    /// Start, seconds since 1970-01-01 UTC.
     pub started: u64,
     pub seed: Seed,
     pub lock: String,
@@ -30,13 +27,10 @@ pub struct HuntFile {
     pub options: String,
     /// The nemeses that fit the lock and this machine.
     pub nemeses: Vec<String>,
-    /// Schedules side by side.
     pub jobs: usize,
     /// Time that was hunted, over all sittings.
     pub spent_ms: u64,
-    /// Schedules that were carried out.
     pub schedules: u64,
-    /// Schedules that could not be carried out.
     pub failed: u64,
     /// The situations that were possible in some schedule, by name, with how often they came about.
     pub situations: BTreeMap<String, SituationCount>,
@@ -89,7 +83,6 @@ impl SituationCount {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NearestMiss {
     pub ms: f64,
-    /// Number of the schedule.
     pub schedule: u64,
     /// What happened, in a sentence.
     pub sentence: String,
@@ -98,7 +91,6 @@ pub struct NearestMiss {
 /// A point of the curve of coverage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// Time that was hunted so far.
     pub at_ms: u64,
     pub schedules: u64,
     pub covered: u64,
@@ -110,13 +102,9 @@ pub struct CurvePoint {
 pub enum FindingState {
     /// Found, not replayed yet.
     Found,
-    /// Replayed and made small.
     Minimised,
-    /// Replayed, and did not come again.
     Rare,
-    /// Known from an earlier hunt, and still there.
     Known,
-    /// Known from an earlier hunt; it no longer reproduces.
     Gone,
 }
 
@@ -177,7 +165,6 @@ pub struct HuntFinding {
     pub found_ms: u64,
     /// Number of the schedule that showed it first; 0 for one that was known, or that needed no fault.
     pub schedule: u64,
-    /// How often schedules showed it.
     pub times: u64,
     pub state: FindingState,
     /// Whether it is the lock's own. None where it was not compared.
@@ -237,8 +224,7 @@ pub struct FindingGroup<'a> {
 }
 
 impl FindingGroup<'_> {
-    /// `The same under: pause on holder's client (lock held); delay …`, and `What follows from it: …`; none
-    /// where there is only one.
+    /// `The same under: pause on holder's client (lock held); …`, and `What follows from it: …`, if any.
     pub fn also_under(&self) -> Option<String> {
         let (same, follow): (Vec<_>, Vec<_>) =
             self.also.iter().map(|finding| &finding.signature).partition(|signature| {
@@ -254,8 +240,7 @@ impl FindingGroup<'_> {
     }
 }
 
-/// Checkers of what a lock protects: where two processes held it at the same time, what these find follows
-/// from that.
+/// Checkers of what a lock protects: these find the consequences of two holders.
 const OF_DATA: [&str; 4] = ["lost-updates", "lost-additions", "stale-writes", "linearizable"];
 
 /// Whether one finding is the better example: made small, with fewer causes.
@@ -266,8 +251,7 @@ fn is_smaller(one: &HuntFinding, other: &HuntFinding) -> bool {
 }
 
 impl HuntFile {
-    /// The findings as a report shows them, those that say most first. Where they were compared, those of one
-    /// kind stand together.
+    /// The findings as a report shows them, the most telling first. Compared ones of a kind stand together.
     pub fn groups(&self) -> Vec<FindingGroup<'_>> {
         let mut groups: Vec<FindingGroup<'_>> = Vec::new();
         let findings = self.most_telling_first();

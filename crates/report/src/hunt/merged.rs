@@ -4,9 +4,8 @@ use super::file::{CurvePoint, FindingState, HuntFile, HuntFinding, REMARKS_MAX};
 use crate::findings::free_name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The whole hunt, from its parts by their numbers. The parts hunted side by side: its time is that of the
-/// longest. `run_of` gives the way from the folder of the merge to the run of a part's finding. None without
-/// any part.
+/// The whole hunt, from its parts by their numbers, which hunted side by side: its time is the longest.
+/// `run_of` gives the path from the merge's folder to the run of a part's finding. None without any part.
 pub fn merged(
     parts: &BTreeMap<u32, HuntFile>,
     run_of: impl Fn(u32, &HuntFinding) -> Option<String>,
@@ -38,8 +37,7 @@ pub fn merged(
     Some(whole)
 }
 
-/// How coverage grew in all parts together: a situation counts from the moment at which the first part
-/// covered it.
+/// How coverage grew in all parts together: the first part that covers a situation counts.
 fn curve(whole: &HuntFile, parts: &BTreeMap<u32, HuntFile>) -> Vec<CurvePoint> {
     let mut firsts: Vec<u64> = whole.situations.values().filter_map(|seen| seen.first_ms).collect();
     firsts.sort_unstable();
@@ -92,8 +90,7 @@ fn findings(
     named
 }
 
-/// Which of two findings of one signature is shown, the least first: the one that is known best, and is
-/// smallest.
+/// Which of two findings of one signature is shown, the least first: the best known and smallest.
 fn standing(finding: &HuntFinding) -> (u8, usize, usize) {
     let state = match finding.state {
         FindingState::Minimised => 0,

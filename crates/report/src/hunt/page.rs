@@ -122,7 +122,6 @@ fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
     }
 }
 
-/// What was seen and not decided: what happened, and the command that plays it again.
 fn undecided(finding: &HuntFinding) -> Markup {
     html! {
         h3 id=(finding.name) { (finding.signature) " " span.chip.unknown { (finding.state.words()) } }

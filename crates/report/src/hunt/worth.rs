@@ -1,5 +1,4 @@
-//! What a hunt comes to: a violation, something that was seen and not decided, too little to say anything, or
-//! nothing found.
+//! The result of a hunt: a violation, something undecided, too little to say anything, or nothing found.
 
 use super::file::{Compared, FindingState, HuntFile, HuntFinding};
 use fencepost_history::prose::counted;
@@ -14,9 +13,7 @@ pub const SITUATIONS_MIN_PERCENT: u64 = 5;
 pub enum HuntWorth {
     /// The lock, or what it was compared with in vain, shows a violation.
     Violation,
-    /// It saw what it could not decide.
     Undecided,
-    /// It could not play enough to say anything: the reason, as a clause.
     TooLittle(String),
     /// It played enough, and found nothing.
     NothingFound,

@@ -3,10 +3,9 @@
 use crate::pictures::palette;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A whole page that opens from disk: `body` in the house's style, in light and dark, on screen and paper.
-///
-/// The style knows tables, `.chip` and `.verdict` with the name of an outcome, `.note`, `.figures`,
-/// `.picture`, `.tablebox` for wide tables, and `td.n` for numbers.
+/// A whole page that opens from disk: `body` in the house's style, light and dark, for screen and paper. The
+/// style knows tables, `.chip` and `.verdict` with the name of an outcome, `.note`, `.figures`, `.picture`,
+/// `.tablebox` for wide tables, and `td.n` for numbers.
 pub fn document(title: &str, body: Markup) -> String {
     let style = include_str!("document.css").replace("/*PICTURES*/", &palette::style());
     let markup = html! {

@@ -1,8 +1,6 @@
-//! The timeline that can be zoomed: everything that it may have to show, packed for the script that draws it.
-//!
-//! A gzip stream in base64: the length of a JSON text (four bytes, little-endian), that text, and then the
-//! columns that it names, each a row of varints. Times are in microseconds. Browsers unpack gzip by
-//! themselves.
+//! The zoomable timeline: all that it may show, packed for the script that draws it. A gzip stream in base64
+//! (browsers unpack gzip): the length of a JSON text (four bytes, little-endian), that text, and the columns
+//! that it names, each a row of varints. Times are in microseconds.
 
 use crate::measures::{self, End};
 use crate::pictures::faults;
@@ -31,8 +29,7 @@ const SCRIPT: &str = concat!(
     include_str!("explorer.js")
 );
 
-/// The timeline with its buttons, hidden until the script has unpacked it; `drawing` is what stands there
-/// without.
+/// The timeline with its buttons, hidden until the script has unpacked it; `drawing` stands there without.
 pub fn explorer(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], drawing: Markup) -> Markup {
     html! {
         div.explorer hidden {
@@ -96,7 +93,6 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     STANDARD.encode(stream.finish().expect("writing into memory does not fail"))
 }
 
-/// Every operation, and the notices of clients between them.
 fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
     let names = ["op_at", "op_process", "op_f", "op_key", "op_took", "op_end", "op_asked", "op_said"];
     let mut table = Table::new(&names);
@@ -165,7 +161,6 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Se
     table
 }
 
-/// The claims of all holds, each once, in order.
 fn claims(run: &RunIndex) -> Vec<Claim> {
     let claims: BTreeSet<Claim> = run.holds.iter().map(|hold| hold.claim).collect();
     claims.into_iter().collect()
@@ -203,7 +198,6 @@ fn fault_json(run: &RunIndex, fault: &Fault) -> Value {
     })
 }
 
-/// What an event carries, in a few words.
 fn summary_of(event: &Event) -> String {
     let text = event.error.as_deref().map_or_else(|| plain(&event.value), str::to_owned);
     match text.char_indices().nth(TEXT_MAX) {
@@ -224,7 +218,6 @@ fn colours() -> Value {
     })
 }
 
-/// Texts, each kept once.
 #[derive(Default)]
 struct Dictionary {
     list: Vec<String>,
@@ -243,7 +236,6 @@ impl Dictionary {
     }
 }
 
-/// The servers that granted, and each set of them that granted together, once.
 #[derive(Default)]
 struct Servers {
     names: Dictionary,

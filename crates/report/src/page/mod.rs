@@ -23,7 +23,6 @@ const FAULTS_MAX: usize = 1000;
 /// So many violations of a class are drawn; the timeline has all of them.
 const DRAWN_MAX: usize = 3;
 
-/// The whole page.
 pub fn page(
     heading: &Heading,
     run: &RunIndex,

@@ -1,5 +1,4 @@
-//! What all pictures are drawn with: a sheet of SVG, text of known size, an axis of time, labels that keep
-//! apart.
+//! What all pictures are drawn with: a sheet of SVG, text of known size, an axis of time, separate labels.
 
 use super::palette::{self, Colour};
 use fencepost_checker::seconds;
@@ -41,8 +40,7 @@ pub fn picture(width: i32, height: i32, about: &str, draw: impl FnOnce(&Canvas))
     svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{about}\" "), 1)
 }
 
-/// The text without the characters that XML cannot hold, however they are written ("Extensible Markup
-/// Language (XML) 1.0", 2.2).
+/// The text without characters that XML cannot hold ("Extensible Markup Language (XML) 1.0", 2.2).
 fn in_xml(text: &str) -> String {
     let forbidden = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
     text.replace(forbidden, "\u{fffd}")
@@ -50,7 +48,6 @@ fn in_xml(text: &str) -> String {
 
 const IN_MEMORY: &str = "drawing into memory does not fail";
 
-/// Where a text stands, seen from its point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// To the right of it, centred vertically.
@@ -68,7 +65,6 @@ impl Canvas<'_> {
         self.put(&Rectangle::new([from, to], colour.rgb().stroke_width(1)));
     }
 
-    /// Nothing where there are no points.
     pub fn line(&self, points: &[(i32, i32)], colour: Colour, width: u32) {
         if points.is_empty() {
             return;
@@ -84,7 +80,6 @@ impl Canvas<'_> {
         self.put(&Circle::new(at, radius, colour.rgb().filled()));
     }
 
-    /// A dashed line, straight down.
     pub fn dashes(&self, x: i32, from: i32, to: i32, colour: Colour) {
         for y in (from..to).step_by(6) {
             self.line(&[(x, y), (x, (y + 3).min(to))], colour, 1);
@@ -160,7 +155,6 @@ impl TimeAxis {
 
 /// Rows of labels: each stands in the first row that has room for it.
 pub struct Rows {
-    /// Where the last label of each row ends.
     ends: Vec<i32>,
     most: usize,
 }
@@ -170,8 +164,7 @@ impl Rows {
         Rows { ends: Vec::new(), most }
     }
 
-    /// The row for something that reaches from `left` to `right`. None: there is no room for it any more.
-    /// To be called in order of `left`.
+    /// The row for something from `left` to `right`, if it has room. To be called in order of `left`.
     pub fn place(&mut self, left: i32, right: i32) -> Option<usize> {
         let free = self.ends.iter().position(|end| *end <= left);
         let row = free.or_else(|| {
@@ -183,7 +176,6 @@ impl Rows {
         row
     }
 
-    /// How many rows are in use.
     pub fn count(&self) -> usize {
         self.ends.len()
     }

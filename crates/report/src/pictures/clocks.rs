@@ -23,7 +23,6 @@ const CLOCKS: [(Colour, &str); 2] =
 struct Lane<'a> {
     node: &'a str,
     samples: Vec<&'a ClockSample>,
-    /// The ends of its scale, in milliseconds; 0 lies between them.
     least_ms: f64,
     most_ms: f64,
 }
@@ -72,7 +71,6 @@ fn lanes(samples: &[ClockSample]) -> Vec<Lane<'_>> {
     nodes.into_iter().map(lane).collect()
 }
 
-/// In the order of [`CLOCKS`].
 fn offsets(sample: &ClockSample) -> [Option<f64>; 2] {
     [sample.monotonic_ms, sample.wall_ms]
 }

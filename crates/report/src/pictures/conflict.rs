@@ -1,5 +1,4 @@
-//! A few operations that fit into no order: a lane for each process, a bar from each invocation to its
-//! completion.
+//! Operations that fit into no order: a lane for each process, a bar from each invocation to its completion.
 
 use super::canvas::{self, Anchor, Canvas, LEFT, SMALL, TEXT, WIDTH, text_width};
 use super::palette::{self, Colour};
@@ -10,11 +9,8 @@ const LANE: i32 = 46;
 const BAR: i32 = 30;
 const LINE: i32 = 18;
 const TOP: i32 = 24;
-/// Least distance between two events.
 const COLUMN: i32 = 26;
-/// Free space at both edges.
 const MARGIN: i32 = 16;
-/// Operations that are drawn at most.
 const DRAWN_MAX: usize = 200;
 
 /// The picture as SVG: lanes, bars in order of the events, the number of each operation in the longest order
@@ -58,7 +54,6 @@ pub fn conflict(evidence: &Evidence) -> String {
     })
 }
 
-/// From `begin` to `end`; the bar of an indeterminate operation is open to the right.
 fn bar(canvas: &Canvas, begin: i32, end: Option<i32>, right: i32, y: i32, colour: Colour) {
     canvas.rect((begin, y), (end.unwrap_or(right), y + BAR), colour, 0.25);
     match end {

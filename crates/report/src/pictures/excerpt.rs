@@ -1,5 +1,4 @@
-//! What the drawing of one violation shows: the holds, the operations under them, the servers that granted
-//! them, and the faults.
+//! What the drawing of a violation shows: holds, their operations, the granting servers, and faults.
 
 use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
@@ -13,7 +12,6 @@ const PARTICIPANTS_MAX: usize = palette::PARTICIPANTS.len();
 /// More writes of others than this are noise.
 const BYSTANDERS_MAX: usize = 12;
 
-/// One violation, cut out of its run.
 pub struct Excerpt<'a> {
     pub key: &'a str,
     pub participants: Vec<Participant<'a>>,
@@ -33,13 +31,11 @@ pub struct Excerpt<'a> {
 pub struct Participant<'a> {
     pub hold: &'a Hold<'a>,
     pub colour: Colour,
-    /// What it did under the hold, its release included.
     pub operations: Vec<&'a Operation<'a>>,
 }
 
 impl Participant<'_> {
-    /// How long the process had the lock promised: for the TTL, or for the validity that was reported when it
-    /// got the lock after a long wait.
+    /// How long the lock was promised: for the TTL, or for the validity reported after a long wait.
     pub fn promised_until(&self) -> Option<u64> {
         let reported = self.hold.validity_ms.map(|ms| self.hold.from_ns + (ms.max(0.0) * 1e6) as u64);
         let until = self.hold.ends.lease.map(|lease| lease.earliest.ns).max(reported)?;

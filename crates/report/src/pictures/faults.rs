@@ -5,17 +5,14 @@ use super::palette::{self, Colour};
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::Fault;
 
-/// How many rows of labelled faults the strip has at most. Where that is not enough, it has one row without
-/// labels, rather than labels for some: the table has them all.
+/// The most rows of labelled faults. If they are not enough, one row has no labels: the table has all.
 const ROWS_MAX: usize = 6;
 /// More bands than this are drawn without a line at their beginning.
 const LINES_MAX: usize = 100;
 const ROW: i32 = 17;
 
-/// The faults of a run, placed on an axis.
 pub struct Strip<'a> {
     bars: Vec<Bar<'a>>,
-    /// When the machine stalled.
     stalls: Vec<(i32, i32)>,
     rows: usize,
     axis: TimeAxis,
@@ -67,7 +64,6 @@ impl<'a> Strip<'a> {
         Strip { bars, stalls, rows, axis }
     }
 
-    /// How high the strip is.
     pub fn height(&self) -> i32 {
         if self.rows == 0 { 0 } else { self.rows as i32 * ROW + 6 }
     }
@@ -111,7 +107,6 @@ impl<'a> Strip<'a> {
     }
 }
 
-/// The colour of a fault's kind.
 pub fn colour(run: &RunIndex, fault: &Fault) -> Colour {
     let mut kinds: Vec<&str> = Vec::new();
     for other in &run.faults {

@@ -1,7 +1,5 @@
-//! Which lane of the timeline a process has.
-//!
-//! After an indeterminate operation a process number is never used again: another takes its place. So a run
-//! can have many more numbers than processes at a time. Numbers that do not overlap in time share a lane.
+//! Which lane of the timeline a process has. After an indeterminate operation another number takes a
+//! process's place, so numbers that do not overlap in time share a lane.
 
 use fencepost_checker::RunIndex;
 use fencepost_history::Process;
@@ -51,7 +49,6 @@ impl Lanes {
         self.of[&process].0
     }
 
-    /// The time of a process's last event.
     pub fn last_ns(&self, process: u64) -> u64 {
         self.of[&process].1
     }

@@ -1,5 +1,4 @@
-//! How long operations took: every one as a mark, and quantiles over time; a panel for each kind of
-//! operation, on a log scale.
+//! How long operations took: each as a mark, and quantiles over time; a panel for each kind, on a log scale.
 
 use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TEXT, TimeAxis, WIDTH, text_width};
 use super::faults::Strip;
@@ -10,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const LEGEND: i32 = 24;
 const PANEL: i32 = 120;
-/// Room above a panel for its name.
 const GAP: i32 = 24;
 /// Marks that fall into one cell of this many pixels are drawn once.
 const CELL: i32 = 2;
@@ -22,7 +20,6 @@ const SLICE_LEAST: usize = 5;
 const QUANTILES: [(f64, &str, Colour, u32); 2] =
     [(0.5, "median", palette::INK, 2), (0.99, "99 % within (of 5 or more)", palette::PARTICIPANTS[2], 2)];
 
-/// A panel's place, and its scale: decades of nanoseconds from bottom to top.
 struct Panel {
     axis: TimeAxis,
     top: i32,

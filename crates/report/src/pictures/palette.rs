@@ -1,8 +1,6 @@
-//! The colours of all pictures, each for light and for dark.
-//!
-//! Pictures are drawn in the light colours. A style sheet then gives each its dark twin too, so that one
-//! drawing serves both. The colours of the data are distinguished by people who confuse red and green (after
-//! Okabe and Ito); what matters differs in shape too.
+//! The colours of all pictures. They are drawn in the light colours; a style sheet gives each its dark twin.
+//! The colours of data differ for people who confuse red and green (after Okabe and Ito); what matters
+//! differs in shape too.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;
@@ -15,7 +13,6 @@ pub struct Colour {
 }
 
 impl Colour {
-    /// The colour as plotters draws it.
     pub fn rgb(self) -> RGBColor {
         let [_, red, green, blue] = self.light.to_be_bytes();
         RGBColor(red, green, blue)

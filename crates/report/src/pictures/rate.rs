@@ -13,10 +13,8 @@ const HEIGHT: i32 = 190;
 /// About how many bins the run is cut into.
 const BINS: f64 = 100.0;
 
-/// Operations a second of each outcome, in bins of time.
 struct Rates {
     bin_s: f64,
-    /// ok, fail, info.
     series: [Vec<f64>; 3],
 }
 

@@ -98,7 +98,6 @@ fn ground(canvas: &Canvas, frame: &Frame, lanes: &Lanes) {
     }
 }
 
-/// Where the phases after the main one begin.
 fn phases(canvas: &Canvas, run: &RunIndex, frame: &Frame) {
     let mut rows = Rows::new(2);
     for phase in run.phases.iter().filter(|phase| RunPhase::named(phase.name) != Some(RunPhase::Main)) {
@@ -120,7 +119,6 @@ fn phases(canvas: &Canvas, run: &RunIndex, frame: &Frame) {
     }
 }
 
-/// Whether it is unknown if an operation that changes something was done.
 fn is_unsure(operation: &Operation) -> bool {
     let changes = [f::ACQUIRE, f::WRITE, f::RELEASE].contains(&operation.f());
     changes && operation.completion.is_none_or(|event| event.kind == Kind::Info)

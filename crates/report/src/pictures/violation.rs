@@ -1,5 +1,4 @@
-//! The drawing of one violation: the processes that held, the servers that said yes, the fault, what was
-//! written.
+//! The drawing of one violation: the holding processes, the granting servers, the fault, the writes.
 
 use super::canvas::{
     self, Anchor, Canvas, LEFT, RIGHT, Rows, SMALL, TEXT, TimeAxis, WIDTH, span, text_width,
@@ -12,7 +11,6 @@ use fencepost_checker::{RunIndex, seconds};
 use fencepost_history::{Kind, OperationError, f};
 
 const TOP: i32 = 8;
-/// Room for the words "both hold it".
 const CAPTION: i32 = 24;
 const BAR: i32 = 20;
 const ROW: i32 = 15;
@@ -49,7 +47,6 @@ pub fn violation(run: &RunIndex, shown: &ShownFinding) -> Option<String> {
 struct Places {
     processes: i32,
     nodes: i32,
-    /// Height of one node's lane.
     node: i32,
     storage: i32,
     bottom: i32,
@@ -87,7 +84,6 @@ impl Places {
     }
 }
 
-/// The time in which two held at once, through the lanes of the processes.
 fn both(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, places: &Places) {
     let Some((from_ns, until_ns)) = excerpt.both else { return };
     let (from, to) = (axis.x(from_ns), axis.x(until_ns).max(axis.x(from_ns) + 3));

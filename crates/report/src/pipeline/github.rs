@@ -52,10 +52,7 @@ pub fn annotate(annotations: &[Annotation]) {
     }
 }
 
-/// Appends Markdown to the summary of the job.
-///
-/// # Errors
-/// The file that GitHub names cannot be written.
+/// Appends Markdown to the summary of the job. Errors: the file that GitHub names cannot be written.
 pub fn summarise(markdown: &str) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
         return Ok(());

@@ -50,11 +50,8 @@ impl End {
     }
 }
 
-/// The whole file. Totals stand where Jenkins' schema knows them: the count of skipped cases is a suite's
-/// alone.
-///
-/// # Errors
-/// None in practice: writing to memory.
+/// The whole file. Totals are where Jenkins' schema has them: skipped cases only in a suite. Errors: none in
+/// practice.
 pub fn xml(name: &str, suites: &[Suite]) -> Result<String> {
     let mut out = Writer::new_with_indent(Vec::new(), b' ', 4);
     out.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;

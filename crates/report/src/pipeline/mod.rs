@@ -1,5 +1,4 @@
-//! The result of a run for a pipeline: an exit code that says whether the expected came, JUnit, SARIF, and
-//! GitHub's annotations.
+//! The result of a run for a pipeline: an exit code for the expected outcome, JUnit, SARIF, and annotations.
 
 pub mod github;
 pub mod junit;
@@ -44,10 +43,8 @@ pub enum FailOn {
 }
 
 impl PipelineArgs {
-    /// Whether the files that are asked for can be there: found before a run, not after it.
-    ///
-    /// # Errors
-    /// The option and the folder that is missing, in a sentence.
+    /// Whether the requested files can be there: found before a run. Errors: the option and the missing
+    /// folder.
     pub fn check(&self) -> Result<(), String> {
         for (option, file) in [("--junit", &self.junit), ("--sarif", &self.sarif)] {
             let folder = file.as_deref().and_then(Path::parent).filter(|it| !it.as_os_str().is_empty());

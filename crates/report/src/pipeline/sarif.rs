@@ -1,5 +1,4 @@
-//! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): every finding, where it stands in the
-//! history.
+//! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): findings, at lines of the history.
 
 use crate::shown_findings::own_findings;
 use crate::words::with_whose;
@@ -10,10 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The whole file, about a run whose history lies there.
-///
-/// # Errors
-/// None in practice: writing to memory.
+/// The whole file, about a run whose history lies there. Errors: none in practice.
 pub fn log(heading: &Heading, verdict: &RunVerdict, history: &Path) -> Result<String> {
     let uri = uri(history);
     let rules: Vec<Value> =
@@ -77,8 +73,7 @@ fn not_judged(unjudged: &Unjudged, uri: &str) -> Value {
     result(&unjudged.checker, "notApplicable", &text, uri, 1)
 }
 
-/// What a checker has to say, at a line of the history. The standard allows a level other than `none` for
-/// failures only.
+/// A result, at a line of the history. The standard allows a level other than `none` for failures only.
 fn result(checker: &str, kind: &str, text: &str, uri: &str, line: u64) -> Value {
     json!({
         "ruleId": checker,

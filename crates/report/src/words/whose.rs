@@ -14,8 +14,7 @@ pub(super) fn whose_failures(whose: &[Attribution]) -> String {
     if whose.iter().any(|each| each.or.is_some()) { names.join("; ") } else { and(&names) }
 }
 
-/// Whose failures the violations are and what that means, and what to do about the one that is shown first:
-/// rows of names and texts.
+/// Whose failures the violations are, what that means, and advice on the shown one: names and texts.
 pub fn whose_and_advice(verdict: &RunVerdict, shown: Option<&Finding>) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&str, String)> = Vec::new();
     for whose in verdict.attributions() {

@@ -1,5 +1,4 @@
-//! What belongs to ARM64: its registers, the functions of its vDSO, and the code that takes their place
-//! (`aarch64.s`).
+//! ARM64: its registers, the functions of its vDSO, and the code that replaces them (`aarch64.s`).
 
 use super::stub;
 use nix::libc;
@@ -29,10 +28,9 @@ pub fn replacements() -> Vec<(&'static str, usize)> {
 const BTI_C: u32 = 0xd503_245f;
 const PACIASP: u32 = 0xd503_233f;
 
-/// Where in a function the jump is put, and where it leads: offsets in the vDSO.
-///
-/// A first instruction that is a landing pad stays: without it the processor refuses the call. One that signs
-/// the return address is a landing pad, too; the instruction before the replacement undoes it.
+/// Where in a function the jump is put, and where it leads: offsets in the vDSO. A first instruction that is
+/// a landing pad stays: without it the processor refuses the call. One that signs the return address is a
+/// landing pad, too; the instruction before the replacement undoes it.
 pub fn detour(image: &[u8], entry: usize, to: usize) -> (usize, usize) {
     match instruction(&image[entry..]) {
         Some(BTI_C) => (entry + 4, to),
@@ -41,7 +39,6 @@ pub fn detour(image: &[u8], entry: usize, to: usize) -> (usize, usize) {
     }
 }
 
-/// `b`, from one place of the vDSO to another.
 pub fn jump(from: usize, to: usize) -> [u8; 4] {
     let words = (to as i32 - from as i32) / 4;
     (0x1400_0000 | words as u32 & 0x03ff_ffff).to_le_bytes()
@@ -69,13 +66,11 @@ const WAITING: [i64; 10] = [
 /// (SVE) no system call keeps, and the vDSO does not touch.
 pub const VECTORS: (usize, usize) = (2, 1 << 10);
 
-/// The registers of a thread, as the kernel gives and takes them.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Registers(libc::user_regs_struct);
 
 impl Registers {
-    /// Where the next instruction is.
     pub fn at(&self) -> u64 {
         self.0.pc
     }
@@ -84,13 +79,11 @@ impl Registers {
         self.0.sp
     }
 
-    /// What a system call, or a function, returned.
     pub fn result(&self) -> i64 {
         self.0.regs[0] as i64
     }
 
-    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call
-    /// by the instruction at `gate`.
+    /// These registers, as if the thread were about to carry out a system call by the instruction at `gate`.
     pub fn system_call(&self, gate: u64, number: i64, arguments: [u64; 6]) -> Registers {
         let mut moved = self.moved(gate);
         moved.regs[..6].copy_from_slice(&arguments);
@@ -114,12 +107,10 @@ impl Registers {
         libc::user_regs_struct { pc, pstate: self.0.pstate & !AFTER_INDIRECT_JUMP, ..self.0 }
     }
 
-    /// These registers, to be put back into a thread that ran other code meanwhile. `slept`: it slept before
-    /// it was stopped; `next`: its next instruction.
-    ///
-    /// The kernel has already put a system call that the stop cut short back to its beginning, which is where
-    /// it goes on; but one that sleeps for some time must sleep for the rest of it, and not begin again. The
-    /// kernel still knows the rest.
+    /// These registers, to be put back into a thread that ran other code. `slept`: it slept before it was
+    /// stopped; `next`: its next instruction. The kernel has put a system call that the stop cut short back
+    /// to its beginning; but a sleep must last only for the rest of its time, which the kernel knows, and not
+    /// begin again.
     pub fn to_resume(self, slept: bool, next: &[u8]) -> Registers {
         let [_, how, _, time_limit, ..] = self.0.regs;
         let for_a_time = match self.0.regs[8] as i64 {
@@ -135,8 +126,7 @@ impl Registers {
         Registers(registers)
     }
 
-    /// Whether the thread stands in a system call in which threads wait for something to happen, and hold no
-    /// lock of libc's meanwhile.
+    /// Whether the thread waits in a system call for something to happen, and holds no lock of libc's.
     pub fn waits(&self, slept: bool) -> bool {
         let call = self.0.regs[8] as i64;
         slept

@@ -17,9 +17,8 @@ const LIBRARIES: [&str; 4] = [
 /// Of the node's own: neither its data, which a fault may crash, nor the image.
 const FOLDER: &str = "/tmp/fencepost-clock";
 
-/// Debian's Redis is linked to a jemalloc that asks for the time before libfaketime is ready, and then both
-/// wait for each other. With this in jemalloc's place the program has the allocator of libc. Compiled by
-/// build.rs.
+/// Debian's Redis is linked to a jemalloc that asks for the time before libfaketime is ready: a deadlock.
+/// This, in jemalloc's place, leaves the program the allocator of libc. Compiled by build.rs.
 const NO_JEMALLOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libjemalloc.so.2"));
 
 /// A node whose service has libfaketime in it.

@@ -19,15 +19,12 @@ use nix::libc;
 
 /// Room for a function that calls others; what is not touched costs nothing.
 const PAGE: u64 = 256 << 10;
-/// Where in the page the result goes, and where the stack begins.
 const RESULT: u64 = PAGE - 1024;
 const STACK: u64 = PAGE - 2048;
 
-/// A thread whose registers are ours until this is dropped.
 pub struct BorrowedThread<'a> {
     thread: &'a mut Thread,
     saved: Registers,
-    /// The instruction at which it goes on.
     next: Vec<u8>,
     /// The registers of floating point and vectors: a library may use them.
     vectors: Vec<u8>,

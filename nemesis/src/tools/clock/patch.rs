@@ -13,24 +13,20 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-/// A process whose clocks can be set. Dropping it leaves the process as it is: [`install`] finds the patch
-/// again.
-///
-/// The patch survives fork and is lost by exec; after an exec, or the end of the process, every call says
+/// A process whose clocks can be set. Dropping it leaves the patch, which [`install`] finds again. The patch
+/// survives fork and is lost by exec; after an exec, or the end of the process, every call fails with
 /// [`ClockError::Gone`], even if its number has been given to another. Two at a time must not set the same
 /// process.
 #[derive(Debug)]
 pub struct Patched {
     pid: i32,
     memory: Memory,
-    /// Addresses in the process.
     vdso: u64,
     stub: u64,
 }
 
 /// Makes the clocks of a process settable, without changing what they show. A process that was patched
-/// before, by this program or another, keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more
-/// where many threads compete for processors).
+/// before, by this program or another, keeps its skew. Stops all threads for a moment (0.3 to 5 ms, or more).
 pub fn install(pid: i32) -> Result<Patched, ClockError> {
     super::supported()?;
     same_time_offset(pid)?;
@@ -69,10 +65,7 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
     })
 }
 
-/// Finds out whether [`install`] works and reaches the program, and leaves everything as it was.
-///
-/// # Errors
-/// Says why it does not.
+/// Finds out whether [`install`] works and reaches the program; changes nothing. Errors: why it does not.
 pub fn check(pid: i32) -> Result<(), ClockError> {
     ready_to_observe(pid)?;
     let memory = Memory::open(pid)?;
@@ -91,9 +84,8 @@ pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
 }
 
 /// Asks the process for its time: stops one thread, preferably one that sleeps, and makes it call the
-/// process's own vDSO, as its program would. Knows nothing of the patch. A program that does not use the vDSO
-/// sees true clocks all the same. A system call which that thread sleeps in may end with EINTR, as after any
-/// stop.
+/// process's own vDSO, as its program would. A program that does not use the vDSO sees true clocks all the
+/// same. A system call which that thread sleeps in may end with EINTR, as after any stop.
 pub fn observe(pid: i32) -> Result<Observed, ClockError> {
     ready_to_observe(pid)?;
     on_own_thread(|| {
@@ -103,10 +95,8 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
     })
 }
 
-/// As [`observe`], but by the `clock_gettime` of a library that the process has loaded: what a program sees
-/// that has one in the vDSO's way. `library` is its file.
-///
-/// Such a library takes locks. So only a thread is asked that waits in the kernel and cannot hold one; and
+/// As [`observe`], but by the `clock_gettime` of a `library` that the process has loaded ahead of the vDSO.
+/// Such a library takes locks, so only a thread is asked that waits in the kernel and cannot hold one.
 /// libfaketime shows the truth to a thread that waits in one of its own functions, so threads are asked until
 /// one sees a skew.
 pub fn observe_by(pid: i32, library: &Path) -> Result<Observed, ClockError> {
@@ -190,9 +180,8 @@ impl Patched {
         self.pid
     }
 
-    /// Makes the clocks show this from now on, counted from the true clocks and not from what was set before.
-    /// Stops nothing, or one thread for a moment where the kernel lets only a tracer write (Linux with
-    /// `proc_mem.force_override=never` or `ptrace`).
+    /// Makes the clocks show this from now on, counted from the true clocks. Stops nothing, or one thread for
+    /// a moment where only a tracer may write (Linux with `proc_mem.force_override=never` or `ptrace`).
     pub fn set(&self, skew: Skew) -> Result<(), ClockError> {
         for drift in [skew.wall_drift_ppm, skew.monotonic_drift_ppm] {
             if !(Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&drift) {
@@ -226,9 +215,8 @@ impl Patched {
         })
     }
 
-    /// Takes the patch out: the vDSO is, byte for byte, as it was. Stops all threads for a moment, as
-    /// [`install`] does. Only if a signal handler stays on top of an interrupted stub, its code has to be
-    /// left, reached by nothing.
+    /// Takes the patch out: the vDSO is, byte for byte, as it was. Stops all threads for a moment. Only if a
+    /// signal handler stays on top of an interrupted stub, the stub's code is left, which nothing reaches.
     pub fn remove(self) -> Result<(), ClockError> {
         let stub = self.stub..self.stub + stub::bytes().len() as u64;
         let originals = self.memory.read(self.stub + stub::ORIGINALS.start as u64, stub::ORIGINALS.len())?;
@@ -259,8 +247,7 @@ impl Patched {
     }
 }
 
-/// Runs `work` while all threads stand still, again if it says `None`: then some thread is where it must not
-/// be, and is given time to leave.
+/// Runs `work` while all threads stand still, again if it gives `None`: some thread is where it must not be.
 fn with_all_stopped<T: Send>(
     pid: i32,
     mut work: impl FnMut(&mut Stopped) -> Result<Option<T>, ClockError> + Send,
@@ -299,8 +286,7 @@ fn entries(pid: i32, vdso: &Vdso) -> Result<Vec<(usize, usize)>, ClockError> {
     processor::replacements().into_iter().map(entry).collect()
 }
 
-/// A time of its own (`ns/time`) shifts the monotonic clock by itself: what is true there cannot be known
-/// from here.
+/// A time namespace (`ns/time`) shifts the monotonic clock: what is true there cannot be known from here.
 fn same_time_offset(pid: i32) -> Result<(), ClockError> {
     let time_of = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
     match time_of(&pid.to_string()).zip(time_of("self")) {

@@ -1,9 +1,6 @@
-//! Programs that no patch of the vDSO reaches: those that have not found the clock in it, and ask the kernel
-//! each time.
-//!
-//! - Go up to 1.21 on ARM64 (golang/go issue 62309).
-//! - Programs on musl's libc, where the kernel lists the vDSO's symbols only in a table that musl 1.2.5 does
-//!   not read, as Linux 6.12 on ARM64 does.
+//! Programs that no patch of the vDSO reaches, since they ask the kernel each time: Go up to 1.21 on ARM64
+//! (golang/go issue 62309); programs on musl, where the kernel lists the vDSO's symbols only in a table that
+//! musl 1.2.5 does not read, as Linux 6.12 on ARM64 does.
 
 use super::ClockError;
 use super::vdso::{Memory, Vdso};
@@ -15,7 +12,6 @@ const ALIGN: usize = 16;
 /// What every static program of glibc says; up to 2.30 it keeps the vDSO's addresses in another form.
 const OF_GLIBC: &[u8] = b"GLIBC_TUNABLES";
 
-/// What is known of a program: enough to say whether it calls the vDSO's clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Program {
     is_go: bool,
@@ -44,9 +40,8 @@ impl Program {
     }
 }
 
-/// Why this process does not call `function`, the vDSO's clock, but asks the kernel; `None` if it calls it.
-/// What calls it looks it up once, and keeps its address in its data: a Go program as it starts, musl when
-/// the program first asks for the time.
+/// Why this process asks the kernel instead of calling `function`, the vDSO's clock; `None` if it calls it. A
+/// caller looks it up once, and keeps its address in its data: Go at its start, musl at the first use.
 pub fn asks_kernel(
     pid: i32,
     memory: &Memory,
@@ -85,12 +80,10 @@ pub fn asks_kernel(
     Ok(program.asks_kernel(vdso.lists_symbols()))
 }
 
-/// One line of a process's memory map.
 struct Mapping<'a> {
     begin: u64,
     end: u64,
     rights: &'a str,
-    /// Empty where no file is mapped.
     path: &'a str,
 }
 

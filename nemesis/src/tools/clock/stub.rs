@@ -1,9 +1,7 @@
-//! The code that answers for a skewed clock (of each architecture's own, in its assembly), and the layout of
-//! its data (`data.s`).
-//!
-//! Data are written while the process runs. Two slots and a generation make that safe: the writer fills the
-//! slot that is not in use, then writes the one byte of the generation, whose lowest bit names the slot in
-//! use. A reader looks at the generation before and after, and reads again if it changed.
+//! The code that answers for a skewed clock (in each architecture's assembly), and the layout of its data
+//! (`data.s`). Data are written while the process runs: the writer fills the slot that is not in use, then
+//! writes the one byte of the generation, whose lowest bit names the slot in use. A reader looks at the
+//! generation before and after, and reads again if it changed.
 
 use super::Skew;
 use nix::libc;
@@ -24,12 +22,10 @@ pub const SLOT_LENGTH: usize = 12 * 16;
 /// Where the code begins: all before it is data.
 pub const CODE: usize = SLOTS + 2 * SLOT_LENGTH;
 
-/// Where the stub begins in this program.
 pub fn begin() -> usize {
     &raw const fencepost_clock_stub as usize
 }
 
-/// The stub with no skew in it.
 pub fn bytes() -> &'static [u8] {
     let begin = &raw const fencepost_clock_stub;
     let length = &raw const fencepost_clock_stub_end as usize - begin as usize;
@@ -52,8 +48,7 @@ pub struct Entry {
 const ONE: i128 = 1 << 32;
 
 impl Entry {
-    /// A clock that is `offset_ns` ahead when the true one shows `base_ns`, and gains `drift_ppm` from then
-    /// on.
+    /// A clock that is `offset_ns` ahead when the true one shows `base_ns`, and then gains `drift_ppm`.
     fn new(offset_ns: i64, drift_ppm: i64, base_ns: i64) -> Entry {
         let rate = (i128::from(drift_ppm) * ONE).div_euclid(1_000_000) as i64;
         Entry { constant: offset_ns.wrapping_sub(gained(rate, base_ns)), rate }
@@ -69,7 +64,6 @@ impl Entry {
         ((i128::from(self.rate) * 1_000_000 + ONE / 2) >> 32) as i64
     }
 
-    /// The entry of one clock id in a slot.
     pub fn read(slot: &[u8], clock: usize) -> Entry {
         let word = |at: usize| i64::from_le_bytes(slot[at..at + 8].try_into().expect("eight bytes"));
         Entry { constant: word(16 * clock), rate: word(16 * clock + 8) }

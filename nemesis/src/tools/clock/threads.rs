@@ -1,8 +1,6 @@
-//! Stops threads of another process, looks into them, and lets them go.
-//!
-//! All of it happens on one thread, since ptrace binds a tracee to the thread that seized it; and on a thread
-//! of its own ([`on_own_thread`]), since the end of that thread frees every tracee, even those that never
-//! stopped.
+//! Stops threads of another process, looks into them, and lets them go. All on one thread, since ptrace binds
+//! a tracee to the thread that seized it, which ends afterwards ([`on_own_thread`]): that frees every tracee,
+//! even those that never stopped.
 
 use super::ClockError;
 use super::processor::{Registers, VECTORS};
@@ -17,10 +15,8 @@ use std::time::{Duration, Instant};
 /// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that
 /// hangs in the kernel (a frozen node, a stuck disk) never stops.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-/// How much of each stack is searched for frames of signal handlers.
 const STACK_SEARCHED: usize = 64 << 10;
-/// The registers of a thread, by the kernel's number for them, and the requests that libc does not name on
-/// every architecture.
+/// The kernel's number of a thread's registers, and requests that libc lacks on some architectures.
 const NT_PRSTATUS: usize = 1;
 const GETSIGMASK: libc::c_uint = 0x420a;
 const SETSIGMASK: libc::c_uint = 0x420b;
@@ -39,7 +35,6 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Stops all threads, and those which they start meanwhile.
     pub fn all(pid: i32) -> Result<Stopped, ClockError> {
         let mut stopped = Stopped { pid, threads: Vec::new() };
         // A stopped thread starts no other: once a listing shows none that is new, there are no more.
@@ -75,7 +70,6 @@ impl Stopped {
         Err(ClockError::Gone { pid })
     }
 
-    /// Stops this thread; `None` if it has ended.
     pub fn thread(pid: i32, tid: i32) -> Result<Option<Stopped>, ClockError> {
         let Some(mut thread) = Thread::seize(pid, tid)? else { return Ok(None) };
         thread.wait(Instant::now() + STOP_LIMIT)?;
@@ -131,7 +125,6 @@ impl Drop for Stopped {
 pub struct Thread {
     pid: i32,
     tid: i32,
-    /// The signal that it was about to take when it stopped: it gets it when it goes on.
     signal: Option<libc::siginfo_t>,
     /// Whether it slept before it was stopped, or was stopped by a signal.
     pub slept: bool,
@@ -153,9 +146,8 @@ impl Thread {
         }
     }
 
-    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: the code that reaps this
-    /// program's children on another thread also gets the stops of its tracees, and would have taken them
-    /// from here.
+    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: this program's reaper of
+    /// children, on another thread, also gets the stops of its tracees.
     fn wait(&mut self, deadline: Instant) -> Result<(), ClockError> {
         for attempt in 0u32.. {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -210,8 +202,6 @@ impl Thread {
         }
     }
 
-    /// Whether it stands in a system call in which threads wait for something to happen, and hold no lock of
-    /// libc's meanwhile.
     pub fn waits(&self) -> Result<bool, ClockError> {
         Ok(self.registers()?.waits(self.slept))
     }
@@ -254,7 +244,6 @@ impl Thread {
         Ok(vectors)
     }
 
-    /// Puts back what [`Self::vectors`] gave.
     pub fn set_vectors(&self, vectors: &[u8]) -> Result<(), ClockError> {
         let from = vectors.as_ptr().cast_mut().cast();
         self.get_set(libc::PTRACE_SETREGSET, VECTORS.0, from, vectors.len()).map(drop)
@@ -274,7 +263,6 @@ impl Thread {
         Ok(area.iov_len)
     }
 
-    /// Writes whole words to the memory of its process.
     fn poke(&self, at: u64, words: &[u8]) -> Result<(), ClockError> {
         for (index, word) in words.chunks_exact(8).enumerate() {
             let word = usize::from_ne_bytes(word.try_into().expect("eight bytes"));
@@ -337,13 +325,11 @@ pub fn living(pid: i32) -> Result<Vec<i32>, ClockError> {
     Ok(tids.filter(|&tid| !matches!(state(pid, tid), None | Some('Z' | 'X'))).collect())
 }
 
-/// The state letter of a thread, as in `ps`; `None` if it is not there.
 fn state(pid: i32, tid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// The tracer of a thread; 0 is none.
 fn tracer(pid: i32, tid: i32) -> i32 {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));

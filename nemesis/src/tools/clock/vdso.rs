@@ -27,7 +27,6 @@ impl Memory {
         }
     }
 
-    /// Reads up to `length` bytes: fewer where the mapping ends.
     pub fn read_some(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         let got = self.file.read_at(&mut bytes, at).unwrap_or(0);
@@ -35,10 +34,8 @@ impl Memory {
         bytes
     }
 
-    /// Writes through the protection of the page, which becomes this process's own. `false` where the kernel
-    /// allows no such write (`proc_mem.force_override`), so that it has to be made by [`Stopped::write`].
-    ///
-    /// [`Stopped::write`]: super::threads::Stopped::write
+    /// Writes through the protection of the page, which becomes private. `false` where the kernel allows no
+    /// such write (`proc_mem.force_override`): then use [`super::threads::Stopped::write`].
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<bool, ClockError> {
         match self.file.write_all_at(bytes, at) {
             Ok(()) => Ok(true),
@@ -73,16 +70,14 @@ impl Vdso {
         Ok(Some(Vdso { base, image: memory.read(base, (end - base) as usize)? }))
     }
 
-    /// Where a function begins and how long it is. `None` if it is not there, or this is not a 64-bit ELF
-    /// image.
+    /// Where a function begins, and its length. `None` if it is missing, or this is no 64-bit ELF image.
     pub fn function(&self, name: &str) -> Option<(usize, usize)> {
         const DYNSYM: u64 = 11;
         if self.image.get(..6)? != b"\x7fELF\x02\x01" {
             return None;
         }
         let (headers, count) = (self.word(0x28, 8)?, self.word(0x3c, 2)?);
-        // A section's offset and size, and its type and link, which for symbols is the section of their
-        // names.
+        // A section's offset, size, type and link, which for symbols is the section of their names.
         let section = |index: usize| {
             let at = headers + 64 * index;
             Some((
@@ -118,7 +113,6 @@ impl Vdso {
         used.next_multiple_of(16)
     }
 
-    /// Where these bytes first stand, at a multiple of `align`.
     pub fn find(&self, bytes: &[u8], align: usize) -> Option<usize> {
         self.image.windows(bytes.len()).step_by(align).position(|window| window == bytes).map(|at| at * align)
     }

@@ -1,5 +1,4 @@
-//! What belongs to x86-64: its registers, the functions of its vDSO, and the code that takes their place
-//! (`x86_64.s`).
+//! x86-64: its registers, the functions of its vDSO, and the code that replaces them (`x86_64.s`).
 
 use super::stub;
 use nix::libc;
@@ -17,8 +16,7 @@ unsafe extern "C" {
     static fencepost_clock_time: u8;
 }
 
-/// Functions of the vDSO that are replaced, that which reads any clock first, and the offset in the stub of
-/// what replaces each.
+/// The replaced functions of the vDSO, the one that reads any clock first, and each replacement's offset.
 pub fn replacements() -> Vec<(&'static str, usize)> {
     let offset = |code: *const u8| code as usize - stub::begin();
     vec![
@@ -33,7 +31,6 @@ pub fn detour(_image: &[u8], entry: usize, to: usize) -> (usize, usize) {
     (entry, to)
 }
 
-/// `jmp rel32`, from one place of the vDSO to another.
 pub fn jump(from: usize, to: usize) -> [u8; 5] {
     let [a, b, c, d] = (to as i32 - from as i32 - 5).to_le_bytes();
     [0xe9, a, b, c, d]
@@ -42,7 +39,6 @@ pub fn jump(from: usize, to: usize) -> [u8; 5] {
 /// `syscall`, and what its address is a multiple of.
 pub const SYSTEM_CALL: ([u8; 2], usize) = ([0x0f, 0x05], 1);
 
-/// System calls in which threads wait.
 const WAITING: [i64; 12] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
@@ -61,13 +57,11 @@ const WAITING: [i64; 12] = [
 /// What the processor saves of vectors, by the kernel's number for it, and more room than that takes.
 pub const VECTORS: (usize, usize) = (0x202, 64 << 10);
 
-/// The registers of a thread, as the kernel gives and takes them.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Registers(libc::user_regs_struct);
 
 impl Registers {
-    /// Where the next instruction is.
     pub fn at(&self) -> u64 {
         self.0.rip
     }
@@ -76,13 +70,11 @@ impl Registers {
         self.0.rsp
     }
 
-    /// What a system call, or a function, returned.
     pub fn result(&self) -> i64 {
         self.0.rax as i64
     }
 
-    /// These registers, as if the thread had been stopped in its own code, about to carry out a system call
-    /// by the instruction at `gate`.
+    /// These registers, as if the thread were about to carry out a system call by the instruction at `gate`.
     pub fn system_call(&self, gate: u64, number: i64, [rdi, rsi, rdx, r10, r8, r9]: [u64; 6]) -> Registers {
         Registers(libc::user_regs_struct {
             rax: number as u64,
@@ -107,18 +99,15 @@ impl Registers {
         const TRAP_AND_DIRECTION: u64 = 0x500;
         let eflags = self.0.eflags & !TRAP_AND_DIRECTION;
         // A thread that was stopped inside a system call has its number in `orig_rax`. While that is -1 the
-        // kernel leaves `rax` alone; when it is put back, with the rest, the call is restarted or fails with
-        // EINTR as after any stop.
+        // kernel leaves `rax` alone; once it is put back, the call is restarted or fails with EINTR.
         libc::user_regs_struct { rip, eflags, orig_rax: u64::MAX, ..self.0 }
     }
 
-    /// These registers, to be put back into a thread that ran other code meanwhile.
     pub fn to_resume(self, _slept: bool, _next: &[u8]) -> Registers {
         self
     }
 
-    /// Whether the thread stands in a system call in which threads wait for something to happen, and hold no
-    /// lock of libc's meanwhile.
+    /// Whether the thread waits in a system call for something to happen, and holds no lock of libc's.
     pub fn waits(&self, _slept: bool) -> bool {
         let call = self.0.orig_rax as i64;
         WAITING.contains(&call) || call == libc::SYS_futex && super::threads::waits_for_condition(self.0.rsi)

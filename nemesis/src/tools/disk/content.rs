@@ -21,13 +21,11 @@ const SECTOR: usize = 512;
 pub enum Torn {
     /// Of each file a prefix, to the sector of 512 bytes: writes reached the disk in the order of the file.
     Prefix,
-    /// Of each file any of its sectors, each with a chance of one half: the disk wrote in an order of its
-    /// own.
+    /// Of each file any of its sectors, each with a chance of one half: the disk wrote in its own order.
     Sectors,
 }
 
-/// The content of a file: durable bytes in a backing file, and above them the pages changed since the last
-/// fsync.
+/// A file: durable bytes in a backing file, and above them the pages changed since the last fsync.
 pub struct Content {
     /// At every moment what a loss of power would leave.
     backing: Arc<File>,
@@ -44,24 +42,19 @@ struct Page {
     dirty: Range<usize>,
 }
 
-/// What a file would lose now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsynced {
-    /// Bytes that were written.
     pub bytes: u64,
-    /// Whether its size would change.
     pub resized: bool,
 }
 
 impl Content {
-    /// The content that is in `backing` now, all of it durable.
     pub fn new(backing: File) -> io::Result<Content> {
         let size = backing.metadata()?.len();
         let backing = Arc::new(backing);
         Ok(Content { backing, durable_size: size, size, shows: size, pages: BTreeMap::new() })
     }
 
-    /// In bytes, as programs see it.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -81,7 +74,6 @@ impl Content {
         Ok(bytes)
     }
 
-    /// Writes, in memory only.
     pub fn write(&mut self, offset: u64, mut data: &[u8]) -> io::Result<()> {
         let mut at = offset;
         while !data.is_empty() {
@@ -130,8 +122,7 @@ impl Content {
         self.size = size;
     }
 
-    /// Makes all of it durable in this model, and gives the backing file, whose fsync takes the time that it
-    /// takes.
+    /// Makes all durable in this model, and gives the backing file, whose fsync takes the real time.
     pub fn sync(&mut self) -> io::Result<Arc<File>> {
         if self.shows < self.durable_size {
             self.backing.set_len(self.shows)?;
@@ -142,8 +133,7 @@ impl Content {
             self.backing.write_all_at(&page.bytes[page.dirty.clone()], start + page.dirty.start as u64)?;
             length = length.max(start + page.dirty.end as u64);
         }
-        // Not before the writes: an fsync after them would then take less time than that of a file that
-        // grows.
+        // After the writes: else their fsync would take less time than that of a file that grows.
         if length != self.size {
             self.backing.set_len(self.size)?;
         }
@@ -153,25 +143,21 @@ impl Content {
         Ok(self.backing.clone())
     }
 
-    /// What would be lost now.
     pub fn unsynced(&self) -> Unsynced {
         let bytes = self.pages.values().map(|page| page.dirty.len() as u64).sum();
         let resized = self.size != self.durable_size || self.shows < self.durable_size;
         Unsynced { bytes, resized }
     }
 
-    /// Forgets everything that is not durable.
     pub fn crash(&mut self) {
         self.pages.clear();
         self.size = self.durable_size;
         self.shows = self.durable_size;
     }
 
-    /// Lets some of what was not fsynced reach the disk, and gives how many bytes did; to be followed by a
-    /// crash.
-    ///
-    /// A file that was cut short keeps its old content whole: new data goes to new blocks, which the file has
-    /// only once its metadata is durable.
+    /// Lets some of what was not fsynced reach the disk, and gives how many bytes; a crash follows. A file
+    /// that was cut short keeps its old content: new data goes to new blocks, which the file has only once
+    /// its metadata is durable.
     pub fn tear(&mut self, torn: Torn, random: &mut impl RngExt) -> io::Result<u64> {
         if self.shows < self.durable_size {
             return Ok(0);
@@ -196,7 +182,6 @@ impl Content {
     }
 }
 
-/// The dirty part of a page, cut where sectors end.
 fn sectors(index: u64, dirty: &Range<usize>) -> impl Iterator<Item = (u64, Range<usize>)> + use<> {
     let (start, end) = (dirty.start, dirty.end);
     (start / SECTOR..end.div_ceil(SECTOR))

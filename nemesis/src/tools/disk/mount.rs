@@ -21,10 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// The largest single write that the kernel may send.
 const WRITE_MAX: u32 = 1 << 20;
 
-/// The file system that is given to FUSE.
 pub struct Fuse {
     pub shared: Arc<Shared>,
     listings: Mutex<HashMap<u64, Vec<Listed>>>,
@@ -77,8 +75,7 @@ impl Fuse {
         self.make(request, at, Kind::File(content), mode)
     }
 
-    /// Makes a file durable, and takes the time that this takes on the real disk: without the lock, so that
-    /// others can go on meanwhile.
+    /// Makes a file durable, in the real disk's time; without the lock, so that others can go on meanwhile.
     fn sync(&self, number: InodeNumber) -> Result<(), Errno> {
         self.delays().sync.wait();
         let backing = self.volume().sync(number)?;
@@ -172,8 +169,7 @@ impl Filesystem for Fuse {
         _: u32,
         reply: ReplyEntry,
     ) {
-        // Pipes, sockets and devices have no content that could be lost, and no server keeps one among its
-        // data.
+        // Pipes, sockets and devices have no content to lose, and no server keeps one among its data.
         let regular = mode & 0o170_000 == 0o100_000;
         let made = if regular { self.make_file(request, (parent, name), mode) } else { Err(Errno::EPERM) };
         entry(made, reply);

@@ -24,7 +24,6 @@ pub(super) struct Delays {
 #[derive(Default)]
 pub(super) struct Delay {
     pub(super) ms: AtomicU64,
-    /// How many requests had to wait.
     pub(super) waited: AtomicU64,
 }
 

@@ -1,13 +1,10 @@
-//! Which file is in which folder, and under which name. A disk has two such trees: what programs see, and
-//! what is durable.
+//! Which file is in which folder, under which name. A disk has two trees: the live and the durable one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 
-/// The number of a file, folder or symbolic link on a disk.
 pub type InodeNumber = u64;
 
-/// The number of the topmost folder.
 pub const ROOT: InodeNumber = 1;
 
 /// Folders with their entries, and where each inode stands.
@@ -37,7 +34,6 @@ impl Tree {
         self.places.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// Everything that has a place, with one entry for each place.
     pub fn all(&self) -> impl Iterator<Item = (&Place, InodeNumber)> {
         self.places.iter().flat_map(|(number, places)| places.iter().map(|place| (place, *number)))
     }
@@ -59,7 +55,6 @@ impl Tree {
         self.places.entry(number).or_default().push((folder, name.to_owned()));
     }
 
-    /// Removes the entry, and says what stood there.
     pub fn take(&mut self, folder: InodeNumber, name: &OsStr) -> Option<InodeNumber> {
         let number = self.folders.get_mut(&folder)?.remove(name)?;
         if let Some(places) = self.places.get_mut(&number) {
@@ -68,16 +63,14 @@ impl Tree {
         Some(number)
     }
 
-    /// Drops what stands nowhere and is empty.
     pub fn forget(&mut self, number: InodeNumber) {
         self.folders.remove(&number);
         self.places.remove(&number);
     }
 
-    /// Called on the durable tree, as fsync of something does. If that is not durable under any name, its
-    /// name in `live` becomes so, and with it the folders above that are new themselves.
-    ///
-    /// What is durable under another name keeps that one: a rename waits for the fsync of its folder.
+    /// Called on the durable tree for an fsync: an inode without a durable name gets its name in `live`, and
+    /// with it the folders above that are new. One with another durable name keeps that: a rename waits for
+    /// the fsync of its folder.
     pub fn sync_entry(&mut self, live: &Tree, number: InodeNumber) {
         if number == ROOT || !self.places(number).is_empty() {
             return;
@@ -87,9 +80,8 @@ impl Tree {
         self.put(*folder, name, number);
     }
 
-    /// Called on the durable tree, as fsync of a folder does: the folder becomes what it is in `live`.
-    ///
-    /// A rename from one folder into another is one step: the fsync of either makes it durable in both.
+    /// Called on the durable tree for the fsync of a folder, which becomes what it is in `live`. A rename
+    /// from one folder into another is one step: the fsync of either makes it durable in both.
     pub fn sync_folder(&mut self, live: &Tree, folder: InodeNumber) {
         self.sync_entry(live, folder);
         let before = self.entries(folder).clone();

@@ -25,14 +25,12 @@ pub struct Volume {
     used: Used,
 }
 
-/// What was done since the mount or the last crash.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     bytes: u64,
     fsyncs: u64,
 }
 
-/// A file, folder or symbolic link.
 pub struct Inode {
     pub kind: Kind,
     pub meta: Meta,
@@ -57,15 +55,12 @@ pub struct Meta {
     pub changed: SystemTime,
 }
 
-/// How much more the disk takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quota {
     /// Bytes by which files may still grow; none: as much as the real disk has.
     pub left: Option<u64>,
-    /// Whether overwriting needs room too, as on a file system that copies on write (btrfs, ZFS, thin
-    /// volumes).
+    /// Whether overwriting needs room, too, as on copy-on-write systems (btrfs, ZFS, thin volumes).
     pub copy_on_write: bool,
-    /// How many calls were refused for want of room.
     pub refused: u64,
 }
 
@@ -134,12 +129,10 @@ impl Volume {
         }
     }
 
-    /// An empty file for the content of a new one.
     pub fn new_content(&self) -> Result<Content, Errno> {
         Ok(Content::new(tempfile::tempfile_in(&self.backing)?)?)
     }
 
-    /// The content of a file that lies elsewhere.
     pub fn copied(&self, from: &Path) -> io::Result<Content> {
         let mut copy = tempfile::tempfile_in(&self.backing)?;
         io::copy(&mut File::open(from)?, &mut copy)?;
@@ -178,7 +171,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes the entry of a file, link or empty folder.
     pub fn remove(&mut self, folder: InodeNumber, name: &OsStr) -> Result<(), Errno> {
         let number = self.live.get(folder, name).ok_or(Errno::ENOENT)?;
         if !self.live.entries(number).is_empty() {
@@ -226,7 +218,6 @@ impl Volume {
         }
     }
 
-    /// Writes to a file, in memory only.
     pub fn write(&mut self, number: InodeNumber, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let size = self.content(number)?.size();
         let end = offset + data.len() as u64;
@@ -238,8 +229,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Cuts a file short or lengthens it, in memory only. Lengthening this way leaves a hole, which takes no
-    /// room.
+    /// Cuts a file short or lengthens it, in memory only. Lengthening leaves a hole, which takes no room.
     pub fn resize(&mut self, number: InodeNumber, size: u64) -> Result<(), Errno> {
         let content = self.content(number)?;
         let freed = content.size().saturating_sub(size);

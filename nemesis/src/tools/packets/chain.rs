@@ -1,13 +1,11 @@
-//! The rules that lead packets to the queue, in a chain of their own.
-//!
-//! It hangs in the table `raw`, ahead of connection tracking: behind it, of several first packets of a
-//! connection that are held at once (pings, repeated SYNs) the kernel would let only one go on.
+//! The rules that lead packets to the queue, in a chain of the table `raw`, ahead of connection tracking:
+//! behind it, of several first packets of a connection that are held at once (pings, repeated SYNs) the
+//! kernel would let only one go on.
 
 use super::engine::{PacketsError, run};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-/// The chain, in the table `raw`.
 const CHAIN: &str = "fencepost-packets";
 
 /// A second one, to try whether the kernel has the target.
@@ -16,7 +14,6 @@ const TRIAL: &str = "fencepost-trial";
 /// Marks the copies that the emulator sends, so that they are not taken in again.
 pub(super) const COPY_MARK: u32 = 0xfe9c_e905;
 
-/// Knows what it added, and removes that only.
 pub(super) struct Chain {
     queue: String,
     exists: bool,
@@ -90,7 +87,6 @@ fn jump(action: &str) -> [&str; 9] {
     [action, "OUTPUT", "-m", "mark", "!", "--mark", MARK, "-j", CHAIN]
 }
 
-/// [`COPY_MARK`] as iptables writes it.
 const MARK: &str = "0xfe9ce905";
 
 fn iptables(args: &[&str]) -> Result<String, PacketsError> {

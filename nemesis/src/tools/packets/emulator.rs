@@ -1,8 +1,6 @@
-//! The project's own network emulator: a thread that takes packets from the kernel's queue and lets each go
-//! on when its time has come.
-//!
-//! Should the thread or its program end, the kernel loses what it held and lets everything else pass
-//! untouched (`--queue-bypass`).
+//! The project's own network emulator: a thread takes packets from the kernel's queue and lets each go on at
+//! its time. If the thread or its program ends, the kernel loses what it held and lets the rest pass
+//! (`--queue-bypass`).
 
 use super::chain::Chain;
 use super::engine::{Engine, PacketsError, Table};
@@ -45,12 +43,10 @@ pub(super) struct Emulator {
 
 struct Worker {
     shared: Arc<Mutex<Shared>>,
-    /// A byte on it makes the thread look at `shared`.
     wake_sender: UnixStream,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// What the tool tells the thread, and what the thread counts.
 #[derive(Default)]
 struct Shared {
     links: HashMap<Ipv4Addr, Link>,
@@ -62,7 +58,6 @@ impl Emulator {
         Emulator { chain: Chain::new(QUEUE), worker: None }
     }
 
-    /// Whether this node's kernel and packet filter can do it, by doing it.
     pub fn try_out() -> Result<(), PacketsError> {
         Queue::open(QUEUE).map_err(|error| {
             PacketsError::new(format!("the kernel gives no packet queue (NFQUEUE): {error}"))
@@ -187,7 +182,6 @@ fn raw_socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The thread's side.
 struct EventLoop {
     queue: Queue,
     copies: OwnedFd,
@@ -243,7 +237,6 @@ impl EventLoop {
         self.begun.elapsed().as_nanos() as u64
     }
 
-    /// Lets go on what is due at `now_ns`.
     fn release(&mut self, now_ns: u64) -> io::Result<()> {
         let mut verdicts = Vec::new();
         while self.held.peek().is_some_and(|Reverse(next)| next.due_ns <= now_ns) {
@@ -286,8 +279,7 @@ impl EventLoop {
         }
     }
 
-    /// Takes in some of the packets that wait, and decides about each; gives whether there were as many as
-    /// fit.
+    /// Takes in some of the waiting packets, and decides about each; gives whether as many as fit came.
     fn take_in(&mut self, inbox: &mut Inbox) -> io::Result<bool> {
         let mut packets = Vec::new();
         while packets.len() < AT_ONCE && self.queue.receive(inbox, &mut packets)? {}

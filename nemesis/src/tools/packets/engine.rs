@@ -32,7 +32,6 @@ pub(super) trait Engine: Send {
     fn is_gone(&self) -> Result<bool, PacketsError>;
 }
 
-/// Runs a command of the system's to its end, and gives what it printed.
 pub(super) fn run(argv: &[&str]) -> Result<String, PacketsError> {
     let failed = |why: &str| PacketsError::new(format!("`{}` failed: {why}", argv.join(" ")));
     let command = network_command(argv.iter().map(|&word| word.to_owned()).collect());

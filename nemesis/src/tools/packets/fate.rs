@@ -12,7 +12,6 @@ const ETHERNET: u64 = 14;
 /// netem's tables reach no further than this many σ.
 const FARTHEST: f64 = 4.0;
 
-/// The way to one other node, with what it remembers from packet to packet.
 #[derive(Debug)]
 pub(super) struct Link {
     pub impairment: Impairment,
@@ -30,13 +29,9 @@ pub(super) struct Link {
 pub struct Counts {
     /// Packets that went on, sooner or later; copies are not counted.
     pub passed: u64,
-    /// Packets that were lost on purpose.
     pub lost: u64,
-    /// Copies that were sent.
     pub duplicated: u64,
-    /// Packets that skipped the delay.
     pub reordered: u64,
-    /// Packets that reset their connection.
     pub reset: u64,
 }
 
@@ -73,8 +68,7 @@ impl Link {
         }
     }
 
-    /// Decides about a packet of TCP that has data. It may pass first, or reset its connection; none: it is
-    /// as any packet.
+    /// Decides about a TCP packet with data: it passes first, or resets its connection; none: as any.
     pub fn fate_of_data(&mut self, now_ns: u64, ports: Ports, random: &mut impl RngExt) -> Option<Fate> {
         let number = self.with_data.entry(ports).or_default();
         *number += 1;
@@ -144,8 +138,7 @@ fn deviation(distribution: Distribution, random: &mut impl RngExt) -> f64 {
             let normal = (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos();
             normal.clamp(-FARTHEST, FARTHEST)
         }
-        // As iproute2's table: a Pareto distribution of shape 3, its mean of 1.5 moved to 0, stretched by
-        // 4/3.
+        // As iproute2's table: a Pareto distribution of shape 3, its mean of 1.5 moved to 0, times 4/3.
         Distribution::Pareto => {
             let heavy = (1.0 - random.random::<f64>()).powf(-1.0 / 3.0);
             ((heavy - 1.5) * 4.0 / 3.0).min(FARTHEST)

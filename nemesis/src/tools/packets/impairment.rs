@@ -21,7 +21,6 @@ pub struct Impairment {
     /// Packets overtake each other where the spread exceeds the time between them.
     #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub jitter_ms: f64,
-    /// How the delay spreads.
     #[serde(skip_serializing_if = "is_uniform")]
     pub distribution: Distribution,
     /// Share of packets that are lost, 0 to 1.
@@ -40,12 +39,10 @@ pub struct Impairment {
     /// Bandwidth in kilobits a second, counting Ethernet's 14 bytes a packet; 0 is unlimited.
     #[serde(skip_serializing_if = "is_none")]
     pub rate_kbit: u64,
-    /// Share of TCP's packets with data that arrive as a reset of their connection, 0 to 1. Only the emulator
-    /// has this.
+    /// Share of TCP's packets with data that arrive as a reset of their connection, 0 to 1 (emulator only).
     #[serde(skip_serializing_if = "is_zero")]
     pub reset: f64,
-    /// Of each connection so many packets with data pass untouched before anything is done to others. Only
-    /// the emulator has this.
+    /// So many packets with data of each connection pass before others are impaired (emulator only).
     #[serde(skip_serializing_if = "is_none")]
     pub pass_first: u64,
 }
@@ -57,7 +54,6 @@ pub enum Distribution {
     #[default]
     Uniform,
     Normal,
-    /// A long tail: few packets take much longer.
     Pareto,
 }
 
@@ -104,9 +100,8 @@ impl Impairment {
         Ok(())
     }
 
-    /// Both at once, as if the packet passed one link after the other: delays add up, losses are independent,
-    /// the lower rate and the greater `pass_first` count. Of two shapes that of the wider jitter, of two
-    /// correlations that of the greater loss is kept.
+    /// Both at once, as two links in a row: delays add up, losses are independent, the lower rate and the
+    /// greater `pass_first` count; the wider jitter's shape and the greater loss's correlation.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);

@@ -1,8 +1,7 @@
-//! The kernel's own network emulator, set up by `tc` (of iproute2).
-//!
-//! Each interface gets a tree of classes (HTB, without any limit) beside which everything passes untouched;
-//! each destination gets a filter, a class and a netem of its own. A change makes a new class and leaves the
-//! old one to run dry, because changing a netem in place keeps options that are no longer named.
+//! The kernel's own network emulator, set up by `tc` (of iproute2). Each interface gets a tree of classes
+//! (HTB, unlimited) beside which everything else passes; each destination gets a filter, a class and a netem.
+//! A change makes a new class and lets the old one run dry: a netem changed in place keeps options that are
+//! no longer named.
 
 use super::engine::{Engine, PacketsError, Table, run};
 use super::fate::Counts;
@@ -22,7 +21,6 @@ pub(super) fn try_out() -> Result<(), PacketsError> {
     run(&["tc", "qdisc", "del", "dev", "lo", "root", "handle", ROOT]).map(drop)
 }
 
-/// Knows the interfaces that it changed.
 #[derive(Default)]
 pub(super) struct Netem {
     trees: BTreeMap<String, Tree>,
@@ -30,7 +28,6 @@ pub(super) struct Netem {
 
 #[derive(Default)]
 struct Tree {
-    /// Number of the last class.
     classes: u32,
     /// The class in force for a destination.
     leads: BTreeMap<Ipv4Addr, (u32, Impairment)>,
@@ -102,8 +99,7 @@ impl Tree {
             let class = self.classes;
             add_class(interface, class, impairment)?;
             self.owners.insert(class, *address);
-            // The old filter comes first in order, and decides until it is removed: no packet slips through
-            // between.
+            // The old filter comes first, and decides until it is removed: no packet slips through.
             add_filter(interface, class, *address)?;
             if let Some((before, _)) = before {
                 remove_filter(interface, before)?;
@@ -140,7 +136,6 @@ fn remove_filter(interface: &str, class: u32) -> Result<(), PacketsError> {
         .map(drop)
 }
 
-/// What `tc` takes after `netem`.
 fn options(impairment: &Impairment) -> Vec<String> {
     let Impairment {
         delay_ms,

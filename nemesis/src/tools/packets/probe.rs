@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     pub to: Ipv4Addr,
-    /// How many echoes are sent.
     pub count: u16,
     /// Time from one to the next, in milliseconds.
     pub gap_ms: f64,
@@ -33,7 +32,6 @@ pub struct Probe {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Echoes {
     pub sent: u64,
-    /// How many were answered at least once.
     pub answered: u64,
     /// Answers beyond the first to an echo.
     pub duplicates: u64,
@@ -66,7 +64,6 @@ impl Echoes {
 const IP_BYTES: usize = 20;
 const ICMP_BYTES: usize = 8;
 
-/// Room for answers that were not read yet.
 const ANSWERS_BYTES: usize = 8 << 20;
 
 const ECHO_REQUEST: u8 = 8;

@@ -1,8 +1,7 @@
-//! The kernel's queue of packets (NFQUEUE), spoken to over netlink.
-//!
-//! The crate `nfq` does the same, but gives no file descriptor to wait on, and the emulator must wait for
-//! packets and for the time when held ones fall due; and it answers one packet a system call, where this
-//! answers many. The messages are those of the kernel's `linux/netfilter/nfnetlink_queue.h`.
+//! The kernel's queue of packets (NFQUEUE), over netlink, with the messages of
+//! `linux/netfilter/nfnetlink_queue.h`. The crate `nfq` gives no file descriptor to wait on, but the emulator
+//! must wait for packets and for held ones that fall due; and it answers one packet a system call, where this
+//! answers many.
 
 use nix::libc;
 use nix::sys::socket::{
@@ -30,7 +29,6 @@ impl Inbox {
 /// How many packets the kernel holds for us at most; netem gets the same limit. Beyond that they are lost.
 pub(super) const HELD_MAX: u32 = 100_000;
 
-/// What the socket may hold of packets that were not read yet.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
 /// An IP header without options, all that deciding takes.
@@ -83,7 +81,6 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Changes how much of the packets to come is shown.
     pub fn show(&self, what: Show) -> io::Result<()> {
         let gso = libc::NFQA_CFG_F_GSO as u32;
         let (bytes, flags) = match what {
@@ -180,8 +177,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends a setting and waits for the kernel's word on it. Only before packets come: it would eat one of
-    /// them.
+    /// Sends a setting and waits for the kernel's answer. Only before packets come: it would eat one.
     fn ask(&self, attributes: &[(i32, &[u8])]) -> io::Result<()> {
         self.send(&configuration(self.number, libc::NLM_F_ACK, attributes))?;
         let mut answer = [0; 1024];
@@ -204,7 +200,6 @@ impl AsFd for Queue {
     }
 }
 
-/// One netlink message: its type, and what follows the header.
 struct Message<'a> {
     kind: u16,
     body: &'a [u8],
@@ -224,7 +219,6 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The attributes of a message: number and value.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
@@ -235,7 +229,6 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
     })
 }
 
-/// The packet that a message tells of; none where it tells of something else.
 fn packet(message: Message<'_>) -> Option<Packet> {
     if message.kind != message_type(libc::NFQNL_MSG_PACKET) {
         return None;

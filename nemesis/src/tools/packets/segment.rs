@@ -1,12 +1,10 @@
 //! A packet of TCP, read as far as it takes to reset its connection.
 
-/// TCP's number among the protocols of IP.
 const TCP: u8 = 6;
 
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 
-/// Lengths of the headers without options.
 const IP_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
 
@@ -16,9 +14,7 @@ pub(super) type Ports = [u8; 4];
 /// A segment of TCP in an IPv4 packet, with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
-    /// Source and destination, four bytes each.
     addresses: &'a [u8],
-    /// Source and destination port, and the number of the first byte of data.
     ports_and_number: &'a [u8],
 }
 
@@ -38,10 +34,9 @@ impl Segment<'_> {
         self.ports_and_number.first_chunk().copied().unwrap_or_default()
     }
 
-    /// A packet that resets the connection at the receiver of this one, if it arrives just before. What this
-    /// one finds then is no connection, so that its sender hears of a reset, too.
-    ///
-    /// The number must be the one that the receiver expects next (RFC 5961).
+    /// A packet that resets the connection at the receiver, if it arrives just before this one, which then
+    /// finds none: its sender hears of a reset, too. The number must be the one that the receiver expects
+    /// (RFC 5961).
     pub fn reset(&self) -> Vec<u8> {
         let mut packet = vec![0; IP_HEADER + TCP_HEADER];
         let (ip, tcp) = packet.split_at_mut(IP_HEADER);

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 const LISTENS: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sends back what comes.

@@ -57,7 +57,6 @@ pub(super) fn moment(time: TimeOrNow) -> SystemTime {
     }
 }
 
-/// Answers a request that gives nothing back.
 pub(super) fn done(result: Result<(), Errno>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),

@@ -22,8 +22,7 @@ pub struct Lost {
     pub bytes: u64,
     /// Files that lost bytes or a change of their size.
     pub files: u64,
-    /// Entries of folders that are there before or after, but not both: new names, old names of renames,
-    /// removals.
+    /// Entries of folders either before or after: new names, old names of renames, removals.
     pub entries: u64,
     /// Bytes not fsynced that reached the disk all the same (torn writes).
     pub survived: u64,
@@ -31,12 +30,10 @@ pub struct Lost {
     pub paths: Vec<String>,
 }
 
-/// Paths named in [`Lost`].
 const PATHS_MAX: usize = 10;
 
 impl Volume {
-    /// fsync and fdatasync: makes a file durable, and its name if it has no durable one. Gives the backing
-    /// file.
+    /// fsync and fdatasync: makes a file durable, and its name if it has none. Gives the backing file.
     pub fn sync(&mut self, number: InodeNumber) -> Result<Arc<File>, Errno> {
         let backing = self.content(number)?.sync()?;
         self.sync_meta(number)?;
@@ -47,7 +44,6 @@ impl Volume {
         Ok(backing)
     }
 
-    /// fsync of a folder: makes its entries durable.
     pub fn sync_folder(&mut self, number: InodeNumber) -> Result<(), Errno> {
         self.sync_meta(number)?;
         self.durable.sync_folder(&self.live, number);
@@ -77,10 +73,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Loses the power: only what is durable is there afterwards, and `torn` of the rest.
-    ///
-    /// All that remains gets new numbers, which the kernel has never heard of. So nothing that it keeps in
-    /// its caches can speak for a file, and what a survivor still has open is stale.
+    /// Loses the power: only what is durable is there afterwards, and `torn` of the rest. All gets new
+    /// numbers, unknown to the kernel, so that nothing in its caches counts and files still open are stale.
     pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {
         let lost = self.lose(torn, random)?;
         let mut old = std::mem::take(&mut self.inodes);
@@ -111,7 +105,6 @@ impl Volume {
         Ok(lost)
     }
 
-    /// Bytes that were written since the mount or the last crash.
     pub fn written(&self) -> u64 {
         self.used.bytes
     }
