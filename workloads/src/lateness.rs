@@ -1,8 +1,8 @@
 //! When the steps of a section are due, and when its process is too late to go on.
 //!
 //! Steps are due at fixed times of a drawn section, so delays do not add up. A section that must end with its
-//! lease is counted from its beginning, as far as its client knows it. Where faults may delay processes
-//! anyway, a section is cut only if it would come too near to the end of its lease.
+//! lease is counted from the lease's beginning, as far as its client knows it. Where faults may delay
+//! processes anyway, a section is cut only if it would come too near to the end of its lease.
 //!
 //! A section that ends within 0.8 TTL still passes its lease on a machine that is busy enough: a violation
 //! that no fault caused. So a process whose lease is over, but for a tenth of the TTL, abandons its section
@@ -25,7 +25,7 @@ pub(crate) struct Lateness {
     begun: Option<Duration>,
     /// How much shorter it is than drawn, because part of the lease had passed before the grant was known.
     cut: Duration,
-    /// The end of the lease, and whether no fault can delay the process. None if it need not end with it.
+    /// The lease's end, and whether no fault delays the process. None if it may outlast it or is not drawn.
     end: Option<(Duration, bool)>,
     for_write: Duration,
     due: Option<Duration>,

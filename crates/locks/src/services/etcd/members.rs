@@ -104,7 +104,7 @@ impl Members {
         }
     }
 
-    /// Calls until there is an answer, or the deadline. The request may be executed twice.
+    /// Calls until an answer or the deadline. Only for requests that may be executed more than once.
     pub(super) async fn call<T, Called>(
         &self,
         deadline: Instant,

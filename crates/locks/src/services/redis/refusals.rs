@@ -37,7 +37,7 @@ pub(crate) const INDEPENDENT: ServiceRefusals = ServiceRefusals {
     refusal: |node| Box::pin(refusal(node)),
 };
 
-/// In a cluster the servers decide whose replica each is. Sentinels take no such order, so they have none.
+/// Only the cluster says whose replica a server is. Servers under Sentinels have none: no Sentinel takes it.
 pub(crate) const OF_A_CLUSTER: ServiceRefusals =
     ServiceRefusals { replies: &[OOM.reply, NOREPLICAS.reply], ..INDEPENDENT };
 

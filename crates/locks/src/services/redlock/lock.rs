@@ -124,7 +124,7 @@ impl RedlockLock {
     }
 
     /// Compare-and-delete on all nodes, also those that did not visibly grant it: a reply may have been lost.
-    /// With `--release-where granted` only on `seen`, which did.
+    /// With `--release-where seen` only on `seen`, which did.
     fn release_from(
         &self,
         seen: &[usize],
