@@ -19,9 +19,8 @@ use std::hint::black_box;
 mod generate;
 
 /// A history as Jepsen records it of a store whose reads may be stale: a compare-and-set register used by
-/// five processes some 85 times, with a quarter of the operations of unknown end. Three of four are
-/// impossible, as of those that were published: reads are made to have seen something else until no order is
-/// left.
+/// five processes some 85 times, with a quarter of the operations of unknown end. Three of four are made
+/// impossible, like the published ones, by reads that see something else.
 fn jepsen_like(seed: u64) -> History<Register> {
     let model = Register::with_cas();
     let shape = Shape { seed, operations: 85, processes: 5, indeterminate: 0.25 };

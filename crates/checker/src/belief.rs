@@ -1,16 +1,13 @@
-//! What an event says of the belief of its process.
-
 use fencepost_history::{Event, Kind, Millis, OperationError, Released, f};
 
-/// Whether an operation proves that its process believed, as it invoked it, that it held the key.
-///
-/// Belief only ever ends: after a `holds` that answered false, or a notice that the lock is lost, nothing
-/// shows belief in that hold any more. A library that takes the lock again by itself says so by no operation.
+/// Whether an operation proves that its process believed, as it invoked it, that it held the key. Belief only
+/// ever ends: after a `holds` that answered false, or a notice that the lock is lost, nothing shows belief in
+/// that hold any more. A library that takes the lock again by itself says so by no operation.
 ///
 /// - `holds` that answered true: who believed at the answer did at the question.
 /// - A write that the storage took, or that its guard rejected: the client chose to send it. A client that
 ///   looked first and held back ends with another code, and an indeterminate write may never have been sent
-///   (its client may have slept through it, looked at its clock and given up), so neither proves anything.
+///   (its client may have slept through it and given up), so neither proves anything.
 /// - A release whose client says that it still believed as it began.
 pub fn shows_belief(name: &str, completion: &Event) -> bool {
     match name {
@@ -25,8 +22,7 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
     }
 }
 
-/// Whether an operation proves that its process did not believe any more, as it answered, that it held the
-/// key.
+/// Whether an operation proves that its process, as it answered, no longer believed that it held the key.
 pub fn denies_belief(name: &str, completion: &Event) -> bool {
     name == f::HOLDS && completion.kind == Kind::Ok && completion.value.as_bool() == Some(false)
 }

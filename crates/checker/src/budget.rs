@@ -1,7 +1,4 @@
-//! How long and how large a search may become.
-//!
-//! The only place of this crate that looks at a clock: a verdict never depends on it, but whether there is
-//! one.
+//! How long and how large a search may be. This crate looks at a clock only here; no verdict depends on it.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +6,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     deadline: Option<Instant>,
-    /// Bytes that the configurations of the search may take. States that allocate are counted by their own
-    /// size only.
+    /// Bytes for the configurations of the search. States that allocate are counted by their own size only.
     pub memory_bytes: usize,
 }
 

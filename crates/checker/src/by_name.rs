@@ -1,5 +1,3 @@
-//! The models by name, as the command line calls them.
-
 use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::lease_mutex;
 use crate::models::{FencedMutex, Mutex, OwnerMutex, Register};
@@ -8,7 +6,7 @@ use fencepost_history::Refusal;
 use std::fmt;
 use std::str::FromStr;
 
-/// A model that histories can be checked against.
+/// A model that histories can be checked against, by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelName {
     Mutex,
@@ -57,10 +55,7 @@ impl FromStr for ModelName {
     }
 }
 
-/// Reads a history and judges it by a model, key by key.
-///
-/// # Errors
-/// Text that is no history of this model.
+/// Reads a history and judges it by a model, key by key. The error: text that is no history of this model.
 pub fn check_lines(
     model: ModelName,
     lines: &mut dyn Lines,

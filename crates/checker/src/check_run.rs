@@ -1,5 +1,3 @@
-//! Judges a run by every property.
-
 use crate::coverage::Coverage;
 use crate::distance::nearest_miss;
 use crate::metrics::{costs, herd};
@@ -13,9 +11,8 @@ use std::cell::LazyCell;
 /// The names of all metrics that a run can have.
 pub const METRICS: &[&str] = &[lost_additions::LOST, herd::WAKEUPS, herd::PASSED];
 
-/// Judges a run by every checker. Those that have nothing to say about it are listed with their reasons.
-///
-/// A history that is malformed is `unknown`, said by a checker named `history`.
+/// Judges a run by every checker; those that have nothing to say are listed with their reasons. A malformed
+/// history is `unknown`, said by a checker named `history`.
 pub fn check_run(events: &[Event]) -> RunVerdict {
     match RunIndex::new(events) {
         Ok(run) => check_index(&run),
@@ -26,10 +23,9 @@ pub fn check_run(events: &[Event]) -> RunVerdict {
     }
 }
 
-/// As [`check_run`], for a history of which the index is there already.
+/// As [`check_run`], for the index of a history.
 pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
-    // Only those who found something ask whose failure it is.
     let overlaps = LazyCell::new(|| overlaps(run));
     let no_end = run.why_its_end_says_nothing();
     for checker in registry() {

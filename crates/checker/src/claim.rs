@@ -1,15 +1,4 @@
-//! How much of its key a hold takes, and how much of it there is: the one place that says which holds fit
-//! together.
-//!
-//! | lock | weight | capacity |
-//! |---|---|---|
-//! | a mutex; the exclusive mode | 1 | 1 |
-//! | the shared mode | 1 | unbounded |
-//! | a semaphore of N permits | 1 | N |
-//! | a lock that excludes no process, as it says itself | 0 | unbounded |
-//!
-//! Each hold says how much it bears beside itself. Holds fit together if their weights are no more than the
-//! least of their capacities: so a writer weighs all, whatever the readers bear.
+//! How much of its key a hold takes, and how much of it there is: this alone says which holds fit together.
 
 use fencepost_history::{AcquireArguments, Grant, Mode};
 

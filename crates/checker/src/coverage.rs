@@ -1,17 +1,13 @@
-//! Which situations the faults of a run brought about, of those that were possible.
-//!
-//! A **situation** is a fault (by its nemesis), the role of the node that it hit ([`TargetRole`]), and the
-//! phase of the lock's life at that moment ([`LockPhase`]). The moment is the one at which the injection
-//! began; what each process was doing then is read from the history, and nothing is assumed about clocks. A
-//! situation is covered only by a fault whose effect was observed. A fault on several nodes, or with several
-//! keys, covers several.
+//! Which situations the faults of a run brought about, of those that were possible. A **situation** is a
+//! fault (by its nemesis), the role of the node that it hit ([`TargetRole`]), and the phase of the lock's
+//! life ([`LockPhase`]) when the injection began; what each process did then is read from the history, and
+//! nothing is assumed about clocks. Only a fault whose effect was observed covers situations; one on several
+//! nodes, or with several keys, covers several.
 //!
 //! A client that holds one key and waits for another counts as a holder. A key is free while no process holds
 //! it: a hold ends with the invocation of its release, with the notice that it was lost, or, if its process
-//! is gone, when its lease has run out; while a release is not answered, the key is being released.
-//!
-//! [`Coverage`] of many runs adds up with [`Coverage::merge`]. What is not in a history is not guessed: a
-//! target that is neither a known client, server nor storage covers nothing.
+//! is gone, when its lease has run out; while a release is not answered, the key is being released. A target
+//! that is neither a known client, server nor storage covers nothing.
 
 mod meetings;
 mod moments;
@@ -27,19 +23,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How often a situation came about.
+/// How often a situation was met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
-    /// How many faults brought it about; 0 where it was possible and did not come about.
+    /// How many faults met it; 0 where it was only possible.
     pub times: u64,
     /// The smallest distance of a handover of that key that such a fault may have had to do with: granted
-    /// after the fault came, with an earlier hold that was acquired before it was healed. None where there
-    /// was none.
+    /// after the fault came, with an earlier hold that was acquired before it was healed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_ns: Option<i64>,
 }
 
-/// The situations of a run, or of many: those that came about, and those that could have.
+/// The situations of a run, or of many: those that were met, and those that could have been.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Row>", into = "Vec<Row>")]
 pub struct Coverage {
@@ -111,12 +106,12 @@ impl Coverage {
         sum.nearest_ns = least(sum.nearest_ns, reached.nearest_ns);
     }
 
-    /// How many situations came about.
+    /// How many situations were met.
     pub fn covered(&self) -> usize {
         self.situations.values().filter(|reached| reached.times > 0).count()
     }
 
-    /// How many were possible, those that came about among them.
+    /// How many situations were possible.
     pub fn possible(&self) -> usize {
         self.situations.len()
     }
@@ -126,12 +121,12 @@ impl Coverage {
         self.situations.iter()
     }
 
-    /// How often a situation came about; none where it was not possible.
+    /// How often a situation was met; none where it was not possible.
     pub fn reached(&self, situation: &Situation) -> Option<Reached> {
         self.situations.get(situation).copied()
     }
 
-    /// The situations that are covered here, and not there.
+    /// The situations that are covered here, and not in `known`.
     pub fn beyond<'a>(&'a self, known: &'a Coverage) -> impl Iterator<Item = &'a Situation> {
         let is_known =
             |situation: &Situation| known.reached(situation).is_some_and(|reached| reached.times > 0);
@@ -140,8 +135,7 @@ impl Coverage {
     }
 }
 
-/// The situations that each fault of a run that took effect brought about, by the number of the fault, in
-/// order of injection.
+/// The situations that each effective fault of a run met, by its number, in order of injection.
 pub fn situations_of(run: &RunIndex) -> Vec<(u64, Vec<Situation>)> {
     let plain = |meeting: Meeting| {
         let mut situations: Vec<Situation> =
@@ -161,7 +155,6 @@ fn nearest_around(run: &RunIndex, handovers: &[Handover], fault: &Fault, key: &s
     concerned.map(|handover| handover.distance_ns).min()
 }
 
-/// The smaller of two, where both are there.
 fn least(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,17 +1,13 @@
-//! How close a run came to a violation: the distance between a grant and what an earlier holder still did.
-//!
-//! A **handover** is a pair of holds of one key: the earlier process had not begun to release when the later
-//! one was granted the lock. So a lease had run out, a session had ended, or a grant was forgotten. Grants
-//! that follow a release are no handovers in this sense: they follow within a millisecond in a healthy run,
-//! and say nothing.
-//!
-//! The distance of a handover is the time from the earlier holder's last act to the grant:
+//! How close a run came to a violation: the distance between a grant and what an earlier holder still did. A
+//! **handover** is a pair of holds of one key in which the earlier process had not begun to release when the
+//! later one was granted the lock: a lease had run out, a session had ended, or a grant was forgotten. Grants
+//! after a release are none: they follow within a millisecond in a healthy run, and say nothing. The distance
+//! is the time from the earlier holder's last act to the grant:
 //!
 //! - by **belief**: from its last certain belief ([`Hold::until`]). It is negative exactly where both
 //!   believed at the same time, which is a violation of mutual exclusion.
 //! - by **write**: from the completion of the last write that the storage acknowledged. It is negative where
-//!   the write was in flight when the lock was granted again. That alone proves nothing: the storage may have
-//!   applied it before.
+//!   the write was in flight at the grant, which proves nothing: the storage may have applied it before.
 //!
 //! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to
 //! read have no distance to each other, and holds that exclude no process have none at all.
@@ -26,7 +22,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissKind {
-    /// Its last certain belief.
     Belief,
     /// The completion of its last write that the storage acknowledged.
     Write,
@@ -39,7 +34,6 @@ pub struct Handover {
     /// Places in [`RunIndex::holds`].
     pub first: usize,
     pub second: usize,
-    /// Index of the earlier holder's last act.
     pub act: u64,
     /// From that act to the grant, in nanoseconds.
     pub distance_ns: i64,
@@ -59,7 +53,6 @@ pub struct NearMiss {
     pub kind: MissKind,
     pub key: String,
     pub distance_ns: i64,
-    /// The earlier holder's last act.
     pub earlier: MissEvent,
     /// The completion of the later acquire.
     pub grant: MissEvent,
@@ -86,7 +79,7 @@ impl NearMiss {
         }
     }
 
-    /// The distance in milliseconds, as people read it: `84 ms`, `-3 ms`.
+    /// The distance in milliseconds, for people: `84 ms`, `-3 ms`.
     pub fn distance(&self) -> String {
         let sign = if self.distance_ns < 0 { "-" } else { "" };
         format!("{sign}{}", milliseconds(self.distance_ns.unsigned_abs()))
@@ -132,10 +125,8 @@ pub fn handovers(run: &RunIndex) -> Vec<Handover> {
     handovers
 }
 
-/// An event: its index and its time.
 type Moment = (u64, u64);
 
-/// Of each hold, the completion of the last write under it that the storage acknowledged.
 fn last_writes(run: &RunIndex) -> Vec<Option<Moment>> {
     let mut writes = vec![None; run.holds.len()];
     let mut current: FxHashMap<(u64, &str), usize> = FxHashMap::default();
@@ -152,15 +143,14 @@ fn last_writes(run: &RunIndex) -> Vec<Option<Moment>> {
     writes
 }
 
-/// An earlier hold with its last act.
 struct Earlier {
     at: usize,
     act: Moment,
 }
 
 fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>) -> Vec<Handover> {
-    // Of each key the earlier holds that may still matter: those that end with a release, which may be still
-    // to come, and of those that no release ends the one of each process and claim that acted last.
+    // Of each key the earlier holds that may still matter: those that end with a release, and of the others
+    // the one of each process and claim that acted last.
     let mut keys: FxHashMap<&str, Vec<Earlier>> = FxHashMap::default();
     let mut found = Vec::new();
     for (second, hold) in run.excluding_holds() {
@@ -192,7 +182,6 @@ fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>)
     found
 }
 
-/// Whether the earlier process began to release before the later one was granted the lock.
 fn released_before(earlier: &Hold, later: &Hold) -> bool {
     earlier.ends.how == HoldEnd::Released
         && earlier.ends.let_go_ns <= later.from_ns

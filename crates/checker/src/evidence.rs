@@ -1,5 +1,3 @@
-//! Why a history is impossible, so that a person sees it.
-
 mod timeline;
 
 use crate::budget::Budget;
@@ -11,22 +9,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A few operations that cannot all have happened, with what is to be said about them.
+/// Why a history is impossible: a few operations that cannot all have happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// One sentence.
     pub sentence: String,
-    /// In order of invocation. Of a large core only those that are to be looked at.
+    /// In order of invocation. A large core is cut to those that are to be looked at.
     pub operations: Vec<ShownOperation>,
     /// What else the core holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// The state before them. Other than a new object's where something came before that does not matter
-    /// here.
+    /// The state before them: not a new object's where something came before that does not matter here.
     pub start: String,
-    /// A longest order that goes well, as places in `operations`.
+    /// A longest order that goes well, as places in `operations`, and the state that it leads to.
     pub order: Vec<usize>,
-    /// The state that it leads to.
     pub state: String,
     /// The operation that fits into no order, as a place in `operations`.
     pub stuck: usize,
@@ -37,9 +33,7 @@ pub struct Evidence {
 /// Equal operations of a core that are not shown one by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What they did, without what they returned.
     pub text: String,
-    /// Whether their ends are unknown.
     pub indeterminate: bool,
     pub count: usize,
 }
@@ -50,7 +44,7 @@ pub struct ShownOperation {
     pub process: u64,
     /// What it did and returned: `write 3`, `read → 3`.
     pub text: String,
-    /// Indices of its events in the file. The end of an indeterminate operation is unknown.
+    /// Indices of its events in the file; no end if that is unknown.
     pub invoke_index: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_index: Option<u64>,
@@ -63,12 +57,11 @@ pub struct ShownOperation {
     pub end: Option<u32>,
 }
 
-/// Shrinking stops after this time with the best that it found.
 const SHRINK_TIME: Duration = Duration::from_millis(1500);
 
 /// Finds the core of a conflict and says what can be said about it.
 pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, budget: &Budget) -> Evidence {
-    // The time may be over that the verdict was given; what is left to do is small, and bounded by itself.
+    // The time for the verdict may be over; what is left to do is small, and bounded by itself.
     let budget = Budget::new(SHRINK_TIME, budget.memory_bytes);
     let core = if conflict.core.is_empty() {
         shrink(model, history, conflict.stuck, &budget)
@@ -112,10 +105,9 @@ pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, b
     }
 }
 
-/// A core of more operations than this is cut to those that are to be looked at.
+/// A larger core is cut to the operations that are to be looked at.
 const SHOWN_MAX: usize = 12;
 
-/// The operations of a core that are shown, and the others counted.
 fn in_focus<M: Model>(
     model: &M,
     history: &History<M>,
@@ -163,7 +155,7 @@ impl fmt::Display for LeftOut {
 }
 
 impl Evidence {
-    /// What the core holds besides the operations that are shown: `480 × release (the end is unknown)`.
+    /// What the core holds besides the shown operations: `480 × release (the end is unknown)`.
     pub fn left_out(&self) -> Option<String> {
         let all: Vec<String> = self.left_out.iter().map(LeftOut::to_string).collect();
         (!all.is_empty()).then(|| all.join(", "))

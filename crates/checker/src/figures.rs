@@ -1,10 +1,8 @@
-//! What a checker counted: a type for each, which stands in its verdict as `stats`.
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The figures of one checker. A verdict of another version may lack some: they are 0 then.
+/// What a checker counted, the `stats` of its verdict. Figures that another version's verdict lacks are 0.
 pub trait Figures: Serialize + DeserializeOwned + Default {
     const CHECKER: &'static str;
 
@@ -13,7 +11,6 @@ pub trait Figures: Serialize + DeserializeOwned + Default {
         Self::deserialize(Value::Object(stats.clone())).unwrap_or_default()
     }
 
-    /// As they stand in `stats`.
     fn to_stats(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(stats)) => stats,
@@ -22,7 +19,6 @@ pub trait Figures: Serialize + DeserializeOwned + Default {
     }
 }
 
-/// Defines the figures of a checker.
 macro_rules! figures {
     ($(#[$about:meta])* $name:ident of $checker:literal { $($(#[$field_about:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$about])*

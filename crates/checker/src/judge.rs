@@ -1,5 +1,3 @@
-//! From a history to a verdict with its evidence, for any model.
-
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::model::{Conflict, Decision, FastPath, History, Model, stuck_conflict};
@@ -54,9 +52,7 @@ pub struct KeyVerdict {
 pub struct Step {
     pub process: u64,
     pub operation: String,
-    /// Index of its invocation in the file.
     pub index: u64,
-    /// Whether it is unknown that it happened.
     pub indeterminate: bool,
 }
 
@@ -68,7 +64,7 @@ pub enum Answer {
     Unknown(String),
 }
 
-/// Decides one history. An order is put into `order` if the history has one and it is given.
+/// Decides one history. If `order` is given and the history has an order, it is put there.
 pub fn decide<M: FastPath>(
     model: &M,
     history: &History<M>,
@@ -105,8 +101,8 @@ pub fn decide<M: FastPath>(
     }
 }
 
-/// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is
-/// key by key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
+/// Judges each key by itself, on all cores: a history is linearizable if and only if it is key by key (M.
+/// Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990). Gives a verdict for each.
 pub fn judge<M: Codec>(parts: &[KeyHistory<M>], options: &CheckOptions) -> Vec<KeyVerdict> {
     // Large ones first, so that no core ends up alone with the largest.
     let mut sequence: Vec<usize> = (0..parts.len()).collect();

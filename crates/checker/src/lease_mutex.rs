@@ -1,8 +1,6 @@
-//! A mutex whose holds can also end by themselves, judged by what processes certainly believed.
-//!
-//! No model of a state: a lease ends at a moment that no history shows. What a history does show is when a
-//! process certainly believed that it held the lock (see [`Hold`](crate::run_index::Hold)), and two such
-//! beliefs must not meet. This is the `exclusion` checker on a history file, key by key.
+//! A mutex whose holds can also end by themselves: the `exclusion` checker on a history file, key by key. No
+//! model of a state, as no history shows when a lease ends. It shows when a process certainly believed that
+//! it held the lock (see [`Hold`](crate::run_index::Hold)), and two such beliefs must not meet.
 
 use crate::evidence::{Evidence, ShownOperation};
 use crate::judge::{CheckOptions, KeyVerdict, NOTHING_SUCCEEDED};
@@ -20,7 +18,6 @@ pub(crate) fn check(
     options: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     let mut events = Vec::new();
-    // Of each event its line and its index in the file.
     let mut origins = Vec::new();
     let mut timed = false;
     while let Some(line) = lines.next_line()? {
@@ -44,9 +41,8 @@ pub(crate) fn check(
     Ok(judge(&run, &origins, timed, options))
 }
 
-/// In histories of other tools no release says whether its process believed in the lock as it began
-/// (`believed`). Who releases a lock holds it, to its own mind: so each release that was not refused is taken
-/// to say so.
+/// In histories of other tools no release says whether its process believed in the lock (`believed`). Who
+/// releases a lock thinks to hold it: so each release that was not refused is taken to say so.
 fn believe_in_releases(events: &mut [Event]) {
     let is_release = |event: &Event| event.f == f::RELEASE && event.kind != Kind::Invoke;
     if events.iter().any(|event| is_release(event) && Released::of(&event.value).believed.is_some()) {

@@ -1,8 +1,6 @@
 //! The ledger: one account of when each lock was granted and how each grant can have ended, from which
-//! verdicts follow. Nothing else knows when a hold begins or ends for the service.
-//!
-//! All of it is a pure function of the history. What is not known is an [`Interval`], and each bound carries
-//! its [`Reason`]. A grant keeps every [`End`] that its history allows.
+//! verdicts follow. It is a pure function of the history. What is not known is an [`Interval`], and each
+//! bound carries its [`Reason`]. A grant keeps every [`End`] that its history allows.
 
 pub(crate) mod account;
 pub(crate) mod effects;

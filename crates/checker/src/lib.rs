@@ -3,21 +3,19 @@
 //! # Two questions
 //!
 //! *Did the lock have its properties in this run?* A run of Fencepost records what every process did and saw
-//! and what was done to the cluster. [`check_run`] reads such a history and gives a [`RunVerdict`]: one
-//! verdict a property (mutual exclusion, no lost update, growing fencing tokens, …), each with findings that
-//! cite the events that prove them. [`story()`] tells how a finding came about, [`Watch`] counts violations
-//! while the run goes on.
+//! and what was done to the cluster. [`check_run`] gives a [`RunVerdict`] of it: one verdict a property
+//! (mutual exclusion, no lost update, growing fencing tokens, …), each with findings that cite the events
+//! that prove them. [`story()`] tells a finding in words, [`Watch`] counts violations while the run goes on.
 //!
-//! *Is this history linearizable?* A history of operations on an object is linearizable if every operation
-//! can be given one moment between its invocation and its completion, so that the operations in the order of
-//! these moments do what the object's specification says (M. Herlihy and J. Wing, "Linearizability", ACM
-//! TOPLAS 12(3), 1990). An operation of unknown end may have happened at any moment after its invocation, or
-//! never.
+//! *Is this history linearizable?* It is if every operation can be given one moment between its invocation
+//! and its completion, so that the operations in this order do what the object's specification says (M.
+//! Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990). An operation of unknown end may have
+//! happened at any moment after its invocation, or never.
 //!
 //! # Models
 //!
 //! A specification is a [`Model`]: a state, and a pure step. [`models`] has those that locks are made of; any
-//! type that implements [`Model`] can be checked (there is an example).
+//! type that implements [`Model`] can be checked.
 //!
 //! | model | operations | fast path | exact when |
 //! |---|---|---|---|
@@ -26,17 +24,16 @@
 //! | [`FencedMutex`](models::FencedMutex) | and growing tokens | the same | the same |
 //! | [`Register`](models::Register) | read, write, cas | zones of values (Gibbons and Korach); O(n) | values are written once, no cas |
 //!
-//! The argument for each algorithm stands in the documentation of its module. Where it does not apply,
-//! [`search()`] (see [the module](mod@search)) decides any model, within a [`Budget`] of time and memory:
-//! past it the answer is "unknown", never a guess.
+//! The argument for each algorithm stands in its module. Elsewhere [`search()`] (see [the
+//! module](mod@search)) decides any model, within a [`Budget`] of time and memory: past it the answer is
+//! "unknown", never a guess.
 //!
 //! # Guarantees
 //!
-//! - A verdict is a pure function of the history. Only [`Budget`] looks at a clock, and it can but turn an
-//!   answer into "unknown".
-//! - Every fast path and the search are held against each other and against a brute force on hundreds of
-//!   thousands of small histories in the tests, indeterminate operations included; every order that is given
-//!   is replayed.
+//! - A verdict is a pure function of the history. [`Budget`] looks at a clock, and can only make it
+//!   "unknown".
+//! - Tests hold every fast path and the search against each other and against a brute force on hundreds of
+//!   thousands of small histories, indeterminate operations included; every order is replayed.
 //! - The core of a violation proves it: operations are left out only where any order of the whole history
 //!   would be one of the core.
 //!

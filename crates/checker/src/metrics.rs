@@ -1,5 +1,3 @@
-//! Metrics: what a run measured, beside the properties that held or were violated.
-
 mod costs;
 pub(crate) mod herd;
 
@@ -8,10 +6,9 @@ pub use costs::{Costs, costs, quantile};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One measured figure.
+/// What a run measured, beside the properties that held or were violated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// What was measured, in words (`acknowledged additions lost`).
     pub name: String,
     pub value: f64,
     /// `%`, `ms`; empty for a plain number.
@@ -46,9 +43,8 @@ pub fn wilson(hits: usize, all: usize) -> (f64, f64) {
     ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
-/// The rate of violations that so many runs without any leave possible with 95 % confidence: the greatest
-/// rate at which all of them would be free of violations in 5 of 100 cases, 1 − 0.05^(1/n). It is near 3/n.
-/// None for fewer than three runs, which say nothing of use.
+/// The rate of violations that so many runs without any leave possible with 95 % confidence: the rate at
+/// which all of them are free of violations in 5 of 100 cases, 1 − 0.05^(1/n), near 3/n. None for n < 3.
 pub fn rate_bound(runs: usize) -> Option<f64> {
     (runs >= 3).then(|| 1.0 - 0.05_f64.powf(1.0 / runs as f64))
 }

@@ -4,10 +4,8 @@ use crate::operations::Operations;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A sequential specification. Pure: a step depends on nothing but its arguments.
-///
-/// Implement it to check histories of an object of your own; [`effect`](Model::effect) and
-/// [`doomed`](Model::doomed) only make the search faster.
+/// A sequential specification, also of an object of your own. A step depends on nothing but its
+/// arguments. [`effect`](Model::effect) and [`doomed`](Model::doomed) only make the search faster.
 ///
 /// ```
 /// use fencepost_checker::{Budget, Builder, SearchOutcome, Model, search};
@@ -62,13 +60,11 @@ pub trait Model: Sync {
     type Op: Clone + Eq + Hash + Debug + Send + Sync;
     type Ret: Clone + Eq + Hash + Debug + Send + Sync;
 
-    /// The state before the first operation.
     fn start(&self) -> Self::State;
 
-    /// The state after an operation, or none if it cannot happen in this state or not with this result.
-    ///
-    /// `ret` is none for an indeterminate operation: then any result will do. Whenever a step is possible
-    /// with a result, it must be possible without, and lead to the same state.
+    /// The state after an operation, or none if it cannot happen in this state or with this result. `ret` is
+    /// none for an indeterminate operation: then any result will do. Whenever a step is possible with a
+    /// result, it must be possible without, and lead to the same state.
     fn step(&self, state: &Self::State, op: &Self::Op, ret: Option<&Self::Ret>) -> Option<Self::State>;
 
     /// What can be said of an operation beforehand. A wrong answer makes verdicts wrong.
@@ -76,13 +72,12 @@ pub trait Model: Sync {
         Effect::Other
     }
 
-    /// Whether an operation can never happen any more once this state is reached, whatever else happens. A
-    /// wrong `true` makes verdicts wrong.
+    /// Whether an operation can never happen any more from here. A wrong `true` makes verdicts wrong.
     fn doomed(&self, _state: &Self::State, _op: &Self::Op, _ret: Option<&Self::Ret>) -> bool {
         false
     }
 
-    /// The value of the object in this state, if the model gives operations the effects that speak of values.
+    /// The value of the object in this state, if the model's effects speak of values.
     fn value(&self, _state: &Self::State) -> Option<u32> {
         None
     }
@@ -114,9 +109,9 @@ pub enum Effect {
     Other,
     /// It never changes any state.
     Pure,
-    /// It never changes any state, and fits exactly where the object has this value.
+    /// As [`Pure`](Effect::Pure), and fits exactly where the object has this value.
     Read(u32),
-    /// It never changes any state, and fits exactly where the object has another value.
+    /// As [`Pure`](Effect::Pure), and fits exactly where the object has another value.
     Differs(u32),
     /// It fits everywhere, and the object then has this value and no other memory.
     Write(u32),
@@ -125,7 +120,6 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether an operation with this effect never changes the state.
     pub(crate) fn is_pure(self) -> bool {
         matches!(self, Effect::Pure | Effect::Read(_) | Effect::Differs(_))
     }
@@ -136,8 +130,7 @@ pub type History<M> = Operations<<M as Model>::Op, <M as Model>::Ret>;
 
 /// A model that also has an algorithm of its own, faster than the search.
 pub trait FastPath: Model + Sized {
-    /// Decides a history, or says why the algorithm does not apply to it. Where it is linearizable and
-    /// `order` is given, an order that explains it is put there.
+    /// Decides a history, or says why the algorithm does not apply. Puts an order, if any, in `order`.
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision;
 }
 
@@ -146,21 +139,18 @@ pub trait FastPath: Model + Sized {
 pub enum Decision {
     Linearizable,
     Impossible(Conflict),
-    /// The history is not of the kind that the algorithm decides; the reason.
+    /// The reason why the history is not of the kind that the algorithm decides.
     NotApplicable(&'static str),
 }
 
 /// Why no order exists: a few operations that cannot all have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The operations, by their place in the history, in order of invocation. Empty where the algorithm knows
-    /// only that there is no order.
+    /// Places in the history, in order of invocation. Empty where only the lack of an order is known.
     pub core: Vec<u32>,
-    /// The operation at which it shows.
     pub stuck: u32,
-    /// Where the core is large: the operations of it to be looked at. Empty: all.
+    /// The operations of a large core to be looked at. Empty: all.
     pub focus: Vec<u32>,
-    /// One sentence with times.
     pub sentence: String,
 }
 

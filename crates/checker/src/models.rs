@@ -1,5 +1,4 @@
-//! The objects that locks are made of: for each, a model, what it is called in history files, and an
-//! algorithm of its own, whose argument stands in the documentation of its module.
+//! The objects that locks are made of: a model for each, its words in history files, and a fast algorithm.
 
 pub mod mutex;
 pub mod owner_mutex;
@@ -32,16 +31,14 @@ pub trait Codec: FastPath {
 /// Why an event is none of a model's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The model does not know the operation. Carries those that it knows.
+    /// Carries the operations that the model knows.
     UnknownOperation(&'static str),
-    /// The value is of the wrong kind. Says what it should be.
+    /// Says what the value should be.
     WrongValue(&'static str),
-    /// An acquire asks for a lock that others may hold beside it, and to the model all holders exclude each
-    /// other.
+    /// An acquire asks for a lock that others may hold beside it, which the model does not know.
     NotAlone,
 }
 
-/// Refuses an acquire that asks for a lock that others may hold beside it.
 pub(crate) fn refuse_others_beside(value: &str) -> Result<(), Refusal> {
     if !value.contains("mode") && !value.contains("capacity") {
         return Ok(());

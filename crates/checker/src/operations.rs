@@ -9,11 +9,10 @@ pub const NEVER: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation<Op, Ret> {
     pub op: Op,
-    /// None: it is unknown what it returned, nor whether it happened.
+    /// None: it is unknown what it returned, or whether it happened.
     pub ret: Option<Ret>,
     pub invoke: u32,
-    /// [`NEVER`] for an indeterminate operation, which may take effect at any moment after its invocation or
-    /// not at all.
+    /// [`NEVER`] for an indeterminate operation, which may take effect at any later moment, or not at all.
     pub complete: u32,
 }
 
@@ -28,7 +27,6 @@ impl<Op, Ret> Operation<Op, Ret> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub process: u64,
-    /// Index of the event in its file.
     pub invoke_index: u64,
     pub complete_index: u64,
     pub invoke_ns: u64,
@@ -102,7 +100,6 @@ impl<Op: Clone, Ret: Clone> Operations<Op, Ret> {
     }
 }
 
-/// Writes into each operation where its events stand.
 fn place<Op, Ret>(list: &mut [Operation<Op, Ret>], order: &[u32]) {
     for (place, &event) in order.iter().enumerate() {
         let operation = &mut list[(event >> 1) as usize];

@@ -1,12 +1,10 @@
-//! Numbers as sentences say them.
-
 /// Nanoseconds as seconds with three decimals, as every sentence shows time: `3.214 s`.
 pub fn seconds(ns: u64) -> String {
     let ms = ns / 1_000_000;
     format!("{}.{:03} s", ms / 1000, ms % 1000)
 }
 
-/// How often, in a word or two, as sentences say it: `once`, `twice`, `3 times`.
+/// How often, for a sentence: `once`, `twice`, `3 times`.
 pub fn times(count: u64) -> String {
     match count {
         1 => "once".to_owned(),
@@ -15,7 +13,7 @@ pub fn times(count: u64) -> String {
     }
 }
 
-/// The verb after a share, as in `1 of 31 updates is lost`: "is" for one, "are" for any other number.
+/// The verb after a share, as in `1 of 31 updates is lost`.
 pub fn are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }

@@ -1,7 +1,5 @@
-//! Reading histories from text, one event at a time.
-//!
-//! Nothing is kept of an event but what a model makes of it, so that memory grows with the operations and not
-//! with the text. Files are opened elsewhere.
+//! Reading histories from text, one event at a time. Only what a model makes of an event is kept, so memory
+//! grows with the operations and not with the text. Files are opened elsewhere.
 
 mod array;
 mod columns;
@@ -69,7 +67,6 @@ pub trait Lines {
 pub struct ReadOptions {
     /// Values are `[key, value]`, as Jepsen's independent keys write them.
     pub independent: bool,
-    /// Operations to leave out.
     pub skip: Vec<String>,
     /// What the file calls an operation, and what the model calls it.
     pub rename: Vec<(String, String)>,
@@ -110,10 +107,7 @@ pub struct KeyHistory<M: Codec> {
     pub history: History<M>,
 }
 
-/// Reads a history, key by key in order of appearance.
-///
-/// # Errors
-/// Text that cannot be read, and events that make no history of this model: see [`ReadError`].
+/// Reads a history, key by key in order of appearance. An error where it is no history of this model.
 pub fn read<M: Codec + Clone>(
     model: &M,
     lines: &mut dyn Lines,
@@ -133,7 +127,6 @@ pub fn read<M: Codec + Clone>(
     Ok(collector.finish())
 }
 
-/// Whether this is a client's notice, which has no invocation.
 pub(crate) fn is_notice(line: &Line) -> bool {
     line.kind == Kind::Info && fencepost_history::f::is_notice(&line.f)
 }
@@ -143,8 +136,7 @@ fn is_no_of_library(line: &Line) -> bool {
     error.is_some_and(|error| error.code() == ErrorCode::RefusedByLibrary)
 }
 
-/// The key and the value of a `[key, value]`; of a longer list, such as `[key, from, to]` of a
-/// compare-and-set, the rest is the value.
+/// The key and the value of `[key, value]`; of `[key, from, to]`, a compare-and-set's, the value is the rest.
 pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, Cow<'a, str>), ReadError> {
     let parts = serde_json::from_str::<Vec<&serde_json::value::RawValue>>(&line.value);
     match parts.as_deref() {
@@ -157,7 +149,6 @@ pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, Cow<'a, str>), ReadE
     }
 }
 
-/// A long value, cut for a message.
 fn shortened(value: &str) -> Cow<'_, str> {
     const CHARACTERS_MAX: usize = 120;
     match value.char_indices().nth(CHARACTERS_MAX) {
@@ -166,7 +157,6 @@ fn shortened(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// That the model does not take what a line says.
 fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
     let (f, value) = (&line.f, shortened(&line.value));
     let reason = match refusal {
@@ -187,7 +177,6 @@ fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
     malformed(line.number, reason)
 }
 
-/// An operation that has not completed.
 struct Open {
     part: usize,
     f: usize,
@@ -200,7 +189,6 @@ struct Collector<M: Codec> {
     template: M,
     parts: Vec<Growing<M>>,
     by_key: FxHashMap<String, usize>,
-    /// The part of the events without a key.
     keyless: Option<usize>,
     open: FxHashMap<u64, Open>,
     /// Names of operations, few enough to look through.

@@ -14,10 +14,7 @@ use fencepost_history::{Event, FaultEffect, NodeKind, Process, RunPhase, ServerE
 use reader::{Reader, malformed, ttl_ns};
 
 impl<'a> RunIndex<'a> {
-    /// Reads a history.
-    ///
-    /// # Errors
-    /// Indices that do not grow, a completion without its invocation, a second open operation of a process.
+    /// Reads a history. Errors: indices that do not grow, a completion without invocation, two open at once.
     pub fn new(events: &'a [Event]) -> Result<RunIndex<'a>, Malformed> {
         let mut reader = Reader::default();
         reader.run.events = events;
@@ -91,8 +88,7 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().find(unexplained)
     }
 
-    /// Why what this run's locks owe by some time cannot be judged, as a clause: a server ended unexplained,
-    /// or the run was cut off.
+    /// Why what this run's locks owe by some time cannot be judged: a server ended unexplained, or a cut-off.
     pub fn why_its_end_says_nothing(&self) -> Option<String> {
         if let Some((time_ns, ended)) = self.ended_unexplained() {
             let how = ended.how_it_ended();
@@ -116,7 +112,7 @@ impl<'a> RunIndex<'a> {
         self.acquires().filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0)
     }
 
-    /// How long the grant lasts by itself that an acquire asks for; none where its end is no matter of time.
+    /// How long the grant of an acquire lasts by itself; none where its end is no matter of time.
     pub fn ttl_ns(&self, acquire: &Operation) -> Option<u64> {
         ttl_ns(&self.lock, acquire.invoke)
     }
@@ -138,7 +134,6 @@ impl<'a> RunIndex<'a> {
         self.setting().may_have_worked(fault)
     }
 
-    /// What the ledger derives grants and their ends from.
     pub(crate) fn setting(&self) -> Setting<'_, 'a> {
         Setting {
             faults: &self.faults,
@@ -155,8 +150,7 @@ impl<'a> RunIndex<'a> {
         self.faults.is_empty() && self.nemeses.is_empty() && self.faults_left_out == 0
     }
 
-    /// The longest time that a process of the workload gave an acquire. Those that close the run have longer
-    /// ones, which say nothing of what the workload asked for.
+    /// The longest time that the workload gave an acquire; those that close the run do not count.
     pub fn longest_timeout_ns(&self) -> u64 {
         let closing = [RunPhase::Heal, RunPhase::Closing].into_iter().find_map(|phase| self.phase(phase));
         let closing_ns = closing.map_or(u64::MAX, |phase| phase.from_ns);

@@ -1,9 +1,7 @@
-//! Whose failure a finding shows.
-//!
-//! A run by itself shows what happened, and which faults were there; it does not show the code. So it goes by
-//! what can have done it, and names both causes where two remain: of two holds that overlap by how the
-//! earlier grant can have ended ([`judgement`]), of other findings by what faults explain. docs/checking.md
-//! has the tables.
+//! Whose failure a finding shows. A run shows what happened, and which faults were there; it does not show
+//! the code. So this goes by what can have done it, and names both causes where two remain: of two holds that
+//! overlap by how the earlier grant can have ended ([`judgement`]), else by what faults explain. The tables
+//! are in docs/checking.md.
 
 use crate::ledger::judgement::{self, Class};
 use crate::properties::{Blame, Checker, Overlap, stuck_by_the_service};
@@ -53,8 +51,7 @@ fn by_the_client(blame: Blame) -> OtherCause {
     OtherCause { whose: Whose::Library, decides: decides.to_owned() }
 }
 
-/// Whether anything can have made the servers forget what they had granted, between the first of the cited
-/// grants and the finding.
+/// Whether anything can have made the servers forget their grants, from the first cited one to the finding.
 fn forgot_meanwhile(run: &RunIndex, finding: &Finding) -> bool {
     let cited = run.holds.iter().filter(|hold| finding.events.contains(&hold.from));
     let Some(first) = cited.min_by_key(|hold| hold.from) else { return false };

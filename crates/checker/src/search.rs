@@ -1,13 +1,10 @@
-//! The general search, for every model.
-//!
-//! After G. Lowe, "Testing for linearizability", Concurrency and Computation 29(4), 2017, which improves on
-//! J. Wing and C. Gong, "Testing and verifying concurrent objects", J. Parallel and Distributed Computing 17,
-//! 1993. The history is walked event by event with the set of all *configurations* that explain it so far: a
-//! state, and which of the open operations have taken effect. Just in time: an operation takes effect at its
-//! completion at the latest, and nothing takes effect without a need, that is, but to let an operation that
-//! completes take effect. When the set becomes empty there is no order. The window of open operations is
-//! small though the history be long, so that the whole takes time in proportion to the history and to how
-//! much the window leaves open.
+//! The general search, for every model, after G. Lowe, "Testing for linearizability", Concurrency and
+//! Computation 29(4), 2017, which improves on J. Wing and C. Gong, "Testing and verifying concurrent
+//! objects", J. Parallel and Distributed Computing 17, 1993. The history is walked event by event with the
+//! set of all *configurations* that explain it so far: a state, and which of the open operations have taken
+//! effect. An operation takes effect at its completion at the latest, and before that only to let one that
+//! completes take effect. When the set becomes empty there is no order. The time is in proportion to the
+//! history and to how much its window of open operations leaves open.
 //!
 //! What keeps the set small, each with why it loses nothing:
 //!
@@ -52,7 +49,6 @@ pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> Sea
     }
 }
 
-/// How many certain operations are open at the same time, at most.
 fn open_max<M: Model>(history: &History<M>) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     for &event in &history.order {

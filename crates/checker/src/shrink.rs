@@ -1,9 +1,8 @@
-//! From an impossible history to a small part of it that is impossible for the same reason.
-//!
-//! Operations are taken away as long as what remains has no order. Not any operations: without the release
-//! between two acquires there would be no order either, but that says nothing of the history. What remains
-//! must be *closed*: whatever order the whole history had, its restriction to the part would be an order of
-//! the part. Then a part without an order proves that the whole has none.
+//! From an impossible history to a small part of it that is impossible for the same reason. Operations are
+//! taken away as long as what remains has no order. Not any operations: without the release between two
+//! acquires there would be no order either, but that says nothing of the history. What remains must be
+//! *closed*: whatever order the whole history had, its restriction to the part would be an order of the part.
+//! Then a part without an order proves that the whole has none.
 //!
 //! Where effects speak of values, a part is closed if every operation that needs a value has with it all
 //! those that may have given it: those that began before it ended, and that were not overwritten for certain
@@ -17,8 +16,8 @@ use crate::operations::NEVER;
 use crate::search::{SearchOutcome, search};
 use rustc_hash::FxHashMap;
 
-/// A small closed part of an impossible history that is impossible too; the best that was found within the
-/// budget. `stuck` is an operation at whose completion no order is left.
+/// A small closed part of an impossible history that is impossible too; the best found within the budget.
+/// `stuck` is an operation at whose completion no order is left.
 pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
     let effects = Effects::new(model, history);
     let impossible =
@@ -26,8 +25,7 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
     let end = history.list[stuck as usize].complete;
     let all: Vec<u32> = (0..history.len() as u32).collect();
     let mut part = all.clone();
-    // First a short stretch before the operation that got stuck, if one will do; then what began before its
-    // end.
+    // First a short stretch before the operation that got stuck, if one will do; then all before its end.
     let started = history.list.partition_point(|operation| operation.invoke < end) as u32;
     let mut stretch = 16;
     loop {
@@ -42,7 +40,6 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
         }
         stretch = stretch.saturating_mul(4);
     }
-    // Then ever smaller pieces of what is left.
     let mut piece = part.len().div_ceil(2);
     while piece > 0 && !budget.is_over() {
         let mut at = 0;
@@ -64,10 +61,8 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
     part
 }
 
-/// What closing a part needs to know.
 struct Effects {
     effects: Vec<Effect>,
-    /// Whether all effects speak of values.
     of_values: bool,
     /// The operations that give a value: the certain ones in order of completion, and the others.
     givers: FxHashMap<u32, (Vec<u32>, Vec<u32>)>,
@@ -136,7 +131,6 @@ impl Effects {
         };
         match self.effects[at as usize] {
             Effect::Read(value) | Effect::Swap(value, _) => self.givers.get(&value).is_none_or(present),
-            // Any other value will do, from any write.
             Effect::Differs(unwanted) => {
                 self.givers.iter().all(|(value, givers)| *value == unwanted || present(givers))
             }
@@ -144,8 +138,7 @@ impl Effects {
         }
     }
 
-    /// Where effects do not speak of values: everything up to the first gap, and operations without effect
-    /// wherever they are before it.
+    /// Where effects do not speak of values: all up to the first gap, and what has no effect before it.
     fn close_prefix<Op, Ret>(
         &self,
         history: &crate::operations::Operations<Op, Ret>,
@@ -168,8 +161,7 @@ impl Effects {
     }
 
     /// Adds to each value that is needed and that no operation of the part gives the last write of it, for
-    /// the reader: without it the part is impossible as well, but leaves one wondering where the value came
-    /// from.
+    /// the reader: without it the part is impossible as well, but leaves one wondering about the value.
     fn add_origins<Op, Ret>(&self, history: &crate::operations::Operations<Op, Ret>, part: &mut Vec<u32>) {
         let mut added = Vec::new();
         for &at in part.iter() {

@@ -1,15 +1,13 @@
-//! What a machine that is too slow explains.
-
 use crate::run_index::Operation;
 use fencepost_history::Event;
 
-/// Whether an operation ended with an error that such a machine explains: no answer in time, a connection or
+/// Whether an operation ended with an error that a slow machine explains: no answer in time, a connection or
 /// a session that was lost, no majority in time, a lease that was over by then.
 pub(crate) fn is_by_slowness(end: &Event) -> bool {
     end.error.as_ref().is_some_and(|error| error.code().kind().is_by_slowness())
 }
 
-/// Whether it explains how more than half of these attempts failed.
+/// Whether a slow machine explains how more than half of these attempts failed.
 pub(crate) fn are_by_slowness(attempts: &[&Operation]) -> bool {
     let slow = attempts.iter().filter(|acquire| acquire.completion.is_some_and(is_by_slowness));
     2 * slow.count() > attempts.len()

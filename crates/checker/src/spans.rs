@@ -1,6 +1,4 @@
-//! Sets of moments, as spans of nanoseconds.
-
-/// A span of time: from its first moment up to its last, which does not belong to it.
+/// Nanoseconds: from its first moment up to its last, which does not belong to it.
 pub(crate) type Span = (u64, u64);
 
 /// The moments of all spans, as spans in order that do not touch.
@@ -36,7 +34,6 @@ pub(crate) fn difference(all: &[Span], without: &[Span], bounds: Span) -> Vec<Sp
     left
 }
 
-/// How long all spans of a union are together.
 pub(crate) fn length_ns(spans: &[Span]) -> u64 {
     spans.iter().map(|(from, until)| until - from).sum()
 }

@@ -1,13 +1,10 @@
-//! When the machine gave nodes hardly any time, as the run recorded it: what that explains is neither the
-//! library's doing nor the service's.
-
 use crate::spans::{Span, difference, length_ns, union};
 use std::collections::BTreeMap;
 
 /// By this part of its length a stall may have begun earlier than its report says.
 const LATE_PART: u64 = 10;
 
-/// The stalls of a run.
+/// When the machine gave nodes hardly any time: what that explains is neither library's nor service's doing.
 #[derive(Debug, Default)]
 pub struct Stalls<'a> {
     of_node: BTreeMap<&'a str, Vec<Span>>,
@@ -16,8 +13,7 @@ pub struct Stalls<'a> {
 }
 
 impl<'a> Stalls<'a> {
-    /// Takes note of a node that stalled for so long, until a moment. A report is a little late, so a stall
-    /// that is reported in parts would have gaps.
+    /// Notes a node that stalled until a moment. A report is a little late: a stall in parts would have gaps.
     pub(crate) fn add(&mut self, node: &'a str, for_ms: u64, until_ns: u64) {
         let for_ns = for_ms.saturating_mul(1_000_000);
         let span = (until_ns.saturating_sub(for_ns + for_ns / LATE_PART), until_ns);
@@ -25,15 +21,13 @@ impl<'a> Stalls<'a> {
         self.any.push(span);
     }
 
-    /// Puts them in order, once all are noted.
     pub(crate) fn settle(&mut self) {
         for spans in self.of_node.values_mut().chain([&mut self.any]) {
             *spans = union(std::mem::take(spans));
         }
     }
 
-    /// For how long of a span any node stalled: all nodes are on one machine, and each may be what the others
-    /// wait for.
+    /// For how long of a span any node stalled: all are on one machine, and may wait for each other.
     pub fn within(&self, span: Span) -> u64 {
         shared_ns(&self.any, span)
     }
@@ -57,7 +51,6 @@ impl<'a> Stalls<'a> {
 }
 
 fn shared_ns(stalls: &[Span], span: Span) -> u64 {
-    // Most runs have none.
     if stalls.is_empty() || span.1 < span.0 {
         return 0;
     }

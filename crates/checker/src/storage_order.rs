@@ -1,18 +1,14 @@
-//! The order in which the storage carried requests out, from its own log: which operation each access was.
-
 use crate::run_index::{Operation, RunIndex};
 use fencepost_history::{Kind, STORAGE_LOG, StorageAccess, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The operations that reached the storage, as places in [`RunIndex::operations`], in the storage's order.
-/// Empty where the history has no log.
-///
-/// A process has one operation open at a time, and its requests reach the storage in their order, but for a
-/// read that it gave up: such a read may stand in the place of a later one of the same process, which makes
-/// no holder look later than it was. Processes whose accesses do not fit their operations are left out:
-/// nothing is concluded from what is not understood.
+/// The operations that reached the storage, as places in [`RunIndex::operations`], in the order of the
+/// storage's own log; empty where the history has none. A process's requests reach the storage in their
+/// order, but for a read that it gave up: that may stand in the place of a later one of the same process,
+/// which makes no holder look later than it was. Processes whose accesses do not fit their operations are
+/// left out: nothing is concluded from what is not understood.
 pub(crate) fn storage_order(run: &RunIndex) -> Vec<usize> {
     let accesses = log(run);
     if accesses.is_empty() {
@@ -56,8 +52,7 @@ fn log(run: &RunIndex) -> Vec<StorageAccess> {
     parts.flat_map(|event| Vec::<StorageAccess>::deserialize(&*event.value).unwrap_or_default()).collect()
 }
 
-/// Whether the storage may have carried it out: a read that was given up, too, since it ends in `fail` where
-/// no value came.
+/// Whether the storage may have carried it out: also a read that was given up, which ends in `fail`.
 fn may_arrive(operation: &Operation) -> bool {
     match operation.f() {
         f::READ => true,

@@ -1,5 +1,3 @@
-//! What happened around a finding, in words with times.
-
 mod meeting;
 
 pub(crate) use meeting::overlap_among;
@@ -26,10 +24,9 @@ pub struct StoryLine {
 /// How many lines a story has at most between its first and its last.
 const LINES_MAX: usize = 40;
 
-/// Tells how a finding came about, for somebody who has never seen the run: who held what from when on, which
-/// faults were in force, who else was let in, what each wrote, and whose fault it was. In order of time.
-///
-/// Empty for findings that are not about two holds.
+/// What happened around a finding, for somebody who has never seen the run: who held what from when on, which
+/// faults were in force, who else was let in, what each wrote, and whose fault it was. In order of time;
+/// empty for findings that are not about two holds.
 pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     match overlap_among(run, &overlaps(run), finding) {
         Some(overlap) => {
@@ -47,8 +44,7 @@ pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     }
 }
 
-/// What happened around two holds until the second of them was over, or until `until_ns` where that is later.
-/// `last` is the last line.
+/// What happened around two holds until the second of them, and `until_ns`, was over; `last` at the end.
 fn lines_of(
     run: &RunIndex,
     (a, b): (&Hold, &Hold),
@@ -112,7 +108,6 @@ fn acquired(run: &RunIndex, hold: &Hold, tail: &str) -> String {
     text + tail
 }
 
-/// What the process of a hold did under it, and how it ended.
 fn tell_hold(
     run: &RunIndex,
     hold: &Hold,
@@ -205,8 +200,7 @@ fn written_by_another(
     same.next().map(|operation| operation.process)
 }
 
-/// Releases by other processes between the two grants: the one that removed the first holder's lock, and
-/// those that were over before the second grant.
+/// Releases by others between the two grants: what removed the first holder's lock, and what ended by then.
 fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLine>) {
     let removed = removal(&run.setting(), &run.holds, a, b.from).map(|release| release.invoke.index);
     let count = run.operations.partition_point(|operation| operation.invoke.index < b.from);

@@ -1,13 +1,10 @@
 //! Who holds which key, event by event: the one place that says when a hold begins and ends, and what shows
-//! belief in it.
-//!
-//! The index after a run ([`RunIndex`](crate::RunIndex)), the watch during it ([`Watch`](crate::Watch)) and
-//! the aims of its faults all stand on this. A tracker pairs each completion with its invocation, and says of
-//! each event what it changes. It knows nothing of time: the order of events is enough.
-//!
-//! Operations and holds are numbered in the order in which they begin. An event costs a few look-ups in hash
-//! maps; memory is one entry for each process and key in use, since a process is forgotten with its first
-//! indeterminate operation: its number is never used again.
+//! belief in it. The index after a run ([`RunIndex`](crate::RunIndex)), the watch during it
+//! ([`Watch`](crate::Watch)) and the aims of its faults all stand on this. It pairs each completion with its
+//! invocation, and says of each event what it changes. It knows nothing of time: the order of events is
+//! enough. Operations and holds are numbered in the order in which they begin. An event costs a few look-ups
+//! in hash maps; memory is one entry for each process and key in use, since a process is forgotten with its
+//! first indeterminate operation: its number is never used again.
 
 use crate::belief::{denies_belief, is_notice, shows_belief};
 use crate::claim::Claim;
@@ -33,7 +30,6 @@ pub enum HoldEnd {
 pub enum Impossible {
     /// The process has an operation open already.
     SecondOperation,
-    /// It has none open.
     NeverInvoked,
     /// The one that is open has another name, or another key.
     OtherOperation,
@@ -46,7 +42,6 @@ pub struct Open<K> {
     pub key: K,
     /// The hold under which it was invoked, if any; a release and an acquire end it.
     pub under: Option<usize>,
-    /// Its name.
     pub f: Name,
     /// Its process had said that it no longer believes in that hold.
     denied: bool,
@@ -57,7 +52,6 @@ pub struct Open<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub hold: usize,
-    /// Its process is releasing it.
     pub is_releasing: bool,
     denied: bool,
 }
@@ -85,15 +79,12 @@ pub enum Change<K> {
 pub struct Completed<K> {
     pub operation: usize,
     pub key: K,
-    /// The hold under which it was invoked.
     pub under: Option<usize>,
     pub belief: Belief,
-    /// The hold that begins.
     pub granted: Option<Box<Granted>>,
     /// The holds that were reported lost, and that the process can have kept no longer than until now.
     pub let_go: Vec<usize>,
-    /// The holds of a process that is over, since its operation was indeterminate: nothing more becomes known
-    /// of its belief.
+    /// The holds of a process that is over, since its operation was indeterminate.
     pub abandoned: Vec<usize>,
 }
 
@@ -105,7 +96,7 @@ pub struct Granted {
     pub grant: Grant,
 }
 
-/// What the completion of an operation says of its process's belief in the hold under which it was invoked.
+/// What a completion says of its process's belief in the hold under which the operation was invoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belief {
     /// It believed as it invoked the operation.
@@ -145,10 +136,7 @@ impl Impossible {
 }
 
 impl<K: Clone + Eq + Hash> Tracker<K> {
-    /// Takes note of the next event; `key` is that of the event.
-    ///
-    /// # Errors
-    /// The event cannot follow the ones before; nothing is changed then.
+    /// Takes note of the next event; `key` is its key. An error, without a change, if it cannot follow.
     pub fn push(&mut self, event: &Event, key: K) -> Result<Change<K>, Impossible> {
         let Process::Client(process) = event.process else { return Ok(Change::Nothing) };
         if is_notice(event) {
@@ -185,7 +173,6 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         self.lost.values().copied()
     }
 
-    /// How many processes and keys it keeps in mind.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.open.len() + self.held.len() + self.lost.len()

@@ -1,5 +1,3 @@
-//! What a checker says: an outcome, one plain sentence, and the evidence.
-
 use crate::coverage::Coverage;
 use crate::distance::NearMiss;
 use crate::evidence::Evidence;
@@ -68,17 +66,16 @@ pub struct Finding {
     /// What kind of breach, in a word that stays the same over versions (`granted-twice`, `overstayed`, …).
     pub class: String,
     pub key: String,
-    /// When it was complete, in nanoseconds since the run began.
+    /// Of its completion, in nanoseconds since the run began.
     pub time: u64,
     /// Indices of the events that prove it.
     pub events: Vec<u64>,
     /// What happened, for somebody who has not seen the history.
     pub sentence: String,
-    /// In verdicts of earlier versions: the checker that has a finding about the same, where this one only
-    /// repeats it. A report need not show both.
+    /// In verdicts of earlier versions: the checker whose finding this one repeats; a report may omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
-    /// Whose failure it shows. None in verdicts of before that was said.
+    /// Whose failure it shows. None in old verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whose: Option<Whose>,
     /// What else it may be, where the run leaves that open, and what decides.
@@ -89,8 +86,7 @@ pub struct Finding {
     pub evidence: Option<Box<Evidence>>,
 }
 
-/// Classes that are kinds of another one: what says only that an update was lost is shown by each that says
-/// how.
+/// Kinds of another class: what says only that an update was lost is shown by each that says how.
 const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
 
 impl Finding {
@@ -110,21 +106,18 @@ impl Finding {
 pub struct Verdict {
     pub checker: String,
     pub outcome: Outcome,
-    /// Whether the lock claims the property. One that it does not claim is judged and reported, and does not
-    /// count.
+    /// Whether the lock claims the property. One that it does not claim is reported, and does not count.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub claimed: bool,
-    /// Whose failures its findings show, each once. Empty in verdicts of before that was said.
+    /// Whose failures its findings show, each once. Empty in old verdicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub whose: Vec<Whose>,
     /// What its findings mean for who would use the lock, each once, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub harms: Vec<Harm>,
-    /// One plain sentence.
     pub summary: String,
     /// In order of time; at most [`FINDINGS_MAX`] of each class. The counts in `stats` are complete.
     pub findings: Vec<Finding>,
-    /// Counts and measures, by name.
     pub stats: Map<String, Value>,
 }
 
@@ -132,7 +125,7 @@ fn yes() -> bool {
     true
 }
 
-/// How many findings of one class a verdict carries. A lock that excludes no process violates its property at
+/// How many findings of one class a verdict carries: a lock that excludes no process violates its property at
 /// every acquisition, and the millionth proof helps no reader.
 pub const FINDINGS_MAX: usize = 100;
 
@@ -151,7 +144,7 @@ impl Verdict {
         }
     }
 
-    /// With what its checker counted.
+    /// The verdict with what its checker counted.
     pub fn with_figures<F: Figures>(mut self, figures: &F) -> Verdict {
         self.stats = figures.to_stats();
         self
@@ -186,7 +179,6 @@ impl Verdict {
     }
 }
 
-/// In order, each once.
 fn once<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut all: Vec<T> = all.collect();
     all.sort_unstable();
@@ -198,12 +190,10 @@ fn once<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unjudged {
     pub checker: String,
-    /// Why, as a clause.
     pub reason: String,
 }
 
-/// What all checkers say about a run. A run's outcome is the worst of its checkers' outcomes; a checker that
-/// did not judge the run makes it neither better nor worse.
+/// What all checkers say about a run. Its outcome is the worst of those who judged it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunVerdict {
     pub outcome: Outcome,
@@ -211,27 +201,23 @@ pub struct RunVerdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub harms: Vec<Harm>,
     pub verdicts: Vec<Verdict>,
-    /// The checkers that did not judge the run, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_judged: Vec<Unjudged>,
-    /// What was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// What the lock cost. None in verdicts of before they were measured.
+    /// None in verdicts of before they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// The situations that the faults brought about, of those that were possible. None in verdicts of before
-    /// they were counted.
+    /// The situations that the faults met, of those that were possible. None in old verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
-    /// The handover that came closest to a violation of mutual exclusion. None where there was none.
+    /// The handover that came closest to a violation of mutual exclusion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_miss: Option<NearMiss>,
 }
 
 impl RunVerdict {
-    /// Combines verdicts; those about properties that the lock does not claim do not count. Without any,
-    /// nothing was tested.
+    /// Combines verdicts; those on properties that the lock does not claim do not count. None: vacuous.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let violated = verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
         let harms = once(violated.flat_map(|verdict| verdict.harms.iter().copied()));
@@ -250,8 +236,7 @@ impl RunVerdict {
         }
     }
 
-    /// Whose failures the violations of what the lock claims are, each once, the one that says most about the
-    /// lock first.
+    /// Whose failures the violations of what the lock claims are, each once, what says most first.
     pub fn attributions(&self) -> Vec<Attribution> {
         let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
         once(counted.flat_map(Verdict::attributions))

@@ -1,5 +1,3 @@
-//! Which violation is searched for again: the checker that found it, and its class.
-
 use crate::verdict::{Outcome, RunVerdict, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,8 +10,8 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// The kinds of violations of a verdict, each once: in the order of the checkers, then of time. A
-    /// property that the lock does not claim, and findings that repeat another checker's, do not count.
+    /// The kinds of violations of a verdict, each once: in the order of the checkers, then of time.
+    /// Properties that the lock does not claim, and findings that repeat another checker's, do not count.
     pub fn all(verdict: &RunVerdict) -> Vec<Violation> {
         let mut all = Vec::new();
         let counted = |verdict: &&Verdict| verdict.claimed && verdict.outcome == Outcome::Violation;
@@ -29,8 +27,7 @@ impl Violation {
         all
     }
 
-    /// When it was complete for the first time in a run, in nanoseconds since the run began; none where the
-    /// run does not show it.
+    /// When it was first complete, in nanoseconds since the run began; none where the run does not show it.
     pub fn first_ns(&self, verdict: &RunVerdict) -> Option<u64> {
         let verdict = verdict.of_checker(&self.checker)?;
         let own = verdict.findings.iter().filter(|finding| finding.is_of_class(&self.class));

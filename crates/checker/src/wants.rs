@@ -1,15 +1,12 @@
-//! When each key was wanted, when it had a holder, and when it was idle: wanted, and without a holder.
-//!
-//! A key is *wanted* while any acquire of it is under way, however that ends, and between two attempts that
-//! follow each other within
-//! [`GAP_NS`]: a lock that says no at once is asked again and again. By [`View::Holders`], an acquire counts
-//! only for the time that it was given, and one that outlasted that only from so much later on: what held its
-//! answer back, such as a virtual machine that compiles what it does for the first time, may have held back
-//! its question. One that took twice the time that it was given shows nothing. `time-outs` judges libraries
-//! that do not keep to the time.
+//! When each key was wanted, when it had a holder, and when it was idle: wanted, and without a holder. It is
+//! *wanted* while any acquire of it is under way, however that ends, and between two attempts that follow
+//! each other within [`GAP_NS`]: a lock that says no at once is asked again and again. By [`View::Holders`],
+//! an acquire counts only for the time that it was given, and one that outlasted that only from so much later
+//! on: what held its answer back, such as a virtual machine that compiles, may have held back its question.
+//! One that took twice its given time shows nothing; `time-outs` judges that.
 //!
 //! It is *taken* while a process holds it (as long as it claims it, or its lease runs), or releases it. By
-//! [`View::Holders`], which is for peace, nothing else counts: where an acquire takes long to answer, or
+//! [`View::Holders`], for runs without faults, nothing else counts: where an acquire takes long to answer, or
 //! failed and left something behind, the key has no holder, and that is the lock's own doing. By
 //! [`View::Benefit`], for what follows faults, a key is taken as well from the moment at which an acquire
 //! that succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for
@@ -31,7 +28,6 @@ pub(crate) enum View {
     Benefit,
 }
 
-/// What happened to a key while it was tried for.
 #[derive(Default)]
 pub(crate) struct Wants<'a> {
     pub granted: usize,
@@ -45,8 +41,7 @@ pub(crate) struct Wants<'a> {
     perhaps: Vec<Span>,
 }
 
-/// Of each key, what happened to it between two moments: the acquires count that began then, and ended at
-/// all.
+/// What happened to each key between two moments: the acquires count that began then, and ended at all.
 pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeMap<&'a str, Wants<'a>> {
     let mut keys: BTreeMap<&str, Wants> = BTreeMap::new();
     for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
@@ -60,7 +55,6 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
             _ => key.failed.push(acquire),
         }
     }
-    // One that began before may have taken it as well.
     for acquire in run.acquires() {
         let unknown = match view {
             View::Benefit => acquire.completion.is_none_or(|end| end.kind == Kind::Info),
@@ -115,7 +109,6 @@ fn asked_for(acquire: &Operation, (began_ns, ended_ns): Span) -> Span {
     (began_ns.saturating_add(ended_ns.saturating_sub(due_ns)), ended_ns.min(due_ns))
 }
 
-/// With the gaps closed that are too short to count.
 fn bridged(spans: Vec<Span>) -> Vec<Span> {
     let mut bridged: Vec<Span> = Vec::with_capacity(spans.len());
     for span in spans {
@@ -134,8 +127,7 @@ impl Wants<'_> {
         difference(&self.wanted, &union([&self.taken[..], pending, &self.perhaps].concat()), within)
     }
 
-    /// For how long acquires were under way that failed: while no process held it, and while it certainly had
-    /// no holder.
+    /// How long failed acquires were under way: while no process held it, and while certainly none did.
     pub fn in_vain_ns(&self, within: Span) -> (u64, u64) {
         let span = |acquire: &&Operation| {
             (acquire.invoke.time, acquire.completion.map_or(acquire.invoke.time, |end| end.time))

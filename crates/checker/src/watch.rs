@@ -1,20 +1,17 @@
-//! Mutual exclusion and fencing tokens, watched while the run goes on.
+//! Mutual exclusion and fencing tokens, watched while the run goes on: counts the overlaps of the `exclusion`
+//! checker and the tokens of the `fencing` checker without looking back, event by event.
 //!
-//! Counts the same overlaps as the `exclusion` checker and the same tokens as the `fencing` checker, without
-//! looking back: what `lease-mutex` and `fenced-mutex` find, event by event.
-//!
-//! *Tokens.* It is enough to keep the greatest token of each key: a token is wrong if it is not greater than
-//! the greatest one that had been granted when its acquire was invoked; but a process that has not released
-//! may get its own again.
+//! *Tokens.* A token is wrong if it is not greater than the greatest one of its key that had been granted
+//! when its acquire was invoked; but a process that has not released may get its own again.
 //!
 //! *Overlaps.* Two holds of a key overlap if the later one begins between two instants at which the earlier
-//! one's process believed. So it is enough to number the grants of each key: when a process is known to have
-//! believed, the grants since its belief was last known are as many overlaps. An event costs a few look-ups
-//! in hash maps; memory is one entry a process and key in use, since a process is forgotten with its first
+//! one's process believed. So the grants of each key are numbered: when a process is known to have believed,
+//! the grants since its belief was last known are as many overlaps. An event costs a few look-ups in hash
+//! maps; memory is one entry a process and key in use, since a process is forgotten with its first
 //! indeterminate operation. Grants are counted by claim: a shared hold is broken by exclusive grants only. Of
 //! a semaphore, of which two holds break nothing, it counts no overlaps: the checker does. A grant that is
-//! over as its process learns of it breaks none, and counts only once that process
-//! shows belief in it: from then on, so the watch may count fewer than the checker, which looks back.
+//! over as its process learns of it breaks none, and counts only once that process shows belief in it: from
+//! then on, so the watch may count fewer than the checker, which looks back.
 
 use crate::belief::is_over;
 use crate::claim::Claim;
@@ -29,10 +26,8 @@ pub struct Watch {
     stale_tokens: u64,
     tracker: Tracker<Name>,
     grants: FxHashMap<Name, Grants>,
-    /// Of each hold whose process may yet show belief: how many grants that break it there were when its
-    /// belief was last known.
+    /// Of each hold whose process may yet show belief: how many grants broke it when that was last known.
     holds: FxHashMap<usize, Known>,
-    /// What stood at the invocation of each process's open operation.
     invoked: FxHashMap<u64, Invoked>,
 }
 
@@ -47,7 +42,6 @@ struct Invoked {
 
 #[derive(Clone, Default)]
 struct Grants {
-    /// How many there were, by claim.
     of_claim: Vec<(Claim, u64)>,
     greatest_token: Option<i64>,
     /// The process that was granted the greatest token and has not released since.

@@ -1,9 +1,7 @@
-//! Whose failure a finding shows, and what it means for who would use the lock.
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whose failure it is, the one that says most about a lock first.
+/// Whose failure a finding shows, the one that says most about a lock first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
@@ -28,8 +26,7 @@ impl Whose {
         }
     }
 
-    /// What a violation means for who would use the lock, where `own` is what it means if it is the lock's
-    /// own.
+    /// What a violation means for a user, where `own` is what it means if it is the lock's own.
     pub fn harm(self, own: Harm) -> Harm {
         match self {
             Whose::Service | Whose::Library => own,
@@ -114,19 +111,16 @@ impl fmt::Display for Attribution {
 pub enum Harm {
     /// Two processes had the lock, by no fault of theirs, or its data shows that they had.
     GrantedTwice,
-    /// Another promise was broken: a lock removed by a process that did not hold it, tokens that go
-    /// backwards.
+    /// Another broken promise: a lock removed by a process that did not hold it, tokens that go backwards.
     PromiseBroken,
     /// A lock that could be had by no process, or by hardly any.
     Stuck,
     /// The lock held, and a late holder did harm that only a fence prevents.
     Unfenced,
-    /// The machine was too busy for the test.
     BusyMachine,
 }
 
 impl Harm {
-    /// All, the worst first.
     pub const ALL: [Harm; 5] =
         [Harm::GrantedTwice, Harm::PromiseBroken, Harm::Stuck, Harm::Unfenced, Harm::BusyMachine];
 

@@ -1,7 +1,5 @@
-//! Addresses as they may be shown: a user may have put a password into one.
-
-/// The address without what may be a secret: user and password before its `@`, and what follows a `?` or `#`.
-/// The user of `ssh://USER@HOST` stays, who has no password there.
+/// The address without user and password before its `@`, and without what follows a `?` or `#`: all may be
+/// secret. The user of `ssh://USER@HOST` stays, who has no password there.
 pub fn without_secrets(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |parts| parts);
     let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };

@@ -1,6 +1,4 @@
-//! What is read at most of files that may be damaged or come from elsewhere: the limits, and the readers that
-//! keep them. Without limits a file full of zeros, or a small one that is large once it is unpacked, would
-//! take all memory.
+//! Limits for files that may be damaged or come from elsewhere: a small one can be large once it is unpacked.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -8,22 +6,17 @@ use std::io::{self, BufRead, ErrorKind, Read};
 /// in bytes. Such a file may have any number of lines. The client protocol has the same limit.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest file of a run or of a campaign that is read whole, in bytes: `run.toml`, `verdict.json`,
-/// `part.json`.
+/// The longest `run.toml`, `verdict.json`, `part.json` and the like, which are read whole, in bytes.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The longest file of settings, in bytes: a plan, a scenario, a `lock.toml`.
 pub const SETTINGS_BYTES_MAX: u64 = 16 << 20;
 
-/// The longest `compare.json` that is read as a baseline, in bytes: that of a hundred thousand runs has a
-/// fortieth of it.
+/// The longest `compare.json` that is read as a baseline, in bytes: a hundred thousand runs need a fortieth.
 pub const BASELINE_BYTES_MAX: u64 = 1 << 30;
 
-/// Reads the next line to the end of `line`, with its line end where it has one. Gives the number of bytes; 0
-/// at the end.
-///
-/// # Errors
-/// Those of the reader. A line longer than [`LINE_BYTES_MAX`] is one of the kind [`ErrorKind::FileTooLarge`].
+/// Reads the next line, with its line end, to the end of `line`. Gives the number of bytes; 0 at the end. A
+/// line longer than [`LINE_BYTES_MAX`] is an error of the kind [`ErrorKind::FileTooLarge`].
 pub fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     read_line_within(reader, line, LINE_BYTES_MAX)
 }
@@ -41,10 +34,7 @@ pub fn is_too_long(error: &io::Error) -> bool {
     error.kind() == ErrorKind::FileTooLarge
 }
 
-/// The whole text of a reader.
-///
-/// # Errors
-/// Those of the reader, more bytes than that, and text that is not UTF-8.
+/// The whole text. Errors: the reader's, more bytes than `bytes_max`, and text that is not UTF-8.
 pub(crate) fn read_text(reader: impl Read, bytes_max: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     if reader.take(bytes_max + 1).read_to_end(&mut bytes)? as u64 > bytes_max {
@@ -53,7 +43,7 @@ pub(crate) fn read_text(reader: impl Read, bytes_max: u64) -> io::Result<String>
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
 }
 
-/// That something is longer than may be.
+/// The error for something that is longer than it may be.
 pub fn too_long(what: &str, bytes_max: u64) -> io::Error {
     let sentence = format!(
         "{what} is longer than {} MiB, which is the limit: the file is damaged, or not the one that was meant; restore it or name another",

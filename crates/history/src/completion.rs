@@ -1,13 +1,9 @@
-//! How an operation ended.
-
 use crate::error::{ErrorCode, OperationError};
 use crate::event::Kind;
 use serde_json::Value;
 use std::fmt;
 
-/// How an operation ended.
-///
-/// Every error of every client is put into `Fail` or `Info` where it arises, with the reason beside it.
+/// How an operation ended. Errors become `Fail` or `Info` where they arise, with the reason beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Completion {
     Ok(Value),
@@ -23,12 +19,12 @@ impl Completion {
         Completion::Ok(result.into())
     }
 
-    /// It certainly did not happen, for this reason; `detail` is for people.
+    /// As [`Completion::Fail`], for this reason; `detail` is for people.
     pub fn fail(code: ErrorCode, detail: impl fmt::Display) -> Completion {
         Completion::Fail(code.error(detail))
     }
 
-    /// It is unknown whether it happened, for this reason; `detail` is for people.
+    /// As [`Completion::Info`], for this reason; `detail` is for people.
     pub fn info(code: ErrorCode, detail: impl fmt::Display) -> Completion {
         Completion::Info(code.error(detail))
     }

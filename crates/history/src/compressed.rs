@@ -1,4 +1,4 @@
-//! Compressed files: gzip as large histories are kept, Zstandard as other tools may hand them over.
+//! Compressed files: histories are kept as gzip; other tools may hand over Zstandard.
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, write::GzEncoder};
@@ -10,21 +10,15 @@ const BUFFER: usize = 1 << 18;
 /// A history is eight to nine times smaller then; more effort takes twice the time for a tenth of the rest.
 const EFFORT: u32 = 4;
 
-/// Writes `plain` to `compressed`, as gzip.
-///
-/// # Errors
-/// Those of the reader and of the writer.
+/// Writes `plain` to `compressed`, as gzip. Errors: those of the reader and of the writer.
 pub fn compress(mut plain: impl Read, compressed: impl Write) -> io::Result<()> {
     let mut encoder = GzEncoder::new(compressed, Compression::new(EFFORT));
     io::copy(&mut plain, &mut encoder)?;
     encoder.finish()?.flush()
 }
 
-/// The text of a file that is plain, or compressed by gzip or Zstandard: its first bytes tell.
-///
-/// # Errors
-/// If the file cannot be read. A file that is compressed and damaged gives its error when it is read as far
-/// as that.
+/// The text of a plain file, or of one compressed by gzip or Zstandard: its first bytes tell. A damaged
+/// compressed file gives its error when it is read as far as that.
 pub fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(BUFFER, file);
     let beginning = file.fill_buf()?;
@@ -45,12 +39,11 @@ struct Zstandard<R> {
 }
 
 impl<R: BufRead> Zstandard<R> {
-    /// Begins with the next frame of data. False at the end of the file.
     fn begin_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.source) {
                 Ok(()) => return Ok(true),
-                // A frame of some other program's data, which the format says to pass over.
+                // A frame of another program's data, which the format says to pass over.
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..

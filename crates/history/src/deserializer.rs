@@ -1,5 +1,5 @@
-//! Reads values of JSON and TOML. Not by way of the deserializers of these formats, whose errors are texts:
-//! here a [`Refusal`] says which key is wrong, where it stands, and which keys there are.
+//! Reads values of JSON and TOML. The errors of their own deserializers are texts; a [`Refusal`] says which
+//! key is wrong, where it stands, and which keys there are.
 
 use crate::refusal::Refusal;
 use serde::de::value::{MapAccessDeserializer, SeqDeserializer};
@@ -14,10 +14,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeInteger, DeString, DeValue};
 
-/// Reads the fields of an object of JSON.
-///
-/// # Errors
-/// The first key or value that does not fit.
+/// Reads the fields of a JSON object. The error is the first key or value that does not fit.
 pub fn read_fields<T: DeserializeOwned>(fields: &Map<String, Value>) -> Result<T, Refusal> {
     T::deserialize(MapAccessDeserializer::new(fields_of_json(fields)))
 }
@@ -54,7 +51,7 @@ impl<'de> Given<'de> {
         }
     }
 
-    /// The refusal, with the key and the place of this value where it has no closer one.
+    /// The refusal, with this value's key and place where it has no closer one.
     fn placed(self, refusal: Refusal) -> Refusal {
         let place = refusal.place.or(self.span().map(|span| span.start));
         let refusal = Refusal { place, ..refusal };
@@ -62,8 +59,7 @@ impl<'de> Given<'de> {
     }
 }
 
-/// The fields of an object or a table. A refusal of a value has its place also where the type refuses what
-/// was read: that comes after the value was left.
+/// The fields of an object or a table. A refusal has its place also where the type refuses what was read.
 struct Fields<'de, I> {
     rest: I,
     value: Option<Given<'de>>,

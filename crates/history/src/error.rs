@@ -1,12 +1,10 @@
-//! Why an operation did not certainly happen: a typed code, and one sentence for people.
-
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// What an error code says of what went wrong. Each code has one, so a new code says which.
+/// What an error code says of what went wrong. Each code has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The lock, the guard of the storage or a careful client said no: a result, and no error.
@@ -17,7 +15,6 @@ pub enum ErrorKind {
     Unanswered,
     /// Something answered that makes no sense, or was asked for what it cannot do.
     Broken,
-    /// No reason was given.
     Unknown,
 }
 
@@ -41,15 +38,12 @@ impl ErrorKind {
 
 macro_rules! codes {
     ($($(#[$about:meta])* $variant:ident = $text:literal is $kind:ident,)*) => {
-        /// What kind of error ended an operation. `docs/history.md` documents the codes for other programs.
-        ///
-        /// Whether the operation may still have happened is not a matter of the code: see
-        /// [`Completion`](crate::Completion).
+        /// What kind of error ended an operation; `docs/history.md` documents the codes. Whether the
+        /// operation may still have happened is for [`Completion`](crate::Completion) to say.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$about])* $variant,)*
-            /// A code that Fencepost does not know, such as one of an adapter's own, or no code at all. The
-            /// error's text holds it.
+            /// A code that Fencepost does not know, such as an adapter's own, or none. The text holds it.
             Other,
         }
 
@@ -100,8 +94,7 @@ codes! {
     NotHeld = "not-held" is No,
     /// A careful client looked at its own clock, and did not send the write.
     GaveUp = "gave-up" is No,
-    /// The guard of the storage did not accept the write. The detail begins with the guard's own code
-    /// (`stale-token`), which may be any.
+    /// The storage's guard did not accept the write. The detail begins with its own code (`stale-token`).
     Rejected = "rejected" is No,
     /// It was sent, and not answered in time.
     Timeout = "timeout" is Unanswered,
@@ -142,11 +135,8 @@ impl ErrorCode {
     }
 }
 
-/// Why an operation failed or is indeterminate.
-///
-/// In files it is one text, `timeout: n1 did not answer in time`: the code, a colon, and what happened for
-/// people. The code is parsed once, when the error is made or read; the text is kept as it was. It
-/// dereferences to the whole text.
+/// Why an operation failed or is indeterminate. It is one text in files, `timeout: n1 did not answer in
+/// time`: the code, a colon, and what happened for people. The text is kept, and this dereferences to it.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(from = "Cow<str>", into = "Name")]
 pub struct OperationError {
@@ -160,8 +150,7 @@ impl OperationError {
         self.code
     }
 
-    /// The code as it stands in the text, also one that [`ErrorCode`] does not know; empty where there is
-    /// none.
+    /// The code as the text has it, also one that [`ErrorCode`] does not know; empty where there is none.
     pub fn code_name(&self) -> &str {
         split(&self.text).0
     }
@@ -171,14 +160,13 @@ impl OperationError {
         split(&self.text).1
     }
 
-    /// Whether the guard of the storage did not accept the write, for whatever reason of its own: the client
-    /// did send it.
+    /// Whether the storage's guard did not accept the write, for a reason of its own: the client did send it.
     pub fn is_rejected(&self) -> bool {
         self.code == ErrorCode::Rejected
     }
 }
 
-/// The code (empty if there is none) and the rest of an error's text.
+/// The code (empty if there is none) and the rest.
 fn split(text: &str) -> (&str, &str) {
     let (code, detail) = match text.split_once(": ") {
         Some((code, detail)) => (code, detail),

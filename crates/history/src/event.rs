@@ -1,5 +1,3 @@
-//! One line of a history, and the completion of an operation.
-
 use crate::error::OperationError;
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
@@ -7,9 +5,8 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// The names of operations (`f`) that Fencepost's own workloads use.
-///
-/// An adapter or a foreign history may hold others; a checker says which ones it knows.
+/// The names of operations (`f`) of Fencepost's own workloads. An adapter or a foreign history may hold
+/// others; a checker says which ones it knows.
 pub mod f {
     pub const ACQUIRE: &str = "acquire";
     pub const RELEASE: &str = "release";
@@ -30,34 +27,29 @@ pub mod f {
 }
 
 /// The name (`f`) of the event of a directed run in which clients did not come to the end of their script;
-/// the value is a list of [`UnfinishedScript`]. Such a client stands in the middle of its script, so it may
-/// still hold the lock.
+/// the value is a list of [`UnfinishedScript`]. Such a client may still hold the lock.
 pub const SCRIPTS_CUT_SHORT: &str = "scripts-cut-short";
 
 /// A client that did not come to the end of its script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnfinishedScript {
-    /// Its name.
     pub client: String,
     /// The process that followed the script at last.
     pub process: u64,
 }
 
 /// The name (`f`) of the last event of a run that was interrupted or failed; the value is one sentence that
-/// says why. What would have come later is not known: nothing that a lock owes by some time can be judged.
+/// says why. Nothing that a lock owes by a later time can be judged.
 pub const CUT_OFF: &str = "cut-off";
 
-/// The name (`f`) of the event of a process that gave up its critical section; the value is a
-/// [`SectionAbandoned`].
+/// The name (`f`) of the event of a process that gave up its critical section, a [`SectionAbandoned`].
 pub const SECTION_ABANDONED: &str = "section-abandoned";
 
 /// A process that a busy machine, and no fault, kept from its section until its lease was over. It did
 /// nothing more, as if its program had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionAbandoned {
-    /// Its number, which is not used again.
     pub process: u64,
-    /// The lock that it held.
     pub key: String,
     /// How long ago the time was over in which it would have gone on, in milliseconds.
     pub late_ms: u64,
@@ -146,8 +138,7 @@ pub struct Event {
     /// What is locked or counted. Faults have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Name>,
-    /// Arguments at the invocation, results at the completion. Equal ones that were read from one file are
-    /// shared.
+    /// Arguments at the invocation, results at the completion. Equal ones of one file are shared.
     #[serde(default)]
     pub value: Arc<Value>,
     /// Why an operation failed or is indeterminate.

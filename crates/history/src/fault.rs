@@ -1,7 +1,5 @@
-//! Events of faults, typed: what was requested, what was observed, and what the fault says about itself.
-//!
-//! A fault describes itself in its events, so that checkers, stories and pages need no list of faults: a new
-//! nemesis shows up everywhere with the right words.
+//! Events of faults. A fault describes itself in them, so checkers, stories and pages need no list of faults:
+//! a new nemesis shows up everywhere with the right words.
 
 use crate::{Event, Kind};
 use serde::{Deserialize, Serialize};
@@ -39,7 +37,6 @@ pub enum FaultEffect {
 }
 
 impl FaultEffect {
-    /// All of them.
     pub const ALL: [FaultEffect; 8] = [
         FaultEffect::Stops,
         FaultEffect::Kills,
@@ -66,7 +63,7 @@ impl FaultEffect {
     }
 }
 
-/// What a fault says about itself. The default is that of an unknown fault: nothing is assumed in its favour.
+/// What a fault says about itself. The default is an unknown fault: nothing is assumed in its favour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FaultDescription {
@@ -77,10 +74,9 @@ pub struct FaultDescription {
     pub takes_down: bool,
     /// The processes of its targets keep what they had in memory. False where a server may end because of it.
     pub keeps_memory: bool,
-    /// Clocks of its targets show another time.
     pub moves_clocks: bool,
-    /// Where it changes nothing but packets: those between nodes of different groups; of one group alone,
-    /// those between it and all other nodes. Empty where it does more, or its ways are not known.
+    /// Where it changes only packets: those between nodes of different groups, or between one group alone and
+    /// all other nodes. Empty where it does more, or its ways are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<Vec<String>>,
     /// What happened, as a clause in the past tense: "the clock of n3 jumped forward by 60.000 s".
@@ -107,8 +103,8 @@ impl FaultDescription {
         }
     }
 
-    /// Whether it can do this. Of a fault that does not say so, as far as its other words go: one that keeps
-    /// no memory may forget at any moment, and where nothing is said it may be late as well.
+    /// Whether it can do this. A fault without `effects` is judged by its other fields: one that keeps no
+    /// memory may forget at any moment, and where nothing is known it may be late as well.
     pub fn can(&self, effect: FaultEffect) -> bool {
         if !self.effects.is_empty() {
             return self.effects.contains(&effect);
@@ -123,7 +119,7 @@ impl FaultDescription {
         }
     }
 
-    /// Whether it leaves the packets between two nodes as they are, and does nothing else.
+    /// Whether it only changes packets, and none between these two nodes.
     pub fn spares_the_way(&self, from: &str, to: &str) -> bool {
         let group = |node: &str| self.between.iter().position(|group| group.iter().any(|name| name == node));
         match (group(from), group(to)) {
@@ -134,29 +130,25 @@ impl FaultDescription {
     }
 }
 
-/// One event of a fault: `invoke` when its injection or healing begins, `ok` when it is done, `info` when it
-/// failed.
+/// An event of a fault: `invoke` as injection or healing begins, `ok` when it is done, `info` when it failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEvent<'a> {
     /// Number of the fault in this run; injection and healing share it.
     pub id: u64,
     pub stage: FaultStage,
-    /// Names of the nodes.
     pub targets: Vec<&'a str>,
-    /// The roles that the fault was aimed at, as its plan names them (`holder`, `granting:2`); empty where it
-    /// names nodes.
+    /// The roles that its plan aimed at (`holder`, `granting:2`); empty where it names nodes.
     pub aimed: Vec<&'a str>,
-    /// Parameters, in the nemesis's own terms.
     pub requested: &'a Value,
     /// Per target, what was seen from inside it; null before anything was.
     pub observed: &'a Value,
-    /// Whether anything was observed to change; false before anything was.
+    /// Whether anything was observed to change.
     pub effective: bool,
     pub description: Option<FaultDescription>,
 }
 
 impl<'a> FaultEvent<'a> {
-    /// Reads an event's value; none where it is no event of a fault.
+    /// Reads the value of a fault's event; none where the event is another.
     pub fn read(event: &'a Event) -> Option<FaultEvent<'a>> {
         let value = &*event.value;
         let stage = match value.get("stage").and_then(Value::as_str)? {
@@ -182,8 +174,7 @@ impl<'a> FaultEvent<'a> {
         })
     }
 
-    /// The event's value, as it is recorded. What was observed and whether it had an effect stand only where
-    /// the event says how an injection or healing ended (`ended`).
+    /// The value to record. `observed` and `effective` stand only where the injection or healing `ended`.
     pub fn to_value(&self, ended: bool) -> Value {
         let mut value = json!({"id": self.id, "stage": self.stage, "targets": self.targets});
         if !self.aimed.is_empty() {
@@ -205,28 +196,24 @@ impl<'a> FaultEvent<'a> {
     }
 }
 
-/// The name (`f`) of the event of a planned fault that was left out, since another fault of its kind was in
-/// force on one of its targets (healing either would have undone the other), or no node played the role that
-/// it was aimed at.
+/// The name (`f`) of the event of a planned fault that was left out: another fault of its kind was in force
+/// on one of its targets (healing either would have undone the other), or no node played the aimed role.
 pub const FAULT_LEFT_OUT: &str = "fault-left-out";
 
-/// The name (`f`) of the event of a server that ended without a fault that ends servers, or did not come back
-/// after one.
+/// The name (`f`) of the event of a server that ended and no fault did it, or did not come back after one.
 pub const SERVER_ENDED: &str = "server-ended";
 
-/// What is known of a server that ended by itself, or did not serve again after a fault was healed.
+/// A server that ended by itself, or did not serve again after a fault was healed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerEnded {
-    /// Name of the server.
     pub node: String,
-    /// Number of the fault after whose healing it did not serve; none where it ended by itself.
+    /// The fault after whose healing it did not serve; none where it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_fault: Option<u64>,
     /// How its process ended, as its node saw it: `was ended by SIGKILL`, `ended by itself, with code 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Number of the signal that ended its process. Histories from before this field existed have it in the
-    /// words of `status` alone.
+    /// The signal that ended its process. Older histories have it in the words of `status` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
     /// The last lines of its log that tell of errors, or else the last lines of all.
@@ -238,13 +225,12 @@ pub struct ServerEnded {
 }
 
 impl ServerEnded {
-    /// Reads an event; none where it is no such event.
+    /// Reads the value of a [`SERVER_ENDED`]; none where the event is another.
     pub fn read(event: &Event) -> Option<ServerEnded> {
         (event.f == SERVER_ENDED).then(|| ServerEnded::deserialize(&*event.value).ok())?
     }
 
-    /// Whether a signal ended it that its own mistakes do not raise: somebody sent it, or the kernel, which
-    /// was out of memory.
+    /// Whether a signal ended it that its own mistakes do not raise: somebody's, or the kernel's (no memory).
     pub fn was_killed(&self) -> bool {
         // Their numbers are the same on every architecture.
         const SENT: [(i32, &str); 5] =
@@ -265,7 +251,7 @@ impl ServerEnded {
         }
     }
 
-    /// The same, with what the log says of it; one that was killed could say nothing.
+    /// As [`Self::how_it_ended`], with what the log says of it; one that was killed could say nothing.
     pub fn sentence(&self) -> String {
         let what = self.how_it_ended();
         if self.was_killed() {
@@ -279,7 +265,7 @@ impl ServerEnded {
     }
 }
 
-/// Of a log's text, the last `most` lines that tell of errors; where none does, the last lines of all.
+/// The last `most` lines of a log that tell of errors; where none does, the last lines of all.
 pub fn error_lines(log: &str, most: usize) -> Vec<String> {
     const SIGNS: [&str; 8] = ["error", "fatal", "panic", "exception", "fail", "broken", "cannot", "abort"];
     let lines = || log.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());

@@ -1,9 +1,7 @@
-//! The fields of a struct of options, as the command line and every file name them.
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// All fields by their names.
+/// All fields of a struct of options by their names, as the command line and files have them.
 pub fn fields(options: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(options) {
         Ok(Value::Object(fields)) => fields,

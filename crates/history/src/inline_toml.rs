@@ -1,8 +1,6 @@
-//! Writes a value in TOML, on one line.
-
 use serde_json::Value;
 
-/// The value in TOML. Fields without a value are left out.
+/// A value in TOML, on one line. Fields without a value are left out.
 pub fn inline_toml(json: &Value) -> String {
     match json {
         Value::Null => quoted(""),
@@ -23,7 +21,6 @@ fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// A key as TOML takes it.
 fn name_of(name: &str) -> String {
     let plain = |sign: char| sign.is_ascii_alphanumeric() || "-_".contains(sign);
     if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { quoted(name) }

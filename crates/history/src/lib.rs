@@ -1,10 +1,8 @@
-//! Operations, events and history files: the words that every other part of Fencepost speaks.
-//!
-//! A *history* is the list of everything that was seen in a run, in the order in which it was seen:
-//! invocations, completions, and the faults that were injected, observed and healed. It is kept as JSON
-//! lines with the field names of Jepsen, so that other tools can read it.
+//! Operations, events and history files. A *history* is the list of everything that was seen in a run, in the
+//! order in which it was seen: invocations, completions, and faults as they were injected, observed and
+//! healed. It is kept as JSON lines with the field names of Jepsen, so that other tools can read it.
 
-// The crate that all others wait for: what follows here is the only error that a build elsewhere ends with.
+// All other crates wait for this one: this is the only error that a build elsewhere ends with.
 #[cfg(any(not(target_os = "linux"), elsewhere))]
 compile_error!(
     "Fencepost builds and runs on Linux: on a Mac run its image, on Windows WSL 2 (docs/installing.md)"

@@ -1,5 +1,3 @@
-//! What is known of the lock under test itself, for checkers and reports: the first event of a history.
-
 use crate::{Event, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,7 +12,7 @@ pub enum Lease {
     /// A time that the client asks for.
     #[default]
     Ttl,
-    /// The end of a session, which the client's library keeps alive without the help of its user.
+    /// The end of a session, which the client's library keeps alive without its user's help.
     Session,
     /// The end of the client's connection to the server.
     Connection,
@@ -44,15 +42,13 @@ impl fmt::Display for Lease {
     }
 }
 
-/// What is known of the lock under test: the value of the event [`LOCK`], and the table `[lock]` of
-/// `run.toml`.
+/// What is known of the lock under test: the event [`LOCK`], and the table `[lock]` of `run.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LockFacts {
     /// As users know it: `redlock`, `redis-py`.
     pub name: String,
-    /// As the client's version command prints it: `redis-py 8.1.0`. None where the version is Fencepost's
-    /// own.
+    /// As the client's version command prints it: `redis-py 8.1.0`. None where it is Fencepost's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(default)]
@@ -69,24 +65,21 @@ pub struct LockFacts {
     /// The command that starts a client; empty for a lock that is built in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client: Vec<String>,
-    /// Hash of the client's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
-    /// How many of its servers may be down at once while it can still be acquired, where not any minority
-    /// may.
+    /// How many of its servers may be down at once while it can be acquired. None: any minority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub may_be_down: Option<usize>,
 }
 
 impl LockFacts {
-    /// Reads an event; none where it is no such event.
+    /// Reads the value of a [`LOCK`]; none where the event is another.
     pub fn read(event: &Event) -> Option<LockFacts> {
         (event.f == LOCK).then(|| LockFacts::deserialize(&*event.value).ok())?
     }
 
-    /// The lock and its version, for the subject of a sentence: `redis-py 8.1.0`, `redlock`.
-    ///
-    /// The version often begins with the library's name; then it says all, unless the lock has another name.
+    /// The lock and its version for a sentence: `redis-py 8.1.0`, `redlock`. A version that begins with the
+    /// library's name says all, unless the lock has another name.
     pub fn title(&self) -> String {
         match &self.version {
             Some(version) if version.split_whitespace().next() == Some(&self.name) => version.clone(),
@@ -100,15 +93,14 @@ impl LockFacts {
         !self.name.is_empty()
     }
 
-    /// How long a grant lasts by itself that was requested for this many milliseconds: rounded up to the
-    /// library's step. None where its end is no matter of time.
+    /// How long a grant of `ttl_ms` lasts, rounded up to the library's step. None if its end is not timed.
     pub fn granted_ns(&self, ttl_ms: f64) -> Option<u64> {
         let ttl_ns = (ttl_ms * 1e6) as u64;
         let step_ns = self.ttl_step.map_or(1, |step| u64::try_from(step.0.as_nanos()).unwrap_or(u64::MAX));
         self.lease.runs_out().then(|| ttl_ns.checked_next_multiple_of(step_ns.max(1)).unwrap_or(ttl_ns))
     }
 
-    /// Whether the clients can do this.
+    /// Whether the clients can do what this word of the hello's `can` names.
     pub fn can(&self, word: &str) -> bool {
         self.can.iter().any(|can| can == word)
     }

@@ -9,16 +9,16 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A mistake at a place of a text, in one sentence.
+/// A mistake in a text that a person wrote, in one sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mistake {
-    /// The place, in bytes from the beginning of the text.
+    /// In bytes from the beginning of the text.
     pub at: usize,
     pub sentence: String,
 }
 
 impl Mistake {
-    /// A mistake where this span begins.
+    /// The mistake at the beginning of `span`.
     pub fn new(span: Range<usize>, sentence: impl Into<String>) -> Mistake {
         Mistake { at: span.start, sentence: sentence.into() }
     }
@@ -33,21 +33,20 @@ impl Mistake {
         Mistake::new(error.span().unwrap_or(0..0), error.message())
     }
 
-    /// A refusal of what stands in this span, or of a part of it whose place the refusal knows.
+    /// A refusal of what stands in `span`, at the refusal's own place where it has one.
     pub fn of(span: Range<usize>, refusal: Refusal) -> Mistake {
         Mistake { at: refusal.place.unwrap_or(span.start), sentence: refusal.sentence }
     }
 
-    /// The mistake as one in this file, whose text is needed for the number of the line.
+    /// The mistake with its file and line; `text` is the file's text.
     pub fn in_file(self, file: &str, text: &str) -> MistakeInFile {
         MistakeInFile { file: file.to_owned(), line: line_at(text, self.at), sentence: self.sentence }
     }
 }
 
-/// A mistake in a file: its name, the line, and what is wrong.
+/// A mistake in a file, at a line.
 #[derive(Debug, thiserror::Error)]
 pub struct MistakeInFile {
-    /// Path of the file.
     pub file: String,
     pub line: usize,
     pub sentence: String,
@@ -65,20 +64,14 @@ impl From<MistakeInFile> for Refusal {
     }
 }
 
-/// Reads a value from a table whose entries keep their places in the text. `span` is the place of the table
-/// itself, which a missing key is reported at.
-///
-/// # Errors
-/// The first key or value that does not fit, at its place.
+/// Reads a value from a table with places in the text. `span` is the table's place, at which a missing key is
+/// reported. The error is the first key or value that does not fit.
 pub fn read_table<T: DeserializeOwned>(table: DeTable<'_>, span: Range<usize>) -> Result<T, Mistake> {
     read_value(&Spanned::new(span.clone(), DeValue::Table(table)))
         .map_err(|refusal| Mistake::of(span, refusal))
 }
 
-/// The tables of an array, or the one table where there is only one.
-///
-/// # Errors
-/// The value at this key is neither.
+/// The tables of an array, or the one table. An error where the value at this key is neither.
 pub fn tables<'a>(
     value: Spanned<DeValue<'a>>,
     key: &str,
@@ -95,7 +88,7 @@ pub fn tables<'a>(
     items.into_iter().map(table).collect()
 }
 
-/// What is wrong with JSON, without the place, which the caller writes in its own words.
+/// What is wrong with JSON, without the place, which the caller says.
 pub fn json_sentence(error: &serde_json::Error) -> String {
     let mut sentence = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

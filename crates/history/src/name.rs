@@ -1,4 +1,2 @@
-//! Short texts that a history has millions of.
-
 /// The name of an operation or of a key. Nearly all are short, and are kept in place: a history has millions.
 pub type Name = compact_str::CompactString;

@@ -1,19 +1,16 @@
-//! Text from outside that people will read: on terminals, in pictures and in files of other formats. Control
-//! characters could steer a terminal, end a line early, or stand where a format does not allow them; others
-//! turn the direction in which a text is shown, so that it reads as something else (Boucher and Anderson,
-//! "Trojan Source", 2021).
+//! Text from outside that people will read. Control characters could steer a terminal or end a line early;
+//! others turn the direction of a text, so that it reads as something else (Boucher and Anderson, "Trojan
+//! Source", 2021).
 
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Whether a character is not shown, but changes how others are: a control character, or one that turns the
-/// direction of a text.
+/// Whether a character changes how others are shown: a control character, or one that turns the direction.
 pub fn is_steering(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text without [steering](is_steering) characters: those that are white space become blanks, all others
-/// the replacement character.
+/// The text with blanks for [steering](is_steering) white space, and `U+FFFD` for other steering characters.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_steering) {
         return Cow::Borrowed(text);
@@ -26,7 +23,6 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(replaced).collect())
 }
 
-/// Makes every text in a JSON value printable, and the names of its fields.
 pub(crate) fn make_printable(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -46,8 +42,7 @@ pub(crate) fn make_printable(value: &mut Value) {
     }
 }
 
-/// Whether a line of JSON can hold a control character: only an escape gives those of ASCII, and the others
-/// are not ASCII.
+/// Whether a line of JSON can hold a control character: in ASCII as an escape, else as bytes beyond ASCII.
 pub(crate) fn may_hold_control_characters(json: &[u8]) -> bool {
     json.iter().any(|&byte| byte == b'\\' || byte >= 0x7f)
 }

@@ -14,7 +14,7 @@ pub fn and<N: AsRef<str>>(names: &[N]) -> String {
     }
 }
 
-/// The verb after such a list: "was" for one name, "were" for several.
+/// The verb after such a list: "was" or "were".
 pub fn was<N>(names: &[N]) -> &'static str {
     if names.len() == 1 { "was" } else { "were" }
 }
@@ -29,14 +29,13 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// The place of the first name that stands in the list before, if there is one.
+/// The place of the first name that the list has before.
 pub fn second_of_a_name<N: AsRef<str>>(names: &[N]) -> Option<usize> {
     let mut known = HashSet::new();
     names.iter().position(|name| !known.insert(name.as_ref()))
 }
 
-/// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or, where no known name is
-/// near, with all of them.
+/// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or lists all if none is near.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     match &meant(name, known)[..] {
         [] => format!("unknown {what} \"{name}\": expected one of {}", known.join(", ")),
@@ -53,15 +52,14 @@ pub fn quoted_or(names: &[&str]) -> String {
     }
 }
 
-/// The names that were probably meant by a wrong one: all that begin with it, else the nearest, if one is
-/// near.
+/// The names that a wrong one probably meant: all that begin with it, else the nearest, if one is near.
 pub fn meant<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
     let begun = known.iter().copied().filter(|known| name.len() > 1 && known.starts_with(name));
     let begun: Vec<&str> = begun.collect();
     if begun.is_empty() { nearest(name, known).into_iter().collect() } else { begun }
 }
 
-/// The name that was probably meant by a misspelled one.
+/// The name that a misspelled one probably meant.
 pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
     let near = distances.filter(|(distance, known)| *distance <= known.len().div_ceil(3));

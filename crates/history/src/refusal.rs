@@ -1,19 +1,15 @@
-//! Why something that was asked for is refused, as data: which key it is about, and which keys there are.
-
 use crate::prose::unknown;
 use serde::de::{Error, Expected, Unexpected};
 use std::fmt;
 
-/// Why an input is refused: an option, a name, a value of a file.
+/// Why an input is refused (an option, a name, a value of a file), as data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The key that it is about, if it is about one.
     pub key: Option<String>,
-    /// What is wrong, in one sentence.
     pub sentence: String,
-    /// Where there is no such key: those that there are.
+    /// The keys that there are, where there is no such key.
     pub known: Option<Vec<String>>,
-    /// Where a text was read: the place of the value or of the unknown key, in bytes from its beginning.
+    /// The place of the value or of the unknown key, in bytes from the beginning of the text that was read.
     pub place: Option<usize>,
 }
 
@@ -60,7 +56,6 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What serde finds wrong with a value.
 impl Error for Refusal {
     fn custom<T: fmt::Display>(sentence: T) -> Refusal {
         Refusal::new(sentence.to_string())
@@ -85,7 +80,6 @@ impl Error for Refusal {
     }
 }
 
-/// What serde expected, with the name of a number's type in plain words.
 fn in_plain_words(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",

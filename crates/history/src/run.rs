@@ -1,8 +1,6 @@
-//! The folder of a run: everything that a run leaves, enough to judge and draw it again on another machine.
-//!
-//! The engine writes the folder; reports, comparisons and the server of runs read it. They need no part of
-//! the engine for that: `run.toml` has typed fields for the settings that a report shows, and keeps all
-//! others as a table.
+//! The folder of a run: all that is needed to judge and draw it again on another machine. Reports,
+//! comparisons and the server of runs read it without the engine: `run.toml` has typed fields for the
+//! settings that a report shows, and keeps all others as a table.
 
 mod clock_samples;
 mod file;

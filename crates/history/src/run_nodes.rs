@@ -1,6 +1,3 @@
-//! The nodes of a run, for checkers: which client hosts a process, what stores the data, what each nemesis
-//! can hit.
-
 use crate::Event;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,10 +14,9 @@ pub const NEMESES: &str = "nemeses";
 /// The name (`f`) of the event of a node to which the machine gave hardly any time.
 pub const STALLED: &str = "stalled";
 
-/// For how long the machine gave the programs of a node hardly any time, until the event.
+/// For how long the machine gave a node's programs hardly any time, until the event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalled {
-    /// Name of the node.
     pub node: String,
     pub for_ms: u64,
 }
@@ -28,8 +24,7 @@ pub struct Stalled {
 /// The name of the storage among the nodes. Its replicas are `storage-2`, `storage-3`, ….
 pub const STORAGE_NODE: &str = "storage";
 
-/// Whether a node of this name is the storage or a replica of it. A history without the event [`NODES`] has
-/// only the name.
+/// Whether a node is the storage or a replica. A history without [`NODES`] has only the name.
 pub fn is_storage(node: &str) -> bool {
     node.starts_with(STORAGE_NODE)
 }
@@ -43,12 +38,11 @@ pub enum NodeKind {
     Storage,
 }
 
-/// The nodes of a run: the value of the event [`NODES`]. Servers have an event of their own, [`SERVERS`].
+/// The nodes of a run: the event [`NODES`]. Servers have an event of their own, [`SERVERS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct RunNodes {
-    /// The client that hosts each slot. A process belongs to the slot that is the rest of its number by their
-    /// count.
+    /// The client that hosts each slot. A process belongs to the slot of its number modulo their count.
     pub slots: Vec<String>,
     /// The storage and its replicas; empty where the lock service itself keeps the data, or nothing does.
     pub storage: Vec<String>,
@@ -60,7 +54,7 @@ pub struct RunNodes {
 }
 
 impl RunNodes {
-    /// Reads an event; none where it is no such event.
+    /// Reads the value of a [`NODES`]; none where the event is another.
     pub fn read(event: &Event) -> Option<RunNodes> {
         (event.f == NODES).then(|| RunNodes::deserialize(&*event.value).ok())?
     }
@@ -70,8 +64,8 @@ impl RunNodes {
         self.slots.get(usize::try_from(self.slot_of(process)).ok()?).map(String::as_str)
     }
 
-    /// The slot of a process, which stays the same when the process goes on under another number after an
-    /// indeterminate operation; the number itself in a history that does not say.
+    /// The slot of a process, which stays when the process takes another number after an indeterminate
+    /// operation; the number itself in a history that does not say.
     pub fn slot_of(&self, process: u64) -> u64 {
         let slots = self.slots.len() as u64;
         if slots == 0 { process } else { process % slots }

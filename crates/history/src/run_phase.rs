@@ -1,5 +1,3 @@
-//! The phases of a run, and the event with which each begins.
-
 /// The name (`f`) of the event with which a phase begins; the value is the phase's name.
 pub const PHASE: &str = "phase";
 

@@ -1,11 +1,9 @@
-//! One seed a run, and a named, independent random stream for each consumer.
-
 use chacha20::ChaCha8Rng;
 use rand::SeedableRng;
 use std::fmt;
 use std::str::FromStr;
 
-/// A random stream drawn from a [`Seed`].
+/// A random stream that a [`Seed`] gives one consumer.
 pub type Stream = ChaCha8Rng;
 
 /// The number from which every random choice of a run follows.
@@ -13,7 +11,7 @@ pub type Stream = ChaCha8Rng;
 #[serde(try_from = "u64")]
 pub struct Seed(pub u64);
 
-/// A number that is no seed.
+/// The error for a number that is no seed.
 #[derive(Debug, thiserror::Error)]
 #[error("expected a whole number from 0 to {}", Seed::MAX)]
 pub struct NoSeed;

@@ -1,11 +1,9 @@
-//! A part of a campaign that runs elsewhere at the same time: `2/4` is the second of four.
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// Part `number` of `of`. The number begins at 1, and is at most `of`.
+/// Part `number` of `of` of a campaign, which is divided among machines: `2/4`. The number is 1 to `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
@@ -13,22 +11,19 @@ pub struct Shard {
     of: NonZeroU32,
 }
 
-/// A text that names no part: one sentence.
+/// The error for a text that names no part: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidShard(String);
 
 impl Shard {
-    /// The only part of a campaign that is not divided.
+    /// A campaign that is not divided.
     pub const WHOLE: Shard = Shard { number: NonZeroU32::MIN, of: NonZeroU32::MIN };
 
     /// More parts than any engine runs: Kubernetes stops at as many.
     pub const PARTS_MAX: u32 = 100_000;
 
-    /// Part `number` of `of`.
-    ///
-    /// # Errors
-    /// There is no such part.
+    /// Part `number` of `of`; an error where there is no such part.
     pub fn new(number: u32, of: u32) -> Result<Shard, InvalidShard> {
         let refused = |why: &str| InvalidShard(format!("{why}; parts are numbered from 1/{of} to {of}/{of}"));
         let Some(parts) = NonZeroU32::new(of) else {

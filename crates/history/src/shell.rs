@@ -1,9 +1,6 @@
-//! Words of commands that are shown to be repeated: what a shell would read in names of files, options and
-//! runs is quoted.
-
 use std::path::Path;
 
-/// A text as one word of a shell: `plain`, `'c1|n4'`, `'it'\''s'`.
+/// A text as one word of a shell, for a command to be repeated: `plain`, `'c1|n4'`, `'it'\''s'`.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |sign: char| sign.is_alphanumeric() || "-_./,:=+@".contains(sign);
     match !text.is_empty() && text.chars().all(is_plain) {

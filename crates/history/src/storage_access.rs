@@ -1,5 +1,3 @@
-//! What a storage is, and what it did, in its own order.
-
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,8 +8,7 @@ pub const STORAGE: &str = "storage";
 /// The value of the event [`STORAGE`] where the storage is one register for each key.
 pub const STORAGE_IS_REGISTER: &str = "register";
 
-/// The name (`f`) of an event that holds a part of the storage's log; the value is a list of
-/// [`StorageAccess`]. All such events of a history, one after the other, are the log.
+/// The name (`f`) of an event with a list of [`StorageAccess`]. All of them, in order, are the storage's log.
 pub const STORAGE_LOG: &str = "storage-log";
 
 /// One read or write that the storage carried out. In JSON a list: `["k0", 3, "write", 10]`.
@@ -19,11 +16,11 @@ pub const STORAGE_LOG: &str = "storage-log";
 #[serde(from = "(Name, u64, Name, Value)", into = "(Name, u64, Name, Value)")]
 pub struct StorageAccess {
     pub key: Name,
-    /// Who sent it: the process's number in the history.
+    /// Its number in the history.
     pub process: u64,
     /// `read` or `write`.
     pub f: Name,
-    /// What was written, of a list its last element; of a read nothing.
+    /// What was written (of a list, its last element); of a read nothing.
     pub value: Value,
 }
 

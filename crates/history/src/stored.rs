@@ -1,5 +1,3 @@
-//! Where a history lies and how it is read: as plain text, or compressed.
-
 use crate::printable::{make_printable, may_hold_control_characters};
 use crate::run::open_regular;
 use crate::{Event, HistoryError, decompressed, is_too_long, read_line};
@@ -16,18 +14,14 @@ pub fn compressed_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The file in which this history lies: itself, or compressed. None if there is neither.
-///
-/// Where both are there, something ended between compressing and removing: the plain one is as good.
+/// The file of this history, plain or compressed; the plain one if both exist (a compression was cut off).
 pub fn find_history(path: &Path) -> Option<PathBuf> {
     [path.to_owned(), compressed_name(path)].into_iter().find(|file| file.is_file())
 }
 
 /// The events of a history, one by one: memory does not grow with the file. The last line of a run that was
-/// killed, or still goes on, may be cut short: it is left out.
-///
-/// Each item is an error if the file cannot be read, or if a line (other than a cut last one) is no event;
-/// the first error is the last item.
+/// killed or still goes on may be cut short and is left out. Any other line that is no event, and a file that
+/// cannot be read, is an error and the last item.
 pub struct Events {
     path: PathBuf,
     reader: Box<dyn BufRead>,
@@ -80,7 +74,7 @@ impl Events {
 /// The longest key, in bytes: it is the name of a lock, and stands in titles, pictures and tables.
 pub const KEY_BYTES_MAX: usize = 200;
 
-/// An event from its line, with all texts made printable.
+/// An event from its line, with all texts printable.
 fn parse(line: &[u8]) -> serde_json::Result<Event> {
     if !may_hold_control_characters(line) {
         return serde_json::from_slice(line);
@@ -103,13 +97,12 @@ impl Iterator for Events {
     }
 }
 
-/// Values that many events have in common, such as the arguments of an acquire: an object takes over half a
-/// kilobyte.
+/// Values that many events share, such as the arguments of an acquire: an object takes over half a kilobyte.
 #[derive(Default)]
 struct Values(HashSet<Arc<Value>>);
 
 impl Values {
-    /// No more than these are looked for: where each event has a value of its own, nothing would be won.
+    /// No more are looked for: where each event has its own value, nothing would be won.
     const MOST: usize = 1024;
 
     fn share(&mut self, mut event: Event) -> Event {
@@ -122,10 +115,7 @@ impl Values {
     }
 }
 
-/// Reads a whole history, plain or compressed; see [`Events`].
-///
-/// # Errors
-/// Those of [`Events`].
+/// Reads a whole history, plain or compressed. Errors: those of [`Events`].
 pub fn read_history(path: &Path) -> Result<Vec<Event>, HistoryError> {
     Events::open(path)?.collect()
 }

@@ -1,16 +1,14 @@
-//! A length of time as people write it, on the command line and in every file: `500ms`, `2s`, `1m30s`.
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A length of time that is written with its unit; a number without one is seconds.
+/// A length of time with its unit: `500ms`, `1m30s`. Without a unit it is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub struct TimeSpan(pub Duration);
 
-/// A text that is not a length of time.
+/// The error for a text that is no length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid duration \"{0}\": expected a number with a unit, such as 500ms or 2s")]
 pub struct InvalidDuration(pub String);
@@ -37,8 +35,7 @@ impl From<Duration> for TimeSpan {
 }
 
 impl fmt::Display for TimeSpan {
-    /// In the largest unit of which it is a whole number, so that it is one word on a command line: `2s`,
-    /// `1500ms`.
+    /// One word, in the largest unit of which it is a whole number: `2s`, `1500ms`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
@@ -64,7 +61,6 @@ impl FromStr for TimeSpan {
     }
 }
 
-/// As files write it.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -1,9 +1,5 @@
-//! What the values of events say: the arguments of an operation, what its answer granted, what a notice
-//! tells.
-//!
-//! Each type is read from a [`Value`] and becomes one. A field that is not there, or that is of another type
-//! (in a history that another program wrote), says nothing, and so does a field that is not listed here: an
-//! event keeps its value whole.
+//! What the values of events say. Each type is read from a [`Value`] and becomes one. A field that is not
+//! there or is of another type (in another program's history) says nothing; an event keeps its value whole.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize, Serializer};
@@ -15,7 +11,7 @@ use serde_json::Value;
 pub struct Millis(pub f64);
 
 impl Millis {
-    /// In nanoseconds; what is less than nothing is nothing.
+    /// In nanoseconds; negative values give 0.
     pub fn to_ns(self) -> u64 {
         (self.0 * 1e6) as u64
     }
@@ -28,7 +24,6 @@ impl From<u64> for Millis {
 }
 
 impl Serialize for Millis {
-    /// A whole number is written as one: `1961`, not `1961.0`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if self.0.fract() == 0.0 && (0.0..EXACT).contains(&self.0) {
@@ -82,8 +77,7 @@ macro_rules! values {
 }
 
 values! {
-    /// The value of an acquire's invocation: what is asked for, and the plan of the critical section that it
-    /// begins. The client does not get the plan.
+    /// The value of an acquire's invocation, with the plan of its critical section, which no client gets.
     AcquireArguments {
         /// How long the grant is to last by itself.
         ttl_ms: Millis,
@@ -104,11 +98,9 @@ values! {
     /// The value of an acquire's `ok`; a `fail` may say some of it, too.
     Grant {
         token: i64,
-        /// How long the grant is still valid, as its client could tell; 0 or less: it was over when its
-        /// client learned of it.
+        /// How long the grant is valid, as its client could tell; 0 or less: over when it learned of it.
         validity_ms: Millis,
-        /// How long the acquire had gone on when its client looked at the validity, by the client's own
-        /// clock.
+        /// How long the acquire had gone on when the client looked at the validity, by its own clock.
         waited_ms: Millis,
         granted_by: Vec<Name>,
         /// Its place in the queue.

@@ -22,12 +22,9 @@ pub struct KeptFinding {
     pub file: FindingFile,
 }
 
-/// Keeps a finding in a folder of its own beneath `findings`, which is named by the finding's signature, and
-/// moves the run that shows it there. An earlier finding of the same signature is replaced. `program` is how
-/// Fencepost is called.
-///
-/// # Errors
-/// A file cannot be written or moved; the run stays where it is then.
+/// Keeps a finding in a folder beneath `findings` that is named by its signature, and moves the run that
+/// shows it there. An earlier finding of the same signature is replaced. `program` is how Fencepost is
+/// called. An error where a file cannot be written or moved; the run stays where it is then.
 pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &str) -> Result<KeptFinding> {
     let Shrunk { schedule, example, .. } = shrunk;
     let Some((signature, finding)) = signature(&example.history, &example.verdict, violation) else {
@@ -72,15 +69,13 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
     Ok(KeptFinding { folder, file })
 }
 
-/// The sentence of the violation that the run's picture shows, if it is of this kind: a run may show it
-/// several times, and picture and sentence are read together.
+/// The sentence of this kind of violation that the run's picture shows: the two are read together.
 fn telling_sentence(example: &Played, violation: &Violation) -> Option<String> {
     let run = RunIndex::new(&example.history).ok()?;
     let shown = pictured(&run, &example.verdict).filter(|finding| finding.is_of_class(&violation.class))?;
     Some(shown.sentence.clone())
 }
 
-/// Draws the report of the run that is kept; its command is the finding's.
 fn draw_report(run: &Path, command: &str) -> Result<()> {
     let run = RunFolder::open(run)?;
     let mut file = run.read_run()?;
@@ -90,7 +85,7 @@ fn draw_report(run: &Path, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name of the folder: that of the signature, with a number where another finding has it.
+/// The signature's name, with a number where another finding has it.
 fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> String {
     free_name(signature.name(), |name| {
         let folder = findings.join(name);
@@ -99,10 +94,7 @@ fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> S
     })
 }
 
-/// The findings in a folder of such, by name; folders without a finding are left out.
-///
-/// # Errors
-/// The folder cannot be read, or a finding in it.
+/// The findings in a folder, by name; folders without one are left out. An error where one cannot be read.
 pub fn kept_findings(findings: &Path) -> Result<Vec<KeptFinding>> {
     let entries = fs::read_dir(findings).map_err(|error| {
         BadUsage::new(format!("cannot read the folder of findings {}: {error}", findings.display()))
@@ -115,10 +107,8 @@ pub fn kept_findings(findings: &Path) -> Result<Vec<KeptFinding>> {
 }
 
 impl KeptFinding {
-    /// The schedule that its scenario file describes, on this driver.
-    ///
-    /// # Errors
-    /// One sentence: the file has a mistake, or directs its clients by scripts.
+    /// The schedule of its scenario file, on this driver. The error is one sentence: the file has a mistake,
+    /// or directs its clients by scripts.
     pub fn schedule(&self, driver: &str) -> Result<Schedule, BadUsage> {
         let path = self.folder.join(SCENARIO);
         // A pipe would keep the program waiting for ever.

@@ -1,8 +1,5 @@
-//! Searches for the faults that break a lock: plays many short schedules, learns from each history, and
-//! shrinks and keeps the violations that it finds.
-//!
-//! A [`Schedule`] is what is searched, mutated and shrunk: the options of a run and its plan of faults. A
-//! [`Player`] carries it out.
+//! Searches for the faults that break a lock: plays many short [`Schedule`]s with a [`Player`], learns from
+//! each history, and shrinks and keeps the violations that it finds.
 
 mod finding;
 pub mod hunt;

@@ -1,5 +1,3 @@
-//! Whatever can play a schedule: real servers, and in tests a model of a lock that is broken in a known way.
-
 use crate::schedule::Schedule;
 use anyhow::Result;
 use async_trait::async_trait;
@@ -10,17 +8,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Plays schedules, several at a time.
+/// Plays schedules, several at a time: on real servers, or in tests on a model that is broken in a known way.
 #[async_trait]
 pub trait Player: Send + Sync {
-    /// Plays one to its verdict.
-    ///
-    /// # Errors
-    /// The schedule cannot be played, the environment failed, or Ctrl-C ended the run.
+    /// Plays one to its verdict. An error where it cannot be played, the environment failed, or after Ctrl-C.
     async fn play(&self, schedule: &Schedule) -> Result<Played>;
 
-    /// How long a play takes, from those so far: one that begins later than this before the end ends after
-    /// it.
+    /// How long a play takes, from those so far.
     fn usual_time(&self) -> Duration {
         Duration::ZERO
     }
@@ -29,13 +23,10 @@ pub trait Player: Send + Sync {
 /// Plays schedules as runs.
 pub struct SchedulePlayer {
     pub player: Arc<dyn RunPlayer>,
-    /// The folder of all runs.
     pub results: PathBuf,
-    /// Whether page and pictures are drawn for each run.
     pub report: bool,
     /// How the program is called, in commands that repeat a run: `fencepost`.
     pub program: String,
-    /// Ctrl-C ends all runs.
     pub stop: Arc<Stop>,
 }
 

@@ -1,5 +1,3 @@
-//! The schedule of a run that was carried out, read from its folder.
-
 use crate::player::PLAN;
 use crate::schedule::Schedule;
 use fencepost_engine::scenario::{Scenario, find, read_file};
@@ -12,11 +10,8 @@ use std::path::Path;
 
 impl Schedule {
     /// The schedule of the run in this folder: the options in `run.toml`, the faults in `plan.toml`, and the
-    /// scripts of its scenario, where it was a run of one.
-    ///
-    /// # Errors
-    /// One sentence: the folder has no such files, another version of Fencepost made them, or they do not fit
-    /// together.
+    /// scripts of its scenario, if any. The error is one sentence: the folder has no such files, another
+    /// version of Fencepost made them, or they do not fit together.
     pub fn of_run(folder: &RunFolder) -> Result<Schedule, BadUsage> {
         let file =
             folder.read_run().map_err(|error| BadUsage::new(format!("{:#}", anyhow::Error::from(error))))?;
@@ -63,7 +58,7 @@ fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {
     })
 }
 
-/// What the clients did in a run of a scenario, `NAME-NUMBER`; none where they followed their workload.
+/// What the clients did in a run `NAME-NUMBER` of a scenario; none where they followed their workload.
 fn script(run: &str, folder: &Path) -> Result<Option<Script>, BadUsage> {
     let numbered = run.rsplit_once('-').and_then(|(name, number)| Some((name, number.parse().ok()?)));
     let (name, number): (&str, usize) = numbered.unwrap_or((run, 1));

@@ -1,5 +1,3 @@
-//! Plays one schedule many times, and counts what came of it.
-
 use crate::player::Player;
 use crate::schedule::Schedule;
 use anyhow::Result;
@@ -10,16 +8,15 @@ use fencepost_report::Rate;
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 
-/// What came of all plays.
+/// What came of the plays of one schedule.
 #[derive(Debug, Default)]
 pub struct Replays {
-    /// Plays with any violation, of those that came to a verdict.
+    /// Plays with any violation, of those with a verdict.
     pub rate: Rate,
-    /// Plays of each kind of violation.
     pub violations: BTreeMap<Violation, usize>,
     /// Plays that tested nothing, or could not be decided.
     pub undecided: usize,
-    /// Why plays failed: a sentence each.
+    /// A sentence each.
     pub failed: Vec<String>,
 }
 

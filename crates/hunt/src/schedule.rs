@@ -1,15 +1,13 @@
-//! What is searched, mutated and shrunk: one run's options and its plan of faults.
-
 use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
 use fencepost_nemesis::Plan;
 
-/// A run that could be carried out: its options with a seed, and its faults. Two plays of one schedule have
-/// the same faults and the same choices of every process; the interleaving on real servers differs.
+/// What is searched, mutated and shrunk: a run's options with a seed, and its faults. Two plays have the same
+/// faults and the same choices of every process; the interleaving on real servers differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     pub options: RunOptions,
     pub plan: Plan,
-    /// What the clients do, step by step, where a scenario directs them; otherwise they follow the workload.
+    /// What the clients do, step by step, where a scenario directs them; else they follow the workload.
     pub script: Option<Script>,
 }
 
@@ -19,10 +17,7 @@ impl Schedule {
         Schedule { options, plan, script: None }
     }
 
-    /// The run, validated.
-    ///
-    /// # Errors
-    /// One sentence: what cannot work, and what would.
+    /// The validated run. The error is one sentence: what cannot work, and what would.
     pub fn spec(&self) -> Result<RunSpec, BadUsage> {
         RunSpec::with_plan(self.options.clone(), self.plan.clone())
     }

@@ -1,13 +1,11 @@
-//! What tells one finding from another: which faults, on which roles and in which phase, came before it.
-
 use fencepost_checker::run_index::{Fault, Hold};
 use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, Violation, situations_of};
 use fencepost_history::{Event, Process};
 use fencepost_report::findings::{Cause, Signature};
 use serde_json::{Value, json};
 
-/// The signature of the first violation of this kind in a run, with the finding itself; none where the run
-/// does not show it.
+/// What tells a finding from others: the signature of the first violation of this kind in a run, with the
+/// finding itself; none where the run does not show it.
 pub fn signature(
     history: &[Event],
     verdict: &RunVerdict,
@@ -26,9 +24,8 @@ pub fn signature(
     Some((Signature { checker, class, causes }, finding.clone()))
 }
 
-/// The faults behind a finding: those that were in force while it came about, from the acquire of the first
-/// hold that it is about; where none was, the last before it. One that may have worked, and was not seen to,
-/// is no cause beside one that was.
+/// The faults behind a finding: those in force since the acquire of its first hold; else the last before it.
+/// One that may have worked, and was not seen to, is no cause beside one that was.
 fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>> {
     let began = began_ns(run, finding);
     let worked = |fault: &&Fault| run.may_have_worked(fault) && fault.inject_ns <= finding.time;
@@ -41,8 +38,8 @@ fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>
     if behind.is_empty() { effective().next_back().into_iter().collect() } else { behind }
 }
 
-/// When the first of the events that prove a finding began: an operation under a hold with the acquire of
-/// that, since a write does harm for what came in between.
+/// When the first event that proves a finding began: an operation under a hold with the acquire of that,
+/// since a write does harm for what came in between.
 fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
     let times = finding.events.iter().filter_map(|&index| {
         let event = run.event(index)?;
@@ -58,8 +55,8 @@ fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
     times.min().unwrap_or(0)
 }
 
-/// What a fault met, in one cause: of its targets the one that matters most to the lock. Otherwise two plays
-/// of one plan, whose fault on three servers met another one among them, would be two findings.
+/// What a fault met, in one cause: its target that matters most to the lock. Otherwise two plays of one plan,
+/// whose fault on three servers met another one among them, would be two findings.
 fn cause(situations: &[Situation]) -> Option<Cause> {
     let weight = |situation: &&Situation| match situation.role {
         TargetRole::Holder => 0,

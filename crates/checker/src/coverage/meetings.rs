@@ -1,12 +1,9 @@
-//! Which situations each fault of a run brought about.
-
 use super::moments::{KeyState, at_events};
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::{Fault, RunIndex};
 use fencepost_history::{FaultEvent, NodeKind, ObservedTarget};
 use std::collections::BTreeSet;
 
-/// What a fault met that took effect, or may have.
 pub(super) struct Meeting<'a> {
     pub fault: &'a Fault<'a>,
     /// Each situation once, with the key that it was about.
@@ -40,8 +37,7 @@ fn met<'a>(run: &RunIndex<'a>, fault: &Fault, target: &str, keys: &[KeyState<'a>
     }
 }
 
-/// A client is what it is most for any key: one that holds a key is no waiter because another process of it
-/// waits.
+/// A client is what it is most for any key: one that holds a key is no waiter.
 fn client<'a>(run: &RunIndex, target: &str, keys: &[KeyState<'a>]) -> Vec<Met<'a>> {
     let hosts = |process: u64| run.nodes.client_of(process) == Some(target);
     let held = keys
@@ -75,13 +71,11 @@ fn server(run: &RunIndex, fault: &Fault, target: &str, key: &KeyState) -> Target
     }
 }
 
-/// Whether the lock says which servers granted.
 pub(super) fn names_granting(run: &RunIndex) -> bool {
     run.holds.iter().any(|hold| !hold.granted_by.is_empty())
 }
 
-/// Whether a target led the other servers when the fault came, as far as the fault's events tell: all of it
-/// was aimed at that role, or it was observed.
+/// Whether a target led the other servers when the fault came: the whole fault was aimed so, or it was seen.
 fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     let requested = run.event(fault.inject).and_then(FaultEvent::read);
     let aimed: BTreeSet<&str> =
@@ -94,7 +88,6 @@ fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     }
 }
 
-/// The role in a target such as `follower:2`.
 fn role_of(target: &str) -> &str {
     target.split(':').next().unwrap_or(target)
 }

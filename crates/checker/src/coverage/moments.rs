@@ -1,6 +1,3 @@
-//! The state of every key at chosen moments of a history: who holds it, who waits for it, who granted it, in
-//! which phase.
-
 use super::situation::LockPhase;
 use crate::run_index::RunIndex;
 use crate::tracker::{Change, Tracker};
@@ -13,15 +10,12 @@ pub(super) struct KeyState<'a> {
     pub phase: LockPhase,
     /// Each process that holds the key or is releasing it, with the phase of its hold; the latest hold last.
     pub holders: Vec<(u64, LockPhase)>,
-    /// The processes that are acquiring it.
     pub waiting: Vec<u64>,
-    /// The servers that granted the latest hold; while none is, those that granted the acquire in flight that
-    /// succeeded first.
+    /// The servers that granted the latest hold, or else the first acquire in flight that succeeded.
     pub granted_by: &'a [Name],
 }
 
-/// The state of all keys of the run just before each of these events. Both are in order. One pass over the
-/// history.
+/// The state of all keys just before each of these events, both in order. One pass over the history.
 pub(super) fn at_events<'a>(run: &'a RunIndex<'a>, indices: &[u64]) -> Vec<Vec<KeyState<'a>>> {
     let mut sweep = Sweep::new(run);
     let mut events = run.events.iter().peekable();
@@ -39,7 +33,6 @@ pub(super) fn at_events<'a>(run: &'a RunIndex<'a>, indices: &[u64]) -> Vec<Vec<K
 struct Sweep<'a> {
     run: &'a RunIndex<'a>,
     keys: Vec<&'a str>,
-    /// The hold that an acquire led to, by its place among the operations.
     granted: FxHashMap<usize, usize>,
     tracker: Tracker<&'a str>,
     /// Holds of processes that are over. They keep their keys until the leases have run out.
@@ -106,7 +99,6 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The phase of a hold that is not being released.
     fn phase(&self, hold: usize, now: u64) -> LockPhase {
         let hold = &self.run.holds[hold];
         let open = self.tracker.open_of(hold.process);

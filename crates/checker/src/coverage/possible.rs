@@ -1,18 +1,15 @@
-//! Which situations a run could have brought about: its nemeses, by the nodes that they can hit and by what
-//! the lock does.
-
 use super::meetings::names_granting;
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::RunIndex;
 use fencepost_history::{NodeKind, f};
 
-/// Every combination that could come about in this run.
+/// Every situation that this run could have met.
 ///
 /// - **Faults**: the nemeses of the run. What each can hit is what the history says, or else what it did hit.
-/// - **Roles**: those of the nodes that there are. Another client needs a second client. Servers are
-///   distinguished by which granted where the lock names them, else by who leads where one of them does.
-/// - **Phases**: writes only where the workload writes, renewals only where the history shows any. In a phase
-///   in which a role cannot occur (a holder of a free lock) there is no situation.
+/// - **Roles**: those of the nodes that there are. Another client needs a second client. Servers differ by
+///   which granted where the lock names them, else by who leads where one of them does.
+/// - **Phases**: writes only where the workload writes, renewals only where the history shows any, and only
+///   phases in which the role can occur (no holder of a free lock).
 pub(super) fn possible(run: &RunIndex) -> Vec<Situation> {
     let phases: Vec<LockPhase> = LockPhase::ALL.into_iter().filter(|phase| occurs(run, *phase)).collect();
     let mut possible = Vec::new();
@@ -44,7 +41,7 @@ fn kinds(run: &RunIndex, nemesis: &str) -> Vec<NodeKind> {
     hit.filter_map(|target| run.kind_of(target)).collect()
 }
 
-/// What plays this role; none where it is a role of the unknown, which nothing can be aimed at.
+/// What plays this role; none for a role of the unknown, which nothing can be aimed at.
 fn kind(role: TargetRole) -> Option<NodeKind> {
     match role {
         TargetRole::Holder | TargetRole::Waiter | TargetRole::Idle => Some(NodeKind::Client),

@@ -1,5 +1,3 @@
-//! A situation: which fault met which node, in which phase of the lock's life.
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -15,11 +13,10 @@ pub enum TargetRole {
     Idle,
     /// A server that had granted the current hold, or granted the acquire that was in flight.
     Granting,
-    /// A server that had not, of a lock that names the servers that granted.
+    /// Another server, of a lock that names the servers that granted.
     OtherServer,
-    /// The server that led the others.
     Leader,
-    /// A server of a service that has a leader, and which was not that.
+    /// A server that did not lead, of a service that has a leader.
     Follower,
     /// A server of which none of these is known.
     Server,
@@ -98,7 +95,6 @@ impl LockPhase {
 /// A fault, the role of its target, and the phase of the lock's life.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Situation {
-    /// Name of the nemesis.
     pub fault: String,
     pub role: TargetRole,
     pub phase: LockPhase,

@@ -1,5 +1,3 @@
-//! Evidence as text.
-
 use super::{Evidence, ShownOperation};
 use crate::prose::seconds;
 use std::collections::BTreeMap;
@@ -7,7 +5,6 @@ use std::fmt;
 
 /// Operations listed at most; the rest is counted.
 const LISTED_MAX: usize = 30;
-/// A timeline is drawn if it is not wider than this.
 const WIDTH_MAX: usize = 150;
 
 impl fmt::Display for Evidence {
@@ -106,7 +103,6 @@ impl Evidence {
         Some(lanes.into_iter().map(row).collect())
     }
 
-    /// The column of each event: in order, with room for the label of each operation.
     fn columns(&self, labels: &[&str]) -> Vec<usize> {
         let events =
             self.operations.iter().map(|shown| shown.end.unwrap_or(shown.begin).max(shown.begin)).max();
@@ -123,7 +119,6 @@ impl Evidence {
                 let needed = columns[place] + labels[at].chars().count() + 2;
                 match self.operations[at].end {
                     Some(end) => room[end as usize] = needed,
-                    // Its bar reaches to the right edge.
                     None => {
                         if let Some(last) = room.last_mut() {
                             *last = needed.max(*last);

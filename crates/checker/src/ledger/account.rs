@@ -1,9 +1,7 @@
-//! When a hold ends: what its account holds. How it is filled stands in [`ends`](super::ends).
-
 use super::interval::{Bound, Interval, Reason};
 use crate::tracker::HoldEnd;
 
-/// When a hold ends: the one account of it. Each bound carries its reason, and readers compare bounds.
+/// When a hold ends, which `ends` fills. Readers compare bounds, and each carries its reason.
 #[derive(Debug)]
 pub struct Ends {
     /// How its process ended it.
@@ -12,16 +10,14 @@ pub struct Ends {
     pub let_go_ns: u64,
     /// Of a lock that was reported lost: when its process released or acquired the key again, or was over.
     pub(crate) given_back_ns: u64,
-    /// From when on its lease can count at the earliest, where more is known of it than when it was asked
-    /// for.
+    /// The earliest moment from which its lease can count, where that is later than the request.
     pub(crate) counted: Option<Bound>,
     /// When its lease can have run out; none where its end is no matter of time, and of a session whose
-    /// client reports neither validity nor renewals: how long ago it was last prolonged is then unknown.
+    /// client reports neither validity nor renewals: when it was last prolonged is then unknown.
     pub lease: Option<Interval>,
     /// When its TTL is over, whichever of its renewals counted: from the answer, or from the last of them.
     pub(crate) over: Option<Bound>,
-    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
-    /// where no fault did.
+    /// From when on a fault may have ended the session or the connection of the grant, if one did.
     pub cut: Option<Bound>,
     /// When Fencepost gave up the section under it, so that its process releases nothing.
     pub abandoned_ns: Option<u64>,
@@ -47,7 +43,6 @@ impl Ends {
         }
     }
 
-    /// The lease counts from this moment at the earliest.
     pub(crate) fn count_from(&mut self, bound: Bound) {
         self.counted = Some(self.counted.map_or(bound, |counted| counted.or_later(bound)));
     }

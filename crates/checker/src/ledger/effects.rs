@@ -1,5 +1,4 @@
-//! What faults can have done, and until when. Nothing else reasons about what a fault explains: a fault
-//! states its effects ([`FaultEffect`]), and each explains only this:
+//! What faults can have done, and until when: each effect ([`FaultEffect`]) of a fault explains only this:
 //!
 //! | effect | it explains | until |
 //! |---|---|---|
@@ -38,13 +37,12 @@ pub(crate) enum ServiceEffect<'r, 'a> {
 }
 
 impl Fault<'_> {
-    /// Whether it was in force at some moment between two, or may have been.
+    /// Whether it was in force, or may have been, at some moment between these two.
     pub fn in_force(&self, from_ns: u64, until_ns: u64) -> bool {
         self.inject_ns <= until_ns && self.healed_ns.is_none_or(|healed_ns| healed_ns >= from_ns)
     }
 
-    /// Whether it is known to leave all packets between a node and the servers as they are, and to do nothing
-    /// else.
+    /// Whether it certainly spares all packets between a node and the servers, and does nothing else.
     pub fn spares(&self, node: &str, servers: &[&str]) -> bool {
         !servers.is_empty() && servers.iter().all(|server| self.description.spares_the_way(node, server))
     }
@@ -89,8 +87,7 @@ impl<'r, 'a> Setting<'r, 'a> {
             || self.faults.iter().any(hides_it)
     }
 
-    /// Whether a node is a server. Where the history names no servers, every node counts as one that is
-    /// neither client nor storage.
+    /// Whether a node is a server. Where the history names none: neither a client nor the storage.
     fn is_server(&self, node: &str) -> bool {
         let is_other = || {
             self.nodes.is_client(node)
@@ -106,23 +103,22 @@ impl<'r, 'a> Setting<'r, 'a> {
         fault.targets.iter().any(|target| self.is_server(target)) && (!is_of_packets || among())
     }
 
-    /// The faults that hit servers, or came between them and others, and may have worked, up to a moment.
+    /// The faults on servers, or between them and others, that may have worked, up to a moment.
     pub fn faults_on_servers(&self, until_ns: u64) -> Vec<&'r Fault<'a>> {
         let of_server = |fault: &&Fault| fault.targets.iter().any(|target| self.is_server(target));
         let begun = self.faults.iter().filter(|fault| fault.inject_ns <= until_ns);
         begun.filter(|fault| self.may_have_worked(fault)).filter(of_server).collect()
     }
 
-    /// What can have made the service lose, between two moments, a lock that it gave at the first of them: of
-    /// several faults the one that began last did it most likely. `asked_ns` is when that lock was asked for:
-    /// of several servers, a new leader may come late.
+    /// What can have made the service lose, between two moments, a lock that it gave at the first: most
+    /// likely the fault that began last. `asked_ns` is when that lock was asked for: a new leader of several
+    /// servers may come late.
     pub fn on_service(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Option<ServiceEffect<'r, 'a>> {
         let losing = self.losing(asked_ns, granted_ns, until_ns).into_iter();
         let last = losing.max_by_key(|fault| self.begins(fault).ns).map(ServiceEffect::Fault);
         last.or_else(|| self.ended(granted_ns, until_ns).next())
     }
 
-    /// The servers that ended by themselves between two moments.
     fn ended(
         &self,
         from_ns: u64,
@@ -132,7 +128,6 @@ impl<'r, 'a> Setting<'r, 'a> {
         self.servers_ended.iter().filter(between).map(|(at_ns, ended)| ServiceEffect::Ended(*at_ns, ended))
     }
 
-    /// All faults that can have made the service lose such a lock.
     fn losing(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Vec<&'r Fault<'a>> {
         use FaultEffect::{Delays, Duplicates, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
         let several = self.servers.len() != 1;
@@ -169,8 +164,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         all.map(|effect| (effect, interval(&effect))).collect()
     }
 
-    /// From when on a fault can have ended what servers had granted: those that are all stopped end nothing
-    /// before they run again.
+    /// From when on a fault can have ended what servers had granted: stopped servers end nothing.
     fn begins(&self, fault: &Fault) -> Bound {
         match fault.stops_all(self.servers) {
             true => Bound::new(fault.acts_until_ns(), Reason::FaultHealing { id: fault.id }),
@@ -178,8 +172,8 @@ impl<'r, 'a> Setting<'r, 'a> {
         }
     }
 
-    /// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was
-    /// in force that may have reached it, a server ended by itself, or the machine stalled.
+    /// From when on the session or the connection of a hold may have ended: any fault was in force that may
+    /// have reached it, a server ended by itself, or the machine stalled.
     pub fn cut(&self, hold: &Hold) -> Option<Bound> {
         let own = self.nodes.client_of(hold.process);
         let granted_ns = hold.granted.earliest.ns;
@@ -215,8 +209,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         earliest
     }
 
-    /// When the machine stalled first, after a grant, for more than half of the time after which the service
-    /// ends a session that it does not hear of.
+    /// When the machine first stalled, after a grant, for more than half of the session's time-out.
     fn stalled_out(&self, hold: &Hold) -> Option<Bound> {
         let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Session)?;
         let granted_ns = hold.granted.earliest.ns;
@@ -254,7 +247,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         self.faults.iter().any(|fault| self.may_have_worked(fault) && fault.in_force(from_ns, until_ns))
     }
 
-    /// Whether anything can have made a process late, or what it asked for, between two moments: a fault that
+    /// Whether a fault can have made a process late, or what it asked for, between two moments: one that
     /// reaches its client, the servers or the storage.
     pub fn made_late(&self, process: u64, from_ns: u64, until_ns: u64) -> bool {
         let own = self.nodes.client_of(process);

@@ -62,11 +62,10 @@ impl Hold<'_> {
         self.ends.interval.latest.ns
     }
 
-    /// The interval in which the lease can have run out, as far as was known at an event.
-    ///
-    /// A server starts counting when the request reaches it, which is no earlier than the grant can have
-    /// been. Where the lease is older than the acquire (an etcd session), the service reports how long it is
-    /// still valid; counted from the invocation, that too ends before the lease does.
+    /// The interval in which the lease can have run out, as far as was known at an event. A server starts
+    /// counting when the request reaches it, which is no earlier than the grant can have been. Where the
+    /// lease is older than the acquire (an etcd session), the service reports how long it is still valid;
+    /// counted from the invocation, that too ends before the lease does.
     pub fn lease_at(&self, event: u64) -> Option<Interval> {
         let ttl = self.ttl_ns?;
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
@@ -128,8 +127,7 @@ impl Hold<'_> {
         }
     }
 
-    /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so
-    /// itself, by a validity of 0.
+    /// Whether its client learned of the grant when it was over (a validity of 0) and never believed in it.
     pub fn was_over_at_once(&self) -> bool {
         self.until == self.from && is_over(self.validity_ms.map(Millis))
     }
@@ -140,8 +138,7 @@ impl Hold<'_> {
     }
 }
 
-/// Every way in which the grant of a hold can have ended for the service until a moment, by what was known at
-/// the event `at`.
+/// Every way in which a grant can have ended for the service until a moment, as known at the event `at`.
 pub(crate) fn possible_ends(
     setting: &Setting,
     holds: &[Hold],

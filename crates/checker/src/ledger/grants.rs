@@ -1,7 +1,5 @@
-//! When each lock was granted: the interval of every grant, in one pass over the holds of a run.
-//!
-//! At first a grant was made between the invocation of its acquire and the answer. It came later than the
-//! invocation where
+//! When each lock was granted: the interval of every grant, in one pass over the holds of a run. A grant was
+//! made between the invocation of its acquire and the answer. It came later than the invocation where
 //!
 //! - the library's own word says when the attempt began that was granted ([`by_validity_ns`]), and nothing
 //!   had misled its clock or held its answer back;
@@ -55,8 +53,8 @@ pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold], latest_answer_n
     }
 }
 
-/// How late the answers of this run were: the longest time that a request was under way which waits for no
-/// other process, while no fault was in force, or at all where there was none. None where there is none.
+/// How late the answers of this run were: the longest time of a request that waits for no other process,
+/// while no fault was in force, or at all where there was none.
 pub(crate) fn latest_answer_ns(setting: &Setting) -> Option<u64> {
     let prompt = |calm: bool| {
         let requests = setting.operations.iter().filter(|operation| operation.f() != f::ACQUIRE);
@@ -68,17 +66,15 @@ pub(crate) fn latest_answer_ns(setting: &Setting) -> Option<u64> {
     prompt(true).or_else(|| prompt(false))
 }
 
-/// The earliest time at which the attempt that was granted can have begun, by the library's own word: it
-/// counts the validity from there. None where the library says nothing. The whole TTL, which no attempt
-/// leaves, is a library's word only where it also says when it looked at its clock; from older clients it may
-/// be the TTL that was asked for.
+/// The earliest time at which the granted attempt can have begun, by the library's own word: it counts the
+/// validity from there. The whole TTL, which no attempt leaves, is a library's word only where it also says
+/// when it looked at its clock; from older clients it may be the TTL that was asked for.
 fn by_validity_ns(hold: &Hold) -> Option<u64> {
     let (ttl_ns, validity_ms) = (hold.ttl_ns?, hold.validity_ms?);
     let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;
     let is_whole = validity_ns == ttl_ns && hold.waited_ns.is_some();
     let is_said = hold.lease == Lease::Ttl && 0 < validity_ns && (validity_ns < ttl_ns || is_whole);
-    // The answer comes some time after the look; a client that says how long it has waited says when that
-    // was.
+    // The answer comes some time after the look; a client that says how long it has waited dates that.
     let looked_ns = match hold.waited_ns {
         Some(waited_ns) => hold.invoke_ns.saturating_add(waited_ns).min(hold.from_ns),
         None => hold.from_ns,
@@ -91,8 +87,7 @@ fn is_misled(setting: &Setting, hold: &Hold) -> bool {
     let own = setting.nodes.client_of(hold.process);
     setting.faults.iter().any(|fault| {
         let of_its_client = own.is_none_or(|own| fault.targets.contains(&own));
-        // A client that says when it looked at its clock is misled by what stops it, and not by what holds
-        // packets back.
+        // A client that says when it looked at its clock is misled by what stops it, and not by late packets.
         let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
             && (hold.waited_ns.is_none() || fault.can(FaultEffect::Stops) || own.is_none());
         // What a library keeps of a clock may be wrong for longer than the clock; what begins after the grant
@@ -102,8 +97,7 @@ fn is_misled(setting: &Setting, hold: &Hold) -> bool {
     })
 }
 
-/// Of each key the times at which releases began that may have removed the lock of another process: the last
-/// to be granted the key was not the one that releases. In order.
+/// Of each key the times, in order, of releases that may have removed the lock of another, later holder.
 fn foreign_releases<'a>(setting: &Setting<'_, 'a>, holds: &[Hold<'a>]) -> FxHashMap<&'a str, Vec<u64>> {
     let mut foreign: FxHashMap<&str, Vec<u64>> = FxHashMap::default();
     let mut holder: FxHashMap<&str, u64> = FxHashMap::default();
@@ -126,14 +120,12 @@ fn found_nothing(release: &Operation) -> bool {
     })
 }
 
-/// The first of some moments in order that lies between two.
 fn first_within(moments: &[u64], from_ns: u64, until_ns: u64) -> Option<u64> {
     let first = moments.partition_point(|at_ns| *at_ns < from_ns);
     moments.get(first).copied().filter(|at_ns| *at_ns <= until_ns)
 }
 
-/// The grant came after that of another process that was granted the key before, whose hold excluded it until
-/// it can have ended first.
+/// The grant came after that of another process, whose hold excluded it until it can have ended first.
 fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &[u64]) {
     if !before.excludes(hold) || before.process == hold.process {
         return;
@@ -174,7 +166,6 @@ fn held_by_another(setting: &Setting, before: &Hold, hold: &mut Hold, foreign: &
     }
 }
 
-/// Takes the moments away at which no server could be reached.
 fn without_outages(hold: &mut Hold, outages: &[Span]) {
     for &(from_ns, until_ns) in outages {
         let covers = |at_ns: u64| (from_ns..until_ns).contains(&at_ns);

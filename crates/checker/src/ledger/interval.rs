@@ -1,5 +1,3 @@
-//! When something happened, as far as is known: the earliest and the latest moment, each with its reason.
-
 use crate::prose::seconds;
 
 /// Why a moment is a bound.
@@ -9,8 +7,7 @@ pub enum Reason {
     Asked,
     /// Its answer was recorded then.
     Answered,
-    /// The library's own word dates the attempt that was granted, less this much: how late answers were in
-    /// this run, in nanoseconds.
+    /// The library's own word dates the granted attempt, less how late answers were in this run.
     Validity { doubt_ns: u64 },
     /// Until then this process's hold of the lock cannot have ended.
     HeldBy { process: u64 },
@@ -95,14 +92,13 @@ impl Bound {
         Bound { ns, why }
     }
 
-    /// The later of two.
     #[must_use]
     pub(crate) fn or_later(self, other: Bound) -> Bound {
         if other.ns > self.ns { other } else { self }
     }
 }
 
-/// The moments between which something happened.
+/// The moments between which something happened, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub earliest: Bound,
@@ -114,8 +110,6 @@ impl Interval {
         Interval { earliest, latest }
     }
 
-    /// All that is known of a grant at first: it was made between the invocation of its acquire and the
-    /// answer.
     pub(crate) fn of_acquire(invoke_ns: u64, from_ns: u64) -> Interval {
         Interval::new(Bound::new(invoke_ns, Reason::Asked), Bound::new(from_ns, Reason::Answered))
     }

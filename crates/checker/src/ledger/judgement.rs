@@ -31,7 +31,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// In the order of their numbers.
     pub const ALL: [Class; 3] = [Class::GrantedTwice, Class::Overstayed, Class::CutOff];
 
     /// As it stands in findings.
@@ -49,7 +48,6 @@ impl Class {
     }
 }
 
-/// Why an overlap is whose it is.
 pub(crate) enum Because<'r, 'a> {
     /// A release of a process that did not hold the lock removed it.
     Removed(&'r Operation<'a>),
@@ -69,7 +67,6 @@ pub(crate) enum Because<'r, 'a> {
     Machine { stalled_ns: u64 },
 }
 
-/// The class of an overlap of two holds.
 pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {
     let until_ns = b.granted.latest.ns;
     if a.granted_by_no_server || b.granted_by_no_server || was_prolonged_beside(run, a, b) {
@@ -82,7 +79,6 @@ pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {
     }
 }
 
-/// Whose failure an overlap of this class is, and why.
 pub(crate) fn whose<'r, 'a>(
     run: &'r RunIndex<'a>,
     class: Class,
@@ -125,15 +121,13 @@ pub(crate) fn whose<'r, 'a>(
     }
 }
 
-/// When the earlier holder asked for the first renewal that succeeded while the later one held the lock, with
-/// the index of the notice that it did.
+/// When the earlier holder asked for its first successful renewal beside the later one, and its notice.
 pub(crate) fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
     let is_beside = |&&(index, asked_ns): &&(u64, u64)| asked_ns > b.from_ns && index < b.until;
     let first = a.renewals.iter().filter(|_| a.lease == Lease::Ttl).find(is_beside);
     first.map(|&(index, asked_ns)| (asked_ns, index))
 }
 
-/// Whether the lease of the earlier holder was prolonged while that of the later one still ran.
 fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     renewal_beside(a, b).is_some_and(|(_, index)| {
         let runs = |done_ns| b.lease_at(index).is_none_or(|lease| lease.earliest.ns > done_ns);
@@ -142,8 +136,7 @@ fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
 }
 
 /// Whether the earlier holder would have let go in time, had it held the lock for as long as it was asked to
-/// from the moment on at which its grant was answered, or would have been, had no answer of this run been
-/// late, and had the machine not stalled; a history that does not say asks for no time.
+/// (a history that does not say asks for no time) from the answer on, with no late answer and no stall.
 fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     let asked_ns = run.operations[a.acquire].asked_to_hold_ns().unwrap_or(0);
     // What a program does for the first time may take any time: a virtual machine warms up.
@@ -155,14 +148,12 @@ fn would_have_been_over(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     from_ns.saturating_add(asked_ns) <= b.granted.latest.ns.saturating_add(stalled_ns(run, a))
 }
 
-/// For how long of a hold the machine gave its client hardly any time.
 fn stalled_ns(run: &RunIndex, hold: &Hold) -> u64 {
     let own = run.nodes.client_of(hold.process);
     own.map_or(0, |own| run.stalls.of(own, (hold.from_ns, hold.until_ns)))
 }
 
-/// For how long the run asked a process to hold a lock that nothing renews, where that is longer than its
-/// TTL.
+/// For how long the run asked a process to hold a lock that nothing renews, if beyond its TTL.
 fn asked_to_outlast(run: &RunIndex, hold: &Hold) -> Option<u64> {
     let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Ttl && !run.lock.can("extend"))?;
     run.operations[hold.acquire].asked_to_hold_ns().filter(|asked_ns| *asked_ns > ttl_ns)

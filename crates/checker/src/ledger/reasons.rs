@@ -1,13 +1,10 @@
-//! Why an overlap of two holds is classed as it is, in words: which release, expiry or loss ended the earlier
-//! grant.
-
 use super::interval::{Bound, Interval, Reason};
 use super::judgement::{Class, clause, renewal_beside, whose};
 use crate::prose::seconds;
 use crate::run_index::{Hold, RunIndex};
 use fencepost_history::Lease;
 
-/// Why an overlap is classed as it is, in words that follow "granted twice: " or "overstayed: ".
+/// Which release, expiry or loss ended the earlier grant, in words after "granted twice: " or "overstayed: ".
 pub(crate) fn reason(run: &RunIndex, class: Class, a: &Hold, b: &Hold) -> String {
     let (_, because) = whose(run, class, a, b);
     let mut text = match a.lease_at(b.from).zip(a.ttl_ns) {

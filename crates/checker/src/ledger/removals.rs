@@ -1,7 +1,5 @@
-//! Which release took the lock of another process.
-//!
-//! A release that says that it removed a lock, without saying whose, removed its own if its process had been
-//! granted the lock in between: so each grant is followed from one holder to the next.
+//! Which release took the lock of another process. A release that says that it removed a lock, without saying
+//! whose, removed its own if its process had been granted the lock in between.
 
 use super::effects::Setting;
 use crate::run_index::parts::{Hold, Operation};
@@ -35,8 +33,8 @@ pub(crate) fn took(setting: &Setting, holds: &[Hold], of: &Hold, release: &Opera
     }
 }
 
-/// Whether what a release removed may have been its process's own: it was granted the lock since, or may have
-/// been, or servers that had forgotten it may have it back.
+/// Whether a release may have removed its process's own lock: it was, or may have been, granted the lock
+/// since, or servers that had forgotten it may have it back.
 fn may_be_its_own(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operation) -> bool {
     let is_before = |index: u64| index < release.invoke.index;
     let begun = holds.partition_point(|hold| is_before(hold.from));

@@ -1,6 +1,3 @@
-//! The ledger of a run, printed: of each key every grant, with its intervals, and every end that it can have
-//! had.
-
 use super::ends::{End, possible_ends};
 use super::interval::{Bound, Interval};
 use crate::prose::seconds;
@@ -10,9 +7,9 @@ use fencepost_history::FaultEffect;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the
-/// answers; or the blocks of these holds alone, with the faults that can have ended one of them. An end is
-/// listed that can have come before the next grant of the key, or before the history ended.
+/// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the answers,
+/// with every end that can have come before the next grant of the key; or the blocks of the holds `only`,
+/// with the faults that can have ended one of them.
 pub fn ledger_table(run: &RunIndex, only: Option<&[usize]>) -> String {
     let mut keys: BTreeMap<&str, Vec<(usize, &Hold)>> = BTreeMap::new();
     for (at, hold) in run.holds.iter().enumerate() {

@@ -1,6 +1,3 @@
-//! What a lock costs: how long it takes to get it, how often it is had, and how long it is missed after a
-//! fault.
-
 use crate::run_index::{Fault, RunIndex};
 use fencepost_history::{RunPhase, f};
 use serde::{Deserialize, Serialize};
@@ -8,21 +5,18 @@ use serde::{Deserialize, Serialize};
 /// What the lock of a run cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// How many acquires succeeded while the test ran, before everything was healed for good.
+    /// How many acquires succeeded before everything was healed for good.
     pub acquisitions: usize,
-    /// The same, a second.
     pub acquisitions_per_s: f64,
-    /// How long half of the acquires that succeeded took at most. None where none did.
+    /// Of the acquires that succeeded. None where none did.
     pub acquire_median_ms: Option<f64>,
-    /// How long 99 of 100 took at most.
     pub acquire_p99_ms: Option<f64>,
-    /// The longest time from a moment at which the last fault in force was healed to the next acquire that
-    /// succeeded. Where another fault came first, or the history ends, the time until then: it took at least
-    /// as long. None without a fault that took effect and was healed.
+    /// The longest time from the healing of the last fault in force to the next acquire that succeeded, or at
+    /// least to the next fault or the history's end. None without a fault that took effect and was healed.
     pub recovery_ms: Option<f64>,
 }
 
-/// Measures them.
+/// Measures what the lock cost.
 pub fn costs(run: &RunIndex) -> Costs {
     let granted =
         || run.operations.iter().filter(|op| op.f() == f::ACQUIRE).filter_map(|op| Some((op, op.ok()?)));

@@ -1,8 +1,6 @@
-//! Waiters: wake-ups a release, and the order of grants against the order of arrival.
-//!
-//! Measured where acquires ask for it (`"queue": true`). A lock that knows tells with each grant how often
-//! its waiter was woken (`wakeups`) and its place in the queue (`arrival`: a sequence number, a create
-//! revision). Where it knows no place, the order of arrival is that of the invocations.
+//! Waiters, where acquires ask for it (`"queue": true`): wake-ups a release, and the order of grants against
+//! that of arrival. A lock that knows tells with each grant how often its waiter was woken (`wakeups`) and
+//! its place in the queue (`arrival`: a sequence number, a create revision); else invocations give the order.
 
 use super::Metric;
 use crate::run_index::{Operation, RunIndex};
@@ -27,7 +25,6 @@ pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     metrics
 }
 
-/// Wake-ups of all who were granted the lock, a release. None where the lock does not tell.
 fn wakeups(run: &RunIndex, grants: &[&Operation]) -> Option<Metric> {
     let reported: Vec<u64> = grants.iter().filter_map(|grant| number(grant, "wakeups")).collect();
     if reported.is_empty() {
@@ -39,7 +36,6 @@ fn wakeups(run: &RunIndex, grants: &[&Operation]) -> Option<Metric> {
     Some(Metric::new(WAKEUPS, reported.iter().sum::<u64>() as f64 / releases as f64, ""))
 }
 
-/// How many grants, in their order, went to somebody while one who had come earlier still waited.
 fn passed(grants: &[&Operation]) -> usize {
     let mut arrivals: FxHashMap<&str, Vec<u64>> = FxHashMap::default();
     for grant in grants {
@@ -48,7 +44,6 @@ fn passed(grants: &[&Operation]) -> usize {
     }
     let mut count = 0;
     for arrivals in arrivals.values() {
-        // Backwards: the earliest arrival among those granted later.
         let mut earliest_later = u64::MAX;
         for &arrival in arrivals.iter().rev() {
             count += usize::from(earliest_later < arrival);

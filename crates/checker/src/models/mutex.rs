@@ -1,31 +1,29 @@
 //! An anonymous mutex: acquired only when free, released only when held, by any process.
 //!
 //! # The algorithm
-//! Be lazy: an operation takes effect when it must, at its completion. If the state does not allow it then
-//! (an acquire while held, a release while free), exactly one operation of the other kind has to take effect
-//! before it. Which one does not matter to the state, since all of a kind do the same; so take the invoked
-//! one that must complete earliest, and an indeterminate one only if there is no other.
+//! Be lazy: an operation takes effect at its completion. If the state does not allow it then (an acquire
+//! while held, a release while free), exactly one operation of the other kind has to take effect before it.
+//! All of a kind do the same to the state, so take the invoked one that must complete earliest, and an
+//! indeterminate one only if there is no other.
 //!
 //! *Exact.* Laziness loses nothing: whatever could take effect now can as well later, until its own
-//! completion. Earliest deadline first loses nothing: suppose an order uses y here and x, which has the
-//! earlier deadline, later. Exchange them. x was invoked already, so it may stand here; y stands where x
-//! stood, before x's completion and so before its own. An indeterminate operation has no deadline at all,
-//! which makes it the last choice by the same exchange. So where this finds no operation to take, none exists
-//! in any order.
+//! completion. Earliest deadline first loses nothing: if an order uses y here and x, which has the earlier
+//! deadline, later, exchange them. x was invoked already, so it may stand here; y stands where x stood,
+//! before x's completion and so before its own. An indeterminate operation has no deadline and is the last
+//! choice. So where this finds no operation to take, none exists in any order.
 //!
-//! O(n) time for as many open operations at a time as there are processes, and O(n) memory.
+//! O(n) memory and, for as many open operations at a time as there are processes, O(n) time.
 //!
 //! # The core of a violation
 //! Between the invocation at which a window begins and the completion at which it ends, let a acquires lie
-//! wholly inside, and let r releases be open at some moment of it. In any order acquires and releases
-//! alternate, so a ≤ r + 1. (Acquires and releases can change places; and as the mutex starts free, a window
-//! that begins with the history has at most as many releases as acquires.) The shortest window that breaks
-//! this, ending at the operation that got stuck, is the core: nothing outside it could have helped.
+//! wholly inside, and let r releases be open at some moment of it. They alternate in any order: a ≤ r + 1.
+//! (They can change places; and as the mutex starts free, a window that begins with the history has at most
+//! as many releases as acquires.) The shortest window that breaks this, ending at the operation that got
+//! stuck, is the core: nothing outside it could have helped.
 //!
 //! It can be large, and no smaller one may exist: acquires that wait for long may each have had the mutex at
-//! any moment of that, so that only counting from a moment on at which few waited tells that there is one too
-//! many. People then look at the operation that got stuck, the one of its kind before it, and what was under
-//! way in between.
+//! any moment of that, so only counting shows one too many. People then look at the operation that got stuck,
+//! the one of its kind before it, and what was under way in between.
 
 use super::pending::Pending;
 use super::{Codec, Refusal, refuse_others_beside};
@@ -161,7 +159,6 @@ fn conflict(history: &History<Mutex>, stuck: u32) -> Conflict {
     Conflict::new(inside, stuck, sentence).with_focus(focus)
 }
 
-/// A core of more operations than this is not shown as a whole.
 const LARGE: usize = 12;
 
 /// What came right before the operation that got stuck.
@@ -186,7 +183,6 @@ fn right_before(history: &History<Mutex>, stuck: u32) -> Before {
     Before { last, between: between.collect() }
 }
 
-/// What people can see of a core that is too large to be shown.
 fn nearby(history: &History<Mutex>, stuck: u32, before: &Before, unseen: usize) -> String {
     let (verb, other) = match history.list[stuck as usize].op {
         MutexOp::Acquire => ("acquired", "release"),

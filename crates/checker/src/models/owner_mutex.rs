@@ -1,21 +1,19 @@
 //! A mutex that only its holder releases, and one whose every acquisition carries a greater token.
 //!
 //! # The algorithm
-//! It applies where no process goes on after an indeterminate operation, as in Jepsen. Then the operations of
-//! a process follow each other, and all but the last are certain.
+//! It applies where no process goes on after an indeterminate operation, as in Jepsen; else the search
+//! decides. Then all operations of a process but the last are certain. O(n) time and memory.
 //!
 //! *Certain holds.* Between the completion of its acquire and the invocation of its release a process holds
-//! the mutex for certain, whatever the order. So if two certain holds meet, there is no order. If no two
-//! meet, there is one: let each acquire take effect at its completion and each release at its invocation. A
-//! release that is certain must be its owner's, since no other process can have acquired in its name.
+//! the mutex for certain, whatever the order. So if two certain holds meet, there is no order. Else let each
+//! acquire take effect at its completion and each release at its invocation. A release that is certain must
+//! be its owner's, since no other process can have acquired in its name.
 //!
-//! *Indeterminate operations.* An acquire without a certain end is the last thing its process does; if it
-//! took effect no process could acquire any more, so every order remains one without it. A release without a
+//! *Indeterminate operations.* An acquire without a certain end is the last thing its process does; had it
+//! taken effect no process could acquire any more, so every order remains one without it. A release without a
 //! certain end is best for everybody else if it takes effect at its invocation.
 //!
-//! *Tokens.* Disjoint holds have one order, so each token has to be compared with the one before it only.
-//!
-//! Where a process does go on after an indeterminate operation, the search decides. O(n) time and memory.
+//! *Tokens.* Disjoint holds have one order, so each token is compared only with the one before it.
 
 mod conflict;
 mod operation;

@@ -1,13 +1,9 @@
-//! Operations of one kind that wait to be put into the order.
-
 use crate::operations::NEVER;
 use std::collections::VecDeque;
 
 /// Interchangeable operations that were invoked and are not yet in the order. The one that must complete
-/// first comes first; the indeterminate, which never must, come last.
-///
-/// A process has one operation open at a time, so that the certain ones are few: a list in order of their
-/// completions, the earliest at its end.
+/// first comes first; the indeterminate come last. A process has one operation open at a time, so the certain
+/// ones are few: a list in order of their completions, the earliest at its end.
 #[derive(Default)]
 pub(crate) struct Pending {
     certain: Vec<(u32, u32)>,
@@ -31,7 +27,7 @@ impl Pending {
     }
 
     /// Takes the operation that completes at this event, unless it was taken before. What completed earlier
-    /// was taken by then, so that it can only be the first.
+    /// was taken by then, so it can only be the first.
     pub fn take_completing(&mut self, complete: u32) -> bool {
         self.certain.pop_if(|(first, _)| *first == complete).is_some()
     }

@@ -1,8 +1,6 @@
-//! A register that is read and written, and one with compare-and-set. It starts as null, or with a value that
-//! is given.
-//!
-//! Where every value is written once and nothing is compared, its algorithm is that of the [zones]: O(n) time
-//! and memory. Elsewhere the search decides.
+//! A register that is read and written, and one with compare-and-set. It starts as null, or with a given
+//! value. Where every value is written once and nothing is compared, its algorithm is that of the [zones]:
+//! O(n) time and memory. Elsewhere the search decides.
 
 pub mod zones;
 
@@ -17,7 +15,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// The register that starts with this value, as JSON, and not with null.
+    /// The register that starts with this value, as JSON.
     pub fn starting_with(initial: Option<&str>) -> Register {
         let values = initial.map_or_else(Values::default, Values::starting_with);
         Register { with_cas: false, values }
@@ -39,7 +37,6 @@ pub enum RegisterOp {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegisterRet {
-    /// What a read saw.
     Value(u32),
     Done,
     /// A compare-and-set found another value than it compared with.

@@ -1,10 +1,7 @@
-//! Numbers for values, so that algorithms deal with small integers only.
-
 use super::integer;
 use rustc_hash::FxHashMap;
 
-/// The values of one register, numbered in order of appearance. 0 is null, or what a register starts
-/// with.
+/// The values of one register, numbered in order of appearance; 0 is null, or what the register starts with.
 #[derive(Clone, Debug)]
 pub struct Values {
     integers: FxHashMap<i64, u32>,

@@ -1,24 +1,19 @@
-//! Fault tolerance: with a minority of the servers down, the lock can still be acquired.
+//! Fault tolerance: with a minority of the servers down, the lock can still be acquired. A service may take
+//! [`NOTICE_NS`] to notice that servers are gone and to replace them, a lock that its holder left behind runs
+//! out with the longest TTL (`ttl_ms`), and one attempt may take its whole time (`timeout_ms`). While a
+//! minority is down, a lock that no process holds must be acquired within the sum of the three.
 //!
-//! # The stated bound
-//! A service may take [`NOTICE_NS`] to notice that servers are gone and to replace them, a lock that its
-//! holder left behind runs out with the longest TTL (`ttl_ms`), and one attempt may take its whole time
-//! (`timeout_ms`). So the bound is the sum of the three: while a minority is down, a lock that no process
-//! holds must be acquired within it.
-//!
-//! # What counts
-//! - *Down* is a server between the injection of a fault that takes it down (its description says so) and
-//!   that was observed to take effect, and its healing. A *minority* is less than half of the servers that
-//!   the history names (`servers`), and no more than the lock's service can do without, where it says so
-//!   (`may-be-down`: a shard of Redis Cluster does not survive both its servers).
-//! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a
-//!   client or in the network say, its consequences are no violation of this property.
+//! - *Down* is a server between the injection of a fault that takes it down (its description says so) and was
+//!   observed to take effect, and its healing. A *minority* is less than half of the servers that the history
+//!   names (`servers`), and no more than the lock's service can do without, where it says so (`may-be-down`:
+//!   a shard of Redis Cluster does not survive both its servers).
+//! - Only *stretches* count in which no other fault is in force, as one on a client or in the network.
 //! - Of each key, the time counts in which processes tried: at least one acquire was under way, none
 //!   succeeded, and no process held the lock. A hold counts until its process claimed the lock no more, and
 //!   where that is not known, until its TTL ran out.
 //!
-//! A run in which no minority was ever down says nothing about this property, nor does one in which it was
-//! down too shortly for a violation and no process acquired anything meanwhile.
+//! A run says nothing about this property in which no minority was ever down, or was down too shortly for a
+//! violation and no process acquired anything meanwhile.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -51,7 +46,6 @@ struct Drought<'a> {
     span: Span,
     tried_ns: u64,
     attempts: usize,
-    /// Events of its first and its last attempt.
     events: [u64; 2],
 }
 
@@ -136,7 +130,6 @@ impl Checker for Availability {
     }
 }
 
-/// Within this time a free lock must be acquired.
 fn bound_ns(run: &RunIndex) -> u64 {
     NOTICE_NS + run.longest_ttl_ns() + run.longest_timeout_ns()
 }
@@ -144,8 +137,7 @@ fn bound_ns(run: &RunIndex) -> u64 {
 /// The stretches of time in which some servers were down, less than half, and nothing else was wrong.
 fn minority_down(run: &RunIndex) -> Vec<Span> {
     let in_force = |fault: &Fault| {
-        // From the moment at which it was certain that it was in force; until then, and from its healing on,
-        // it may be.
+        // Down once that was certain; a fault may be in force until then, and from its healing on.
         (fault.injected_ns.unwrap_or(fault.inject_ns), fault.healed_ns.unwrap_or(run.end_ns))
     };
     let mut moments: BTreeSet<u64> = BTreeSet::new();
@@ -179,7 +171,6 @@ fn minority_down(run: &RunIndex) -> Vec<Span> {
     stretches
 }
 
-/// How many acquires began and succeeded within the stretches.
 fn acquired_within(run: &RunIndex, stretches: &[Span]) -> usize {
     let within =
         |hold: &&Hold| stretches.iter().any(|&(from, until)| hold.invoke_ns >= from && hold.from_ns <= until);

@@ -1,5 +1,3 @@
-//! What a checker of a property is.
-
 use crate::run_index::RunIndex;
 use crate::verdict::Verdict;
 use crate::whose::{Harm, Whose};
@@ -14,17 +12,15 @@ pub trait Checker: Sync {
     fn classes(&self) -> &'static [FindingClass] {
         &[]
     }
-    /// The property that a lock claims or does not claim, of which this is a part; its own name in most
-    /// cases. None where it is about the test itself, which counts whatever a lock claims.
+    /// The claimed property of which this is a part, mostly its own name. None where it is about the test
+    /// itself, which counts whatever a lock claims.
     fn claim(&self) -> Option<&'static str> {
         Some(self.name())
     }
-    /// What its violations mean for who would use the lock, where they are the service's or the library's
-    /// failure.
+    /// What its violations mean for a user, where they are the service's or the library's failure.
     fn harm(&self) -> Harm {
         Harm::PromiseBroken
     }
-    /// How it is known whose failure a finding is.
     fn blame(&self) -> Blame {
         Blame::Library
     }
@@ -33,24 +29,18 @@ pub trait Checker: Sync {
     fn needs_a_whole_run(&self) -> bool {
         false
     }
-    /// Judges a history.
-    ///
-    /// # Errors
-    /// The property is not judged: the history has nothing that it is about, or deciding would take too long.
+    /// Judges a history. The error: it has nothing that the property is about, or no time to decide.
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged>;
 }
 
-/// How it is known whose failure the findings of a checker are; docs/checking.md has the rules with their
-/// reasons.
+/// How it is known whose failure the findings are; docs/checking.md has the rules with their reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     Library,
     Service,
-    /// The service's where no server has answered since the last fault on one, or what that did lasts; else
-    /// the library's.
+    /// The service's if no server has answered since its last fault, or that lasts; else the library's.
     ByAnswers,
-    /// The service's where something can have made its servers forget what they had granted, else the
-    /// library's.
+    /// The service's where its servers can have forgotten what they had granted, else the library's.
     ByMemory,
     /// By the two holders that it is about: which of them was late, and why.
     ByHolders,
@@ -79,8 +69,7 @@ pub struct FindingClass {
 }
 
 impl FindingClass {
-    /// What to do about a finding of this class that is somebody's failure: where two processes held a lock,
-    /// the servers, the client and the machine have different remedies.
+    /// What to do about a finding; servers, client and machine have different remedies.
     pub fn advice_for(&self, whose: Option<Whose>) -> &'static str {
         match (self.name, whose) {
             (_, Some(Whose::Machine)) => {

@@ -1,20 +1,16 @@
-//! Errors: without faults, operations end with a result.
-//!
-//! An operation that ends in `info`, or in `fail` because of an error, says nothing about the lock, and all
-//! other properties are judged by the rest. So a client that raises an exception at nearly every acquire
-//! would pass. In a run without faults nothing excuses errors but a machine that is too slow: an answer that
-//! did not come in time, a connection that was lost, a waiter whose time was up and who could not withdraw
-//! for certain. With all other errors,
+//! Errors: without faults, operations end with a result. An operation that ends in `info`, or in `fail`
+//! because of an error, says nothing about the lock, and all other properties are judged by the rest. So a
+//! client that raises an exception at nearly every acquire would pass. In a run without faults only a slow
+//! machine excuses errors: an answer that did not come in time, a connection that was lost, a waiter whose
+//! time was up and who could not withdraw for certain. With all other errors,
 //!
 //! - *violation*: more than half of the acquires ended so. The lock cannot be used.
 //! - *unknown*: more than [`SHARE_MAX`] of all operations ended so; or more than half of them, if those that
 //!   slowness explains are counted in. Too little is known of what happened.
 //!
 //! An acquire that ended as its time was up is no error, whatever it ended with: many libraries raise one to
-//! say no.
-//!
-//! That a lock is taken, that a library said no, that a guard rejected a write are results, and no errors; so
-//! is every `fail` with a code of the client's own.
+//! say no. That a lock is taken, that a library said no, that a guard rejected a write are results, and no
+//! errors; so is every `fail` with a code of the client's own.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -123,8 +119,7 @@ impl Checker for Errors {
     }
 }
 
-/// Whether an acquire ended because its time was up. Many libraries raise an error then: that is their way to
-/// say no.
+/// Whether an acquire ended because its time was up. Many libraries raise an error to say no then.
 fn is_up(operation: &Operation, end: &Event) -> bool {
     let given_ns = operation.timeout_ns().filter(|given_ns| *given_ns > 0);
     let took_ns = end.time - operation.invoke.time;
@@ -135,7 +130,6 @@ fn code(end: &Event) -> ErrorCode {
     end.error.as_ref().map_or(ErrorCode::NoReason, fencepost_history::OperationError::code)
 }
 
-/// Whether an operation ended with an error, in place of a result.
 fn is_error(end: &Event) -> bool {
     match end.kind {
         Kind::Info => true,
@@ -144,12 +138,11 @@ fn is_error(end: &Event) -> bool {
     }
 }
 
-/// Whether a machine that is too slow explains the error: that a library gave up its own way, too.
+/// Whether a slow machine explains the error: also that a library gave up its own way.
 fn by_slowness(end: &Event) -> bool {
     is_by_slowness(end) || matches!(code(end), ErrorCode::Taken | ErrorCode::RefusedByLibrary)
 }
 
-/// The text of an error that most of them have.
 fn most_frequent<'a>(ends: impl Iterator<Item = &'a Event>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for end in ends {

@@ -1,22 +1,18 @@
-//! Mutual exclusion: no two processes certainly believe at the same instant that they hold the same key.
-//!
-//! Each overlap of two holds is a finding, and says whose fault it is. Let A be the earlier holder, B the
-//! later.
-//!
-//! Its class follows from how A's grant can have ended for the service when B was granted the lock: see
+//! Mutual exclusion: no two processes certainly believe at the same instant that they hold the same key. Each
+//! overlap of an earlier hold A and a later hold B is a finding, and says whose fault it is. Its class
+//! follows from how A's grant can have ended for the service when B was granted the lock: see
 //! [`judgement`](crate::ledger::judgement). Where nothing can have ended it, the lock was *granted twice*.
 //! Where A's lease may have run out, A *overstayed*; where a fault may have ended its session or connection,
-//! A was *cut off*. So the service gets the benefit of every doubt: of an interval, A's lease ends at its
-//! earliest moment, and B is granted at its latest.
+//! A was *cut off*. The service gets the benefit of every doubt: A's lease ends at the earliest moment of its
+//! interval, and B is granted at its latest.
 //!
 //! A lease that was over and was prolonged all the same is a second grant: where a renewal of A that was
-//! asked for after B's grant succeeded while B still believed and its lease still ran, A and B were both
-//! promised the lock.
+//! asked for after B's grant succeeded while B still believed and its lease still ran, both were promised the
+//! lock.
 //!
 //! How many may hold a key at once is a matter of [`Claim`]: of the shared mode (`"mode": "shared"`) any
 //! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
-//! two fit, and all that are believed in at one instant do not, the last grant overlaps with all others, as
-//! one finding.
+//! two fit, and all that are believed in at once do not, the last grant overlaps with all, as one finding.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::claim::Claim;
@@ -45,21 +41,18 @@ pub struct Exclusion;
 /// Processes that all believed. `first`, `second` and those `beside` are places in [`RunIndex::holds`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// The earlier hold; of several, the one that says most.
     pub first: usize,
     pub second: usize,
     /// Of a lock that several may hold: the other earlier holds, which left no room for the second.
     pub beside: Vec<usize>,
     pub class: Class,
-    /// The instants between which all certainly believed. Where the second is not known to have believed
-    /// beyond its acquire, they are the same.
+    /// The instants between which all certainly believed; equal if the second did so only at its acquire.
     pub from_ns: u64,
     pub until_ns: u64,
 }
 
 /// All overlaps, in order of the second acquisition. There are at most as many a hold as there are processes.
-/// A grant that its client called over as it learned of it, and under which it did nothing, overlaps with
-/// none: it never believed.
+/// A grant that its client called over as it learned of it, and did nothing under, overlaps with none.
 pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
@@ -78,7 +71,6 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     found
 }
 
-/// Whether a hold finds room beside others.
 fn fit(run: &RunIndex, earlier: &[usize], second: usize) -> bool {
     Claim::fit(earlier.iter().chain([&second]).map(|&at| run.holds[at].claim))
 }
@@ -203,7 +195,6 @@ fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
     }
 }
 
-/// What happened, and whose fault it is.
 pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let others: Vec<String> =

@@ -1,33 +1,28 @@
-//! Fairness: who tries gets the lock.
-//!
-//! A run without faults is looked at, up to the phase in which it is closed. [`wants`](crate::wants) says
-//! what wanted, taken and idle is.
+//! Fairness: who tries gets the lock. A run without faults is looked at, up to the phase in which it is
+//! closed. [`wants`](crate::wants) says what wanted, taken and idle is.
 //!
 //! - *Violation*, `never-granted`: a key was never granted, although it was tried for in vain for longer than
 //!   the bound while it certainly had no holder. Errors that a slow machine explains prove nothing, and the
 //!   time in which the machine stalled counts nowhere.
 //! - *Violation*, `idle`: a key was idle for longer than the idle bound at a stretch; or for more than half
-//!   of the run, and longer than the bound, in stretches of [`STRETCH_MIN_NS`] and more. In peace a lock has
-//!   no reason for either: a waiter that is not woken, a queue that is blocked by an entry of no process, and
-//!   processes that keep each other from the lock show so.
+//!   of the run, and longer than the bound, in stretches of [`STRETCH_MIN_NS`] and more. Without faults a
+//!   lock has no reason for either: a waiter that is not woken, a queue that is blocked by an entry of no
+//!   process, and processes that keep each other from the lock show so.
 //! - *Violation*, `starved`: from their first attempts after their last grants on, one or more processes were
 //!   granted nothing for longer than the idle bound, however short their attempts were, while others were
 //!   granted the key so often that it is no [`chance`].
 //! - *Violation*, `keys-share-a-lock`: no two of some keys were ever held at once ([`keys`]).
-//! - *Not judged*: the run was shorter than the idle bound, so it could not have been violated; or at its end
-//!   a process had waited in vain for longer than that, and longer than any process that was granted a key at
-//!   last, while others got the key, and it may be chance; or there were faults, for which processes may have
-//!   to wait. Then the figures are part of the reason.
-//! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With
+//! - *Not judged*: the run was shorter than the idle bound; or at its end a process had waited in vain for
+//!   longer than that, and longer than any process that was granted a key at last, while others got the key,
+//!   and it may be chance; or there were faults. Then the figures are part of the reason.
+//! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain: with
 //!   so few grants hardly anything was tested.
 //!
-//! The idle bound is twice the longest TTL and a second, and at least [`BOUND_MIN_NS`]; what processes give
-//! an acquire has no part in it. The bound of a key that is never granted is twice the sum of the longest TTL
-//! and the longest time of an acquire, and at least [`BOUND_MIN_NS`].
-//!
-//! *Figures.* The longest wait is the time from the first attempt of a process at a key, after its last
-//! grant, until it was granted the key. The greatest number of grants in a row to one process, while others
-//! tried.
+//! The idle bound is twice the longest TTL and a second, and at least [`BOUND_MIN_NS`], whatever time an
+//! acquire has. The bound of a key that is never granted is twice the sum of the longest TTL and the longest
+//! time of an acquire, and at least [`BOUND_MIN_NS`]. *Figures*: the longest wait is the time from a
+//! process's first attempt at a key, after its last grant, to the next one; and the greatest number of grants
+//! in a row to one process, while others tried.
 
 mod chance;
 mod keys;
@@ -62,7 +57,6 @@ pub struct Fairness;
 /// The shortest bound: a machine may have other things to do for so long.
 const BOUND_MIN_NS: u64 = 5_000_000_000;
 
-/// Fewer attempts than this prove nothing.
 const ATTEMPTS_MIN: usize = 10;
 
 /// Shorter stretches in which a key is idle are those of a lock that is asked for now and then.
@@ -180,7 +174,7 @@ impl Checker for Fairness {
     }
 }
 
-/// Why a run without findings proves nothing, as a clause: nothing that it shows could be a violation yet.
+/// Why nothing that a run without findings shows could be a violation yet, as a clause.
 fn too_short(run: &RunIndex, waits: &Waits, open: Span, bound_ns: u64) -> Option<String> {
     let (stalled_ns, rest_ns) = (run.stalls.within(open), run.stalls.rest_of(open));
     if rest_ns < bound_ns {
@@ -195,12 +189,11 @@ fn too_short(run: &RunIndex, waits: &Waits, open: Span, bound_ns: u64) -> Option
     Some(format!("{}: {why}", left_out.in_words()))
 }
 
-/// How long a lock may be tried for that is never granted.
 fn bound_ns(run: &RunIndex) -> u64 {
     BOUND_MIN_NS.max(2 * (run.longest_ttl_ns() + run.longest_timeout_ns()))
 }
 
-/// How long a lock may be idle in peace, or be granted to others only.
+/// How long a lock may be idle without faults, or be granted to others only.
 fn idle_bound_ns(run: &RunIndex) -> u64 {
     BOUND_MIN_NS.max(2 * run.longest_ttl_ns() + 1_000_000_000)
 }

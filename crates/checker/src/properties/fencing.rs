@@ -1,12 +1,9 @@
-//! Fencing tokens: the process that acquires later, in real time, gets a greater token.
-//!
-//! "Later" means that the acquire was invoked after the other was complete, or that it can have been granted
-//! only once the other was being released, as the ledger dates it; other tokens of acquires that overlap may
-//! come in either order. One pass: at the invocation note the greatest token that was complete by then, at
-//! the completion compare.
-//!
-//! And a write of a holder that overlapped no other must be accepted by a guard that compares tokens: where
-//! it is refused, the tokens do not follow the holds.
+//! Fencing tokens: the process that acquires later, in real time, gets a greater token. "Later" means that
+//! the acquire was invoked after the other was complete, or that it can have been granted only once the other
+//! was being released, as the ledger dates it; tokens of other overlapping acquires may come in either order.
+//! One pass: at the invocation note the greatest token that was complete by then, at the completion compare.
+//! And a guard that compares tokens must accept a write of a holder that overlapped no other: where it is
+//! refused, the tokens do not follow the holds.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::{holds_of_operations, is_rejected};
@@ -83,8 +80,7 @@ impl Checker for Fencing {
     }
 }
 
-/// Which of two grants of a key came later, where that is certain: by the ledger, or by their tokens, but for
-/// a key whose tokens are out of order.
+/// Which of two grants of a key certainly came later: by the ledger, or by their tokens if in order.
 pub(super) struct GrantOrder<'r, 'a> {
     run: &'r RunIndex<'a>,
     out_of_order: FxHashSet<&'a str>,
@@ -97,8 +93,7 @@ impl<'r, 'a> GrantOrder<'r, 'a> {
         GrantOrder { run, out_of_order: broken.map(|(key, _)| key).collect() }
     }
 
-    /// Whether one hold is certainly of a later grant than another of its key; both are places in
-    /// [`RunIndex::holds`].
+    /// Whether one hold is certainly of a later grant than another of its key; places in [`RunIndex::holds`].
     pub fn came_after(&self, later: usize, earlier: usize) -> bool {
         let (later, earlier) = (&self.run.holds[later], &self.run.holds[earlier]);
         if later.came_after(earlier) || earlier.came_after(later) {
@@ -113,7 +108,6 @@ impl<'r, 'a> GrantOrder<'r, 'a> {
     }
 }
 
-/// The holds of each key that have a token, as places in [`RunIndex::holds`].
 fn holds_with_tokens<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Vec<usize>> {
     let mut by_key: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.token.is_some()) {
@@ -122,8 +116,7 @@ fn holds_with_tokens<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Vec<usize>> {
     by_key
 }
 
-/// Writes that a guard refused although their holder alone held the lock from its grant to their answer, and
-/// its TTL had not run out.
+/// Writes that a guard refused although their holder alone held the lock, within its TTL, until the answer.
 fn refused_writes(run: &RunIndex) -> Vec<Finding> {
     let refused: Vec<&Operation> = run.operations.iter().filter(|operation| is_rejected(operation)).collect();
     if refused.is_empty() {
@@ -147,7 +140,6 @@ fn refused_writes(run: &RunIndex) -> Vec<Finding> {
 struct Around {
     /// Until when any hold before it claimed the lock.
     ended_ns: u64,
-    /// The one before it with the greatest token.
     greatest: Option<usize>,
     /// The event that granted the next.
     next_from: u64,
@@ -199,8 +191,7 @@ fn token_text(token: Option<i64>) -> String {
     token.map_or_else(String::new, |token| token.to_string())
 }
 
-/// The hold with the greatest token among those that were being released before this one's granted attempt
-/// began.
+/// The greatest token's hold, of those that were being released before this one's granted attempt began.
 fn greatest_released(run: &RunIndex, released: &[(u64, usize)], at: usize) -> Option<usize> {
     let granted_ns = run.holds[at].granted.earliest.ns;
     let before = released.partition_point(|(end_ns, _)| *end_ns <= granted_ns);
@@ -247,7 +238,7 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
 }
 
 /// Whether a grant is the earlier one once more: its process was not known to have released that, and a lock
-/// that can be acquired again by its holder, or that a session keeps, has one token for both.
+/// that its holder can acquire again, or that a session keeps, has one token for both.
 fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
     // Of one process the earlier grant has the earlier acquire.

@@ -1,14 +1,10 @@
 //! What the lock protects: some order of the reads and writes of the storage fits a register. Whether two
-//! held the lock at once is the question of `exclusion`, and has one answer.
-//!
-//! Key by key, it is a register that starts as 0, whatever a workload makes of it (a counter that
-//! it reads and writes back, a list that it extends). A write that was rejected did not happen; one of which
-//! the end is unknown may have, at any later time. Only a history that says that its storage is one register
-//! a key is judged: data inside the lock service becomes visible with the release, and replicas promise less.
-//! A storage that lost its memory to a fault is none either.
-//!
-//! The search for an order of the storage's operations has a second. Past it the run is not judged by this
-//! checker, which changes nothing about its verdict.
+//! held the lock at once is for `exclusion`. Key by key, it is a register that starts as 0, whatever a
+//! workload makes of it (a counter that it reads and writes back, a list that it extends). A write that was
+//! rejected did not happen; one of unknown end may have, at any later time. Only a history that says that its
+//! storage is one register a key is judged: data inside the lock service becomes visible with the release,
+//! and replicas promise less. A storage that lost its memory to a fault is none either. The search for an
+//! order has a second; past it the run is not judged by this checker, and its verdict does not change.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::budget::Budget;
@@ -37,10 +33,8 @@ figures! {
 
 pub struct Linearizable;
 
-/// Class of a finding about the storage.
 const STORAGE_WITHOUT_ORDER: &str = "storage-without-order";
 
-/// How long the search may take, over all keys.
 const TIME: Duration = Duration::from_secs(1);
 
 /// Bytes that the search may take for each key.

@@ -1,10 +1,7 @@
-//! The set: every acknowledged addition is in the final set.
-//!
-//! In the set workload a process reads a list, and writes it back with one more value, which no other process
-//! adds and which stands last. What was acknowledged and is not in the list that is read in the closing phase
-//! is lost. An addition of unknown end may be there or not.
-//!
-//! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
+//! The set: every acknowledged addition is in the final set. In the set workload a process reads a list, and
+//! writes it back with one more value, which no other process adds and which stands last. What was
+//! acknowledged and is not in the list that is read in the closing phase is lost. An addition of unknown end
+//! may be there or not. Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -28,12 +25,11 @@ figures! {
 
 pub struct LostAdditions;
 
-/// The metric: the share of acknowledged additions that were lost.
 pub(crate) const LOST: &str = "acknowledged additions lost";
 
 #[derive(Default)]
 struct Set<'a> {
-    /// The writes that were acknowledged, with the value that each added.
+    /// The acknowledged writes, with the value that each added.
     acknowledged: Vec<(&'a Operation<'a>, &'a Value)>,
     /// The last list that was read in the closing phase, with the index of the event.
     last: Option<(&'a Value, u64)>,
@@ -116,7 +112,6 @@ pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     vec![Metric::share(LOST, lost, acknowledged)]
 }
 
-/// Additions that are lost for certain, and those that were acknowledged.
 fn counts(sets: &BTreeMap<&str, Set>) -> (usize, usize) {
     let lost = sets.values().filter_map(Set::lost).map(|lost| lost.len()).sum();
     (lost, sets.values().map(|set| set.acknowledged.len()).sum())

@@ -1,10 +1,9 @@
-//! The data: every acknowledged increment is in the final value.
-//!
-//! In the increment workload a process writes what it read plus one. The final value F of a key is reached by
-//! a chain of writes, one for each value up to F. So of the acknowledged writes of one value at most one can
-//! be in the chain, and of those above F none: **at least** (acknowledged writes) − (distinct acknowledged
-//! values up to F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the
-//! chain where an acknowledged one might have stood, which makes the true loss greater, never smaller.
+//! The data: every acknowledged increment is in the final value. In the increment workload a process writes
+//! what it read plus one. The final value F of a key is reached by a chain of writes, one for each value up
+//! to F. So of the acknowledged writes of one value at most one can be in the chain, and of those above F
+//! none: **at least** (acknowledged writes) − (distinct acknowledged values up to F) updates are lost.
+//! Indeterminate writes are left out. They can only stand in the chain where an acknowledged one might have
+//! stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::fencing::GrantOrder;
@@ -50,7 +49,6 @@ struct Write {
 
 #[derive(Default)]
 struct Key {
-    /// In order of completion.
     acknowledged: Vec<Write>,
     indeterminate: usize,
     rejected: usize,
@@ -189,7 +187,7 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
 }
 
 /// How many acknowledged writes cannot be in the final value; see the top of this file. Where no process read
-/// the final value, only those count that took another's place.
+/// that, only those count that took another's place.
 fn lost_at_least(key: &Key) -> usize {
     let last = key.closing.map_or(i64::MAX, |(value, ..)| value);
     let kept: FxHashSet<i64> =
@@ -197,12 +195,11 @@ fn lost_at_least(key: &Key) -> usize {
     key.acknowledged.len() - kept.len()
 }
 
-/// What is found on a key, each with the two writes that it is about, where there are two.
+/// What is found on a key, with the two writes that it is about, if any.
 fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     let mut first: FxHashMap<i64, Write> = FxHashMap::default();
     let mut greatest: Option<Write> = None;
-    // The last write that set the counter back, with the one that it overwrote: what comes after it repeats
-    // values, and is not to blame.
+    // The last write that set the counter back, with the one that it overwrote: later ones repeat values.
     let (mut last, mut back): (Option<Write>, Option<[Write; 2]>) = (None, None);
     let mut findings = Vec::new();
     let finding = |write: &Write, events: Vec<u64>, sentence: String| Finding {

@@ -1,27 +1,23 @@
-//! Only the owner releases: no release removes the lock of another process.
-//!
-//! A process that overstayed its lease and then releases without looking deletes whatever stands there, which
-//! may by then be the next holder's lock. Only the lock can see that, in the answer of its server. Two things
-//! count as evidence, each from the release itself; nothing is inferred from holds alone.
+//! Only the owner releases: no release removes the lock of another process. A process that overstayed its
+//! lease and then releases without looking deletes whatever stands there, which may be the next holder's
+//! lock. Only the lock can see that, in the answer of its server. Two things count as evidence, each from the
+//! release itself; nothing is inferred from holds alone.
 //!
 //! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for
 //!   none), and that is another process.
 //! - *Something.* Where the lock has one place, the completion may say only that something was removed from
 //!   it (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that
-//!   of p was complete, and complete before p began its release; and p's lease had run out before it began,
-//!   so that its own lock was gone. (While it still ran, q may have been granted another place, as with a key
-//!   of each client's own, and then p removed its own.) If p acquired nothing since, what its release removed
-//!   was not its own. That holds where there is one server that forgot nothing in between: with several, q
-//!   may have been granted the lock at another than p releases it at, and a server that was started again may
-//!   have p's lock back. An acquire of p's that ended without a certain no may have taken the place for p,
-//!   too.
+//!   of p was complete, and complete before p began its release; and p's lease had run out before it began.
+//!   (While it still ran, q may have been granted another place, as with a key of each client's own.) If p
+//!   acquired nothing since, what its release removed was not its own. That holds where there is one server
+//!   that forgot nothing in between: with several, q may have been granted the lock at another than p
+//!   releases it at, and a server that was started again may have p's lock back. An acquire of p's that ended
+//!   without a certain no may have taken the place for p, too.
 //!
-//! A release that removed nothing while its process still believed shows that the lock was gone. Who removed
-//! it is not shown: the lease may have run out, or the library may have sent its request twice. So these are
-//! counted, and no violation.
-//!
-//! A release that was answered as done while no server could be reached is a violation of another class: see
-//! [`unreached`].
+//! A release that removed nothing while its process still believed shows that the lock was gone, not who
+//! removed it: the lease may have run out, or the library may have sent its request twice. So these are
+//! counted, and no violation. A release that was answered as done while no server could be reached is a
+//! violation of another class: see [`unreached`].
 
 mod unreached;
 
@@ -49,7 +45,6 @@ pub struct Ownership;
 
 #[derive(Clone, Copy)]
 enum Removed {
-    /// The lock of this process, or of no process.
     Owner(Option<u64>),
     Something(bool),
 }
@@ -167,7 +162,6 @@ fn finding(release: &Operation, holds: &[&Hold], sentence: String) -> Finding {
     }
 }
 
-/// "the release of the lock a by process 1 (from 2.200 s to 2.210 s)".
 fn described(release: &Operation) -> String {
     let lock =
         if release.key.is_empty() { "the lock".to_owned() } else { format!("the lock {}", release.key) };
@@ -190,7 +184,6 @@ fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
     finding(release, hold.as_slice(), sentence)
 }
 
-/// The release was answered while no server could be reached.
 fn released_by_no_server(unreached: &Unreached) -> Finding {
     let Unreached { release, hold, outage: (from_ns, until_ns) } = unreached;
     let until = if *until_ns == u64::MAX { "the end".to_owned() } else { seconds(*until_ns) };
@@ -204,7 +197,6 @@ fn released_by_no_server(unreached: &Unreached) -> Finding {
     Finding { class: "released-by-no-server".to_owned(), ..finding(release, &[hold], sentence) }
 }
 
-/// The release says that it removed something, and its own lock was gone.
 fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let before = release.invoke.index;
     let own = last_hold(run, release, before, |hold| hold.process == release.process)?;
@@ -231,7 +223,6 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     Some(finding(release, &[own, later], sentence))
 }
 
-/// Whose lock it was that a release removed by then, which was not its own.
 fn whose(later: &Hold, done_ns: u64) -> String {
     let held = later.end_earliest_ns() > done_ns;
     match held {
@@ -240,7 +231,6 @@ fn whose(later: &Hold, done_ns: u64) -> String {
     }
 }
 
-/// The latest hold of the release's key that began before an event and fits.
 fn last_hold<'a>(
     run: &'a RunIndex,
     release: &Operation,

@@ -1,13 +1,10 @@
-//! No deadlock: after all faults are healed and the longest TTL has passed, the lock can be acquired again.
-//!
-//! A key is stuck if processes tried in earnest after healing and none got it. An attempt counts in the
-//! closing phase (in which all processes have ended), and in the healing phase once the longest TTL has
-//! passed since it began. An attempt that never completed says nothing: the run may have been cut there. Nor
-//! does one of a client that had ended.
-//!
-//! The closing phase decides where the lock answered: a key that was refused there for longer than any TTL,
-//! and never granted, is stuck, though it may have been acquired earlier since healing: the process that got
-//! it then has ended, and left it taken.
+//! No deadlock: after all faults are healed and the longest TTL has passed, the lock can be acquired again. A
+//! key is stuck if processes tried in earnest after healing and none got it. An attempt counts in the closing
+//! phase (in which all processes have ended), and in the healing phase once the longest TTL has passed since
+//! it began. An attempt that never completed says nothing: the run may have been cut there. Nor does one of a
+//! client that had ended. The closing phase decides where the lock answered: a key that was refused there for
+//! longer than any TTL, and never granted, is stuck, though it may have been acquired since healing: the
+//! process that got it then has ended, and left it taken.
 //!
 //! A key that was granted in the end came *late* if it was idle at a stretch for longer than the bound, once
 //! the service was ready again and the longest TTL had passed: certainly free, and tried for at every moment
@@ -44,13 +41,11 @@ pub struct Progress;
 struct Key<'a> {
     acquired: bool,
     failed: Vec<&'a Operation<'a>>,
-    /// Of these, in the closing phase.
     final_attempt_granted: bool,
     final_failures: Vec<&'a Operation<'a>>,
 }
 
 impl<'a> Key<'a> {
-    /// The attempts that show that it is stuck; none where it is not.
     fn stuck(&self, ttl_ns: u64) -> Option<&[&'a Operation<'a>]> {
         let left_taken = || refused_for_longer(&self.final_failures, ttl_ns);
         match self.acquired {
@@ -60,8 +55,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Whether the lock was refused from the first attempt to one that it answered, and that was longer than a
-/// TTL.
+/// Whether the lock was refused for longer than a TTL, from the first attempt to one that it answered.
 fn refused_for_longer(failed: &[&Operation], ttl_ns: u64) -> bool {
     let first = failed.first().map_or(u64::MAX, |attempt| attempt.invoke.time);
     let answered = failed.iter().filter(|attempt| !is_unanswered(attempt));
@@ -121,8 +115,7 @@ impl Checker for Progress {
         // Where a server stayed away, a lock may come late for that.
         let late = if run.not_back().is_none() { late(run, &suspects) } else { Vec::new() };
         suspects.extend(late.iter().map(|finding| finding.key.as_str()));
-        // Servers that cannot read what they had made durable are no fault that was not healed: they do not
-        // survive it.
+        // Servers that cannot read what they had made durable are no unhealed fault: they did not survive it.
         let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
         if let Some(fault) = unhealed(run, unreadable) {
             let (name, id) = (fault.name, fault.id);
@@ -180,8 +173,7 @@ impl Checker for Progress {
     }
 }
 
-/// A fault that may still have been in force at the end, but for one after which a server could not read its
-/// own data.
+/// A fault that may have been in force at the end, but for one after which a server could not read its data.
 fn unhealed<'r, 'a>(run: &'r RunIndex<'a>, unreadable: Option<&ServerEnded>) -> Option<&'r Fault<'a>> {
     let excused = |id: u64| unreadable.is_some_and(|ended| ended.after_fault == Some(id));
     // One that failed halfway, or whose healing failed, may be in force as well.
@@ -189,7 +181,6 @@ fn unhealed<'r, 'a>(run: &'r RunIndex<'a>, unreadable: Option<&ServerEnded>) -> 
     run.faults.iter().find(|fault| was_there(fault) && fault.healed_ns.is_none() && !excused(fault.id))
 }
 
-/// Why it is not known that keys stayed stuck, though no process could acquire them.
 fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
     let first = stuck.first()?;
     if let Some(ended) = run.not_back() {
@@ -244,7 +235,6 @@ fn summed_up(
     }
 }
 
-/// A key that no process could acquire, and the attempts that show it.
 struct Stuck<'r, 'a> {
     name: &'a str,
     attempts: &'r [&'a Operation<'a>],
@@ -273,8 +263,7 @@ fn ever_acquired(run: &RunIndex) -> bool {
     run.acquires().any(|acquire| acquire.ok().is_some())
 }
 
-/// Whether a process whose script was cut short may hold a key: it was granted the key and gave no sign of an
-/// end, or its last operation has none.
+/// Whether a process whose script was cut short may hold a key: its grant, or its last operation, has no end.
 fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
     let open = |operation: &Operation| {
         operation.process == process && operation.key == key && operation.completion.is_none()
@@ -308,9 +297,9 @@ fn given_up<'r, 'a>(run: &'r RunIndex<'a>, key: &Stuck) -> Option<&'r Hold<'a>> 
         .find(|hold| hold.ends.abandoned_ns.is_some() || is_unanswered(hold))
 }
 
-/// Whether what is known of the servers explains that no process got a lock: they cannot read their data,
-/// none has answered since the last fault on one was over, or what that did lasts. A clock that was moved may
-/// have dated a lease for long; a server need not notice that a connection is gone.
+/// Whether the servers explain that no process got a lock: they cannot read their data, none has answered
+/// since the last fault on one was over, or what that did lasts. A clock that was moved may have dated a
+/// lease for long; a server need not notice that a connection is gone.
 pub(crate) fn stuck_by_the_service(run: &RunIndex, finding: &Finding) -> bool {
     let lasts = |fault: &&Fault| {
         let is_of_packets = fault.can(FaultEffect::Parts) || fault.can(FaultEffect::Delays);
@@ -344,7 +333,6 @@ fn since_the_last_fault(run: &RunIndex, finding: &Finding) -> String {
     }
 }
 
-/// Whether the lock answered a process between a moment and the end of a finding.
 fn has_answered(run: &RunIndex, from_ns: u64, finding: &Finding) -> bool {
     let since = run.operations.partition_point(|operation| operation.invoke.time < from_ns);
     let of_lock = run.operations[since..].iter().filter(|operation| {

@@ -1,13 +1,11 @@
-//! Renewal: a lock that announces that it renews its lease does so while its holder holds, or tells its
-//! holder that the lock is lost.
-//!
-//! Only locks whose clients announce renewals (`extend`) are judged, and that reported at least one: where
-//! none was ever reported, the library may renew without a word, and then nothing is known.
+//! Renewal: a lock that announces that it renews its lease (`extend`) does so while its holder holds, or
+//! tells its holder that the lock is lost. A lock that never reported a renewal is not judged: its library
+//! may renew without a word.
 //!
 //! - *Violation*, `stopped-renewing`: a process certainly believed in its hold for longer than [`LATE_NS`]
-//!   beyond the end of the lease, as its latest renewal dates that, and no notice had come that the lock was
-//!   lost. Where the grant itself was known only later, the time counts from then on. A hold whose client was
-//!   hit by a fault meanwhile does not count, since it could neither renew nor notify.
+//!   beyond the end of the lease, as its latest renewal (or a later answer to the acquire) dates that, and no
+//!   notice had come that the lock was lost. A hold whose client was hit by a fault meanwhile does not count,
+//!   since it could neither renew nor notify.
 //! - *Violation*, `prolonged-when-lost`: a renewal was asked for after another process had been granted the
 //!   lock, and succeeded. A lock that was another's in between can only be acquired anew, which its holder
 //!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that
@@ -32,8 +30,7 @@ figures! {
 
 pub struct Renewal;
 
-/// How much later than the end of its lease a holder may still act: renewals and notices take their time on a
-/// busy machine.
+/// How long after the end of its lease a holder may act: renewals and notices take time on a busy machine.
 pub const LATE_NS: u64 = 1_000_000_000;
 
 impl Checker for Renewal {

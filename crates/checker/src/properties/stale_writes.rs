@@ -1,11 +1,9 @@
-//! The guard: the storage accepts no write from a holder that has been superseded.
-//!
-//! A holder is superseded, as far as a storage can know, once a later holder has read or written there: from
-//! then on a write of the earlier one changes the value behind the later one's back. A write that comes
-//! before the later holder's first request does no harm, and no fencing can tell it from one in time. So a
-//! finding is a write acknowledged to holder A, invoked after the storage had answered a holder B whose hold
-//! came after A's; or, where the history has the storage's log, a write of A that the log has after a read or
-//! write of B. The log also shows the writes that arrived when their client had given them up.
+//! The guard: the storage accepts no write from a holder that has been superseded. A holder is superseded, as
+//! far as a storage can know, once a later holder has read or written there: from then on a write of the
+//! earlier one changes the value behind the later one's back. An earlier write does no harm, and no fencing
+//! can tell it from one in time. So a finding is a write acknowledged to holder A, invoked after the storage
+//! had answered a holder B whose hold came after A's; or, where the history has the storage's log, a write of
+//! A that the log has after a read or write of B. The log also shows writes whose client had given them up.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::fencing::GrantOrder;
@@ -122,7 +120,6 @@ fn stale_by_log(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     findings
 }
 
-/// A write that the storage carried out after an access of a later holder.
 fn late(run: &RunIndex, write: &Operation, hold: usize, access: &Operation, later: usize) -> Finding {
     let (a, b) = (&run.holds[hold], &run.holds[later]);
     let answer = access.completion.unwrap_or(access.invoke);

@@ -1,12 +1,10 @@
-//! Time-outs: an acquire ends by the time that it was given.
-//!
-//! A program that gives an acquire 300 ms has something else to do afterwards. In a run without faults
-//! nothing but a slow machine keeps a library from that. A machine so slow that it does so over and over by
-//! more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the storage show it: they
-//! take one message there and one back, and no library has a part in them. In a run without storage, what
-//! holders answer when they are asked whether they hold shows it. The first acquire of each
-//! process does not count: a library may connect in it, and a program in a virtual machine compile what it
-//! does for the first time.
+//! Time-outs: an acquire ends by the time that it was given: a program has something else to do afterwards.
+//! In a run without faults nothing but a slow machine keeps a library from that. A machine so slow that it
+//! does so over and over by more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the
+//! storage show it: they take one message there and one back, and no library has a part in them. In a run
+//! without storage, the answers of holders that are asked whether they hold show it. The first acquire of
+//! each process does not count: a library may connect in it, and a program in a virtual machine compile what
+//! it does for the first time.
 //!
 //! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
 //!   than [`LATE_NS`], without the time in which the machine stalled.
@@ -35,11 +33,9 @@ pub struct TimeOuts;
 /// By this much an acquire may be late on a machine that has other things to do.
 pub const LATE_NS: u64 = 1_000_000_000;
 
-/// A read or write of the storage takes some milliseconds; on emulated machines whose acquires were late over
-/// and over, half of them took 0.2 s and more.
+/// The storage answers in some milliseconds, and in 0.2 s and more on emulated machines with late acquires.
 pub const SLOW_NS: u64 = 100_000_000;
 
-/// Fewer late acquires than this prove nothing.
 const LATE_MIN: usize = 3;
 
 impl Checker for TimeOuts {
@@ -132,8 +128,8 @@ impl Checker for TimeOuts {
     }
 }
 
-/// Operations that show how slow the machine was, and how long half of them took at least: reads and writes
-/// of the storage, or where there were none, questions to holders. None where there were neither.
+/// The kind of operations that show how slow the machine was, and their median: reads and writes of the
+/// storage, or where there were none, questions to holders.
 fn median_of_others(run: &RunIndex) -> Option<(&'static str, u64)> {
     let median = |names: &[&str]| {
         let others = run.operations.iter().filter(|operation| names.contains(&operation.f()));

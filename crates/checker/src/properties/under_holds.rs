@@ -1,5 +1,3 @@
-//! Under which hold an operation was, and whether the guard rejected it.
-
 use crate::run_index::{Operation, RunIndex};
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::FxHashMap;
@@ -9,8 +7,7 @@ pub(super) fn is_rejected(operation: &Operation) -> bool {
     fail.and_then(|event| event.error.as_ref()).is_some_and(OperationError::is_rejected)
 }
 
-/// The hold of each operation, by the index of its invocation: the last of its process on the key, whether
-/// released or not.
+/// The hold of each operation by its invocation's index: its process's last on the key, released or not.
 pub(super) fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
     let mut acquired: Vec<(u64, u64, &str, usize)> =
         run.excluding_holds().map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();

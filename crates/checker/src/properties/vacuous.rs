@@ -1,9 +1,8 @@
-//! Whether the run tested anything: processes competed for a lock, and the faults took effect.
-//!
-//! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults
-//! took effect when at least one of those injected was observed to change something; a run without faults
-//! needs none. Where a server ended and no fault did that, it is not known what the run tested. A holder that
-//! abandons its section, because its lease is over before it could do anything, tests nothing.
+//! Whether the run tested anything: processes competed for a lock, and the faults took effect. Two processes
+//! compete when one begins to acquire a key while another is acquiring it or holds it. Faults took effect
+//! when one injected fault was observed to change something; a run without faults needs none. Where a server
+//! ended and no fault did that, it is not known what the run tested. A holder that abandons its section,
+//! because its lease is over before it could do anything, tests nothing.
 
 use super::checker::{Checker, NotJudged};
 use crate::figures::{Figures, figures};
@@ -92,7 +91,6 @@ fn abandoned(run: &RunIndex) -> Option<String> {
     })
 }
 
-/// A nemesis of the run none of whose faults took effect.
 fn without_effect<'a>(run: &RunIndex<'a>) -> Option<&'a str> {
     let requested = run.nemeses.iter().copied();
     let took_effect = |name: &&str| run.faults.iter().any(|fault| fault.name == *name && fault.effective);
@@ -100,7 +98,6 @@ fn without_effect<'a>(run: &RunIndex<'a>) -> Option<&'a str> {
     missing.next()
 }
 
-/// How many acquires began while another process was acquiring the same key or held it.
 fn contended(run: &RunIndex) -> usize {
     // Of each key, the latest time until which anybody so far wants or has it, and the same for anybody but
     // that process, so that a process is not counted against itself.

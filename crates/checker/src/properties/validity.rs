@@ -1,19 +1,15 @@
-//! Validity: no grant was reported as valid for longer than its TTL, or as over when it came.
-//!
-//! A client that knows by its own clock until when its lock is valid (`validity_ms`) may go on until then.
-//! What remains of a TTL at the moment of the answer is never more than the TTL, whatever the clocks show: a
-//! library that answers more has measured the time that its acquire took as negative, by a clock that was set
-//! back. And a lock of which nothing is left is none: a library that grants it all the same, with a validity
-//! below zero, counts from another moment than that of the attempt that was granted, or does not look.
+//! Validity: no grant was reported as valid for longer than its TTL, or as over when it came. A client that
+//! knows by its own clock until when its lock is valid (`validity_ms`) may go on until then. What remains of
+//! a TTL at the answer is never more than the TTL: a library that answers more has measured its acquire's
+//! time as negative, by a clock that was set back. And a library that grants a lock with a validity below
+//! zero counts from another moment than that of the granted attempt, or does not look.
 //!
 //! A validity of exactly zero is no library's word: the kits give it to a grant whose attempt, as far as they
 //! can see, began a TTL ago or earlier, as after a wait within the library. Nor does a validity below zero
-//! count where a fault was in force while the acquire was under way, or had moved a clock before: its client
-//! may have been stopped after its last look. Without faults, a machine does that too: for no longer than any
-//! acquire of the run outlasted the time that it had been given.
-//!
-//! Only locks with a TTL are judged, of which the history says so: a session may have a time-out of its own,
-//! longer than the one that was requested.
+//! count where a fault was in force during the acquire, or had moved a clock before: its client may have been
+//! stopped after its last look. Without faults, a machine does that too: for no longer than any acquire of
+//! the run outlasted its given time. Only locks with a TTL are judged, of which the history says so: a
+//! session may have a longer time-out of its own.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -119,7 +115,6 @@ impl Checker for Validity {
 const TOO_LONG: &str = "validity-too-long";
 const OVER: &str = "over-on-arrival";
 
-/// By how much an acquire outlasted the time that it had been given, at most.
 fn longest_overrun_ns(run: &RunIndex) -> u64 {
     let overrun = |acquire: &Operation| {
         let due_ns = acquire.invoke.time.saturating_add(acquire.timeout_ns()?);

@@ -1,15 +1,11 @@
-//! One JSON array of events, as lines: what stands between two elements becomes the end of a line.
-
 use super::read_ready;
 use std::io::{self, BufRead, Read};
 
-/// Gives the elements of an array as lines, and any other text as it is. A line is then an element, and its
-/// number that of the element.
+/// Gives the elements of a JSON array as lines, numbered as the elements are, and any other text as it is.
 pub struct ArrayLines<R> {
     reader: R,
-    /// Whether the text is an array; not known before its first sign.
+    /// Not known before the first sign.
     is_array: Option<bool>,
-    /// How deep the brackets are.
     depth: usize,
     in_text: bool,
     escaped: bool,

@@ -1,9 +1,6 @@
-//! Histories as Jepsen prints them for people: `history.txt`, and the operations among the lines of
-//! `jepsen.log`.
-//!
-//! An operation is a line of columns that tabs separate: process, type, function, value, and an error where
-//! there is one. In a log, a level, a time, a thread and the name of the logger stand before it, in an order
-//! that depends on its age.
+//! Histories as Jepsen prints them for people: `history.txt`, and the operations in `jepsen.log`. An
+//! operation is a line of columns that tabs separate: process, type, function, value, and perhaps an error.
+//! In a log, a level, a time, a thread and the logger's name stand before it, in an order that varies.
 
 use super::read_ready;
 use fencepost_history::read_line;
@@ -16,13 +13,11 @@ const LOGGER: &str = "jepsen.util";
 const LEVELS: [&str; 4] = ["INFO", "WARN", "ERROR", "DEBUG"];
 
 /// Gives each operation as a map of EDN, in a line of its own, and an empty line for a line of a log that
-/// holds none (a log has lines of many kinds), so that lines keep their numbers. In a text that is no log,
-/// such a line stays as it is, and is refused as no map.
+/// holds none, so that lines keep their numbers. In a text that is no log, such a line stays, and is refused.
 pub struct ColumnLines<R> {
     lines: R,
     /// Whether the text is a log: its first line says so.
     is_log: Option<bool>,
-    /// What was made of the last line, as far as it was not read.
     rest: Vec<u8>,
     at: usize,
 }
@@ -46,7 +41,6 @@ fn is_of_a_log(line: &str) -> bool {
     begins_with_time || (LEVELS.contains(&level) && line.contains("jepsen"))
 }
 
-/// Process, type, function, value and error.
 fn columns(line: &str) -> Option<[&str; 5]> {
     let (process, rest) = word(line)?;
     let (kind, rest) = word(rest)?;
@@ -58,7 +52,6 @@ fn columns(line: &str) -> Option<[&str; 5]> {
     (is_process && is_kind).then_some([process, kind, function, value, error])
 }
 
-/// The first word of a text, and what follows it; none where there is no word.
 fn word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());

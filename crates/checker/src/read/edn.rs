@@ -1,8 +1,5 @@
-//! Histories as Jepsen's EDN: a vector of maps, or maps one after the other.
-//!
-//! Of EDN what such files hold: nil, booleans, numbers, strings, characters, symbols, keywords, lists,
-//! vectors, maps, sets, tags (which are dropped), comments and discarded forms. Everything is turned into
-//! JSON: keywords and symbols become strings, all sequences arrays.
+//! Histories as Jepsen's EDN: a vector of maps, or maps one after the other. Everything is turned into JSON:
+//! keywords and symbols become strings, all sequences arrays; tags, comments and discarded forms are dropped.
 
 use super::json::{first_word, plain};
 use super::{Line, Lines, ReadError, malformed};
@@ -100,7 +97,6 @@ fn event(mut map: Map<String, Value>, line: u64) -> Result<Line<'static>, ReadEr
     })
 }
 
-/// Forms may be nested this deeply.
 const DEPTH_MAX: usize = 100;
 
 struct Text<R> {
@@ -130,7 +126,6 @@ impl<R: BufRead> Text<R> {
         Ok(byte)
     }
 
-    /// A form that may have so many bytes and no more.
     fn event(&mut self) -> Result<Value, ReadError> {
         self.of_event = Some(0);
         let form = self.form(0)?;
@@ -138,7 +133,6 @@ impl<R: BufRead> Text<R> {
         Ok(form)
     }
 
-    /// Skips white space, commas, comments and discarded forms.
     fn skip_blank(&mut self) -> Result<(), ReadError> {
         while let Some(byte) = self.peek()? {
             match byte {

@@ -1,5 +1,3 @@
-//! Histories as JSON lines, with the field names of Jepsen.
-
 use super::{Line, Lines, ReadError, malformed};
 use fencepost_history::mistake::json_sentence;
 use fencepost_history::{Kind, is_too_long, read_line};
@@ -8,7 +6,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::io::BufRead;
 
-/// Reads JSON lines. Empty lines are skipped.
+/// Reads a history as JSON lines, with the field names of Jepsen. Empty lines are skipped.
 pub struct JsonLines<R> {
     reader: R,
     line: Vec<u8>,
@@ -92,7 +90,7 @@ fn parse(text: &[u8], number: u64) -> Result<Line<'_>, ReadError> {
     })
 }
 
-/// What is said of operations that etcd's robustness tests write as `operations.json`.
+/// For operations that etcd's robustness tests write as `operations.json`.
 const OF_PORCUPINE: &str = "this is an operation of Porcupine (ClientId, Input, Call, Output, Return), as etcd's robustness tests \
     write them: its input is a whole request to etcd, for which there is no model here; judge it with those tests, or write the \
     operations of one key as two events each, {\"process\": …, \"type\": \"invoke\", \"f\": \"write\", \"value\": …} and its completion";

@@ -1,5 +1,3 @@
-//! What a run index holds: operations, holds, faults and phases.
-
 use crate::claim::Claim;
 use crate::ledger::account::Ends;
 use crate::ledger::interval::Interval;
@@ -10,7 +8,7 @@ use fencepost_history::{
 };
 use serde_json::Value;
 
-/// Everything that checkers and reports need to know about a run, computed in one pass.
+/// What checkers and reports need to know about a run, computed in one pass.
 #[derive(Default)]
 pub struct RunIndex<'a> {
     pub events: &'a [Event],
@@ -20,14 +18,12 @@ pub struct RunIndex<'a> {
     pub holds: Vec<Hold<'a>>,
     /// In order of injection.
     pub faults: Vec<Fault<'a>>,
-    /// In order.
     pub phases: Vec<Phase<'a>>,
-    /// What is known of the lock under test; of a history that says nothing, a lock with a TTL.
+    /// Of a history that says nothing, a lock with a TTL.
     pub lock: LockFacts,
     /// The nemeses of the run, whether or not they did anything.
     pub nemeses: Vec<&'a str>,
-    /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at
-    /// which that was noticed.
+    /// Servers that ended by themselves or did not serve again after a fault, and when that was noticed.
     pub servers_ended: Vec<(u64, ServerEnded)>,
     /// How many planned faults were left out, since they did not fit with a fault in force.
     pub faults_left_out: usize,
@@ -37,16 +33,15 @@ pub struct RunIndex<'a> {
     pub cut_off: Option<(u64, &'a str)>,
     /// What the storage is (`register`); none where it is not in the history.
     pub storage: Option<&'a str>,
-    /// The servers of the lock service, by name; empty where the history does not name them.
+    /// The servers of the lock service; empty where the history does not name them.
     pub servers: Vec<&'a str>,
-    /// The clients, the storage, and what the nemeses can hit; empty where the history does not say.
+    /// Empty where the history does not say.
     pub nodes: RunNodes,
     /// When the machine gave nodes hardly any time.
     pub stalls: Stalls<'a>,
-    /// Time of the last event.
     pub end_ns: u64,
-    /// How late its answers were: the longest time that a request was under way which waits for no other
-    /// process, while no fault was in force, if there was one then.
+    /// How late its answers were: the longest time of a request that waits for no other process, while no
+    /// fault was in force, if there was one then.
     pub(crate) latest_answer_ns: Option<u64>,
 }
 
@@ -85,8 +80,7 @@ impl<'a> Operation<'a> {
         self.completion.filter(|event| event.kind == Kind::Ok)
     }
 
-    /// Whether it certainly did not happen. A lock library that said no after tries of its own may have taken
-    /// the lock.
+    /// Whether it certainly did not happen. A library that said no after tries of its own may have the lock.
     pub fn did_not_happen(&self) -> bool {
         let code = |event: &Event| event.error.as_ref().map(fencepost_history::OperationError::code);
         self.completion.is_some_and(|event| {
@@ -96,11 +90,10 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// One successful acquire, and how long its process is known to have believed in it.
-///
-/// A hold begins at the completion of the acquire. It lasts, for certain, up to the invocation of the
-/// process's latest operation that shows belief (see `shows_belief`). `from` and `until` are indices of
-/// events, and the order of events is the order of time; the nanoseconds are for people.
+/// One successful acquire, and how long its process is known to have believed in it: from the completion of
+/// the acquire, for certain, up to the invocation of the process's latest operation that shows belief (see
+/// `shows_belief`). `from` and `until` are indices of events, and the order of events is the order of time;
+/// the nanoseconds are for people.
 #[derive(Debug)]
 pub struct Hold<'a> {
     pub process: u64,
@@ -108,23 +101,19 @@ pub struct Hold<'a> {
     /// Its place in [`RunIndex::operations`](super::RunIndex::operations).
     pub acquire: usize,
     pub invoke_ns: u64,
-    /// Index of the event that completed the acquire.
+    /// The event that completed the acquire.
     pub from: u64,
     pub from_ns: u64,
-    /// Index of the invocation that last showed belief; `from` where none did.
+    /// The invocation that last showed belief; `from` where none did.
     pub until: u64,
     pub until_ns: u64,
-    /// When it ends.
     pub ends: Ends,
     /// How long the lock was granted for, if its end is a matter of time.
     pub ttl_ns: Option<u64>,
-    /// What ends the grant if its process does not release it.
     pub lease: Lease,
-    /// When the service gave the lock.
     pub granted: Interval,
     /// No server can have granted it: its client was cut off from all while it acquired.
     pub granted_by_no_server: bool,
-    /// How much of the key it takes.
     pub claim: Claim,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
     pub renewals: Vec<(u64, u64)>,
@@ -132,7 +121,7 @@ pub struct Hold<'a> {
     pub validity_ms: Option<f64>,
     /// How long its acquire had gone on when its client looked at the validity, by the client's own clock.
     pub waited_ns: Option<u64>,
-    /// The servers that granted it, where the lock names them.
+    /// Empty where the lock does not name them.
     pub granted_by: Vec<Name>,
 }
 
@@ -150,20 +139,17 @@ pub struct Fault<'a> {
     /// `clock-jump`, `pause`, …
     pub name: &'a str,
     pub targets: Vec<&'a str>,
-    /// Parameters, in the nemesis's own terms.
     pub requested: &'a Value,
     /// Per target, what was seen from inside it.
     pub observed: &'a Value,
     pub effective: bool,
-    /// What the fault says about itself; nothing is assumed of one that says nothing.
+    /// Nothing is assumed of one that says nothing.
     pub description: FaultDescription,
-    /// Index of the event at which it began.
     pub inject: u64,
     pub inject_ns: u64,
     /// When it was known to be in force, or to have failed.
     pub injected_ns: Option<u64>,
     pub error: Option<&'a str>,
-    /// When its healing began.
     pub heal_ns: Option<u64>,
     /// When its healing was complete.
     pub healed_ns: Option<u64>,

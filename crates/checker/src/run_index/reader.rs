@@ -1,5 +1,3 @@
-//! One pass over the events of a run: what is open while they go by.
-
 use super::parts::{Fault, Hold, Operation, Phase, RunIndex};
 use crate::ledger::account::Ends;
 use crate::ledger::interval::Interval;
@@ -26,7 +24,6 @@ pub(super) fn malformed(event: &Event, reason: impl Into<String>) -> Malformed {
     Malformed { index: event.index, reason: reason.into() }
 }
 
-/// How long a grant lasts by itself that this acquire asks for.
 pub(super) fn ttl_ns(lock: &LockFacts, acquire: &Event) -> Option<u64> {
     AcquireArguments::of(&acquire.value).ttl_ms.and_then(|Millis(ttl_ms)| lock.granted_ns(ttl_ms))
 }
@@ -35,7 +32,6 @@ fn key_of(event: &Event) -> &str {
     event.key.as_deref().unwrap_or("")
 }
 
-/// What has been read, and what is open.
 #[derive(Default)]
 pub(super) struct Reader<'a> {
     pub run: RunIndex<'a>,
@@ -45,7 +41,6 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Takes note of the next event of a process.
     pub fn client(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
         let change = self
             .tracker

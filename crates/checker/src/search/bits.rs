@@ -1,5 +1,3 @@
-//! Small sets of slots.
-
 /// A set of up to 64 W numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bits<const W: usize>([u64; W]);
@@ -19,7 +17,6 @@ impl<const W: usize> Bits<W> {
         self.0[slot / 64] &= !(1 << (slot % 64));
     }
 
-    /// Those in this set and not in the other.
     pub fn minus(mut self, other: &Bits<W>) -> Bits<W> {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= !other);
         self

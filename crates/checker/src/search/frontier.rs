@@ -35,8 +35,7 @@ impl<S: Eq + Hash, const W: usize> Frontier<S, W> {
         self.index.clear();
     }
 
-    /// Adds a configuration unless another dominates it; one that it dominates gives its place to it. Returns
-    /// its place if it was added.
+    /// Adds a configuration unless another dominates it, in place of one that it dominates; gives its place.
     pub fn insert(&mut self, config: Config<S, W>, sets: &UsedSets) -> Option<usize> {
         let small = self.list.len() < SMALL;
         let same = |other: &Config<S, W>| other.done == config.done && other.state == config.state;

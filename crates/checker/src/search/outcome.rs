@@ -1,13 +1,10 @@
-//! What a search can end in.
-
-/// What the search says.
+/// What a search can end in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchOutcome<S> {
-    /// The history is linearizable: here is an order that explains it. It holds every certain operation, and
-    /// the indeterminate ones that have to have happened.
+    /// The history is linearizable: an order that explains it, with every certain operation and the
+    /// indeterminate ones that have to have happened.
     Order(Vec<u32>),
     Stuck(Stuck<S>),
-    /// The budget was used up.
     Exhausted(Exhausted),
 }
 

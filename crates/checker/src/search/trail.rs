@@ -1,10 +1,8 @@
-//! How each configuration came about: chains of operations that share their beginnings.
-
 pub(super) type Link = u32;
 
 pub(super) const START: Link = 0;
 
-/// All chains. A link is an operation and the link before it, which has a smaller number.
+/// How each configuration was reached: chains of links, each with an operation and a smaller link.
 pub(super) struct Trail {
     links: Vec<(u32, Link)>,
     /// Collect when there are so many.
@@ -21,7 +19,6 @@ impl Trail {
         (self.links.len() - 1) as Link
     }
 
-    /// The operations of a chain, first to last.
     pub fn operations(&self, mut link: Link) -> Vec<u32> {
         let mut operations = Vec::new();
         while link != START {

@@ -15,7 +15,6 @@ pub(super) struct UsedSets {
 /// A list of (class, count), ascending, with what tells at a glance that it is not within another.
 struct Multiset {
     entries: Box<[(u32, u32)]>,
-    /// The sum of the counts.
     total: u32,
     /// A bit for each class that it has any of, and sixteen bits on for each that it has more than one of;
     /// classes that are equal modulo 64 share them.
@@ -43,7 +42,6 @@ impl UsedSets {
         UsedSets { sets: vec![Multiset::new(empty)], numbers, bytes: 0 }
     }
 
-    /// How many of a class.
     pub fn count(&self, used: Used, class: u32) -> u32 {
         let set = &self.sets[used as usize];
         if set.marks >> (class % 64) & 1 == 0 {
@@ -52,7 +50,6 @@ impl UsedSets {
         set.entries.iter().find(|entry| entry.0 == class).map_or(0, |entry| entry.1)
     }
 
-    /// One more of a class.
     pub fn add(&mut self, used: Used, class: u32) -> Used {
         let set = &self.sets[used as usize];
         if let Some(&(_, next)) = set.successors.iter().find(|(other, _)| *other == class) {

@@ -1,18 +1,16 @@
-//! What the search knows from effects that speak of values.
+//! What the search knows from effects that speak of values, where every operation of the history has one. Say
+//! that an operation *needs* the value that it reads or swaps away, and *gives* the one that it writes or
+//! swaps in.
 //!
-//! It is used only where every operation of the history has such an effect. Say that an operation *needs* the
-//! value that it reads or swaps away, and *gives* the one that it writes or swaps in. Three things follow:
 //!
 //! - *Lost.* If the value is about to be overwritten while somebody still needs it, and no write can give it
 //!   again, the configuration leads nowhere.
 //! - *Closed.* A value is closed when all that need it were invoked, and are reads, and no operation is open
 //!   or to come that wants just another value ([`Effect::Differs`]). An open write of a closed value can then
-//!   take effect, with all its reads, right before any other write: no read sees it, and four obligations
-//!   less are all that remains of it. It is of no use later either, since no read needs the value any more.
-//!   So this is always done.
+//!   take effect, with all its reads, right before any other write: no read sees it. It is of no use later
+//!   either, since no read needs the value any more. So this is always done.
 //! - *Worth.* Any other write takes effect early only if something that is open needs its value at once, or
-//!   if it is not closed and can be spared. An indeterminate write is worth it only if something open needs
-//!   it.
+//!   if it is not closed and can be spared; an indeterminate write only if something open needs it.
 
 use super::bits::Bits;
 use crate::model::{Effect, History, Model};
@@ -127,13 +125,11 @@ impl Values {
         self.needs_to_come[value as usize] == 0 && self.swaps[value as usize] == 0 && self.differs == 0
     }
 
-    /// Whether somebody still needs the value.
     pub fn needed<const W: usize>(&self, value: u32, left: Left<W>) -> bool {
         self.needs_to_come[value as usize] > 0 || left.effects().any(|effect| needs(effect, value))
     }
 
-    /// Whether an operation that is to come needs the value. Open reads do not matter to a write: they take
-    /// effect with it.
+    /// Whether an operation that is to come needs the value. Open reads take effect with the write.
     pub fn needed_later(&self, value: u32) -> bool {
         self.needs_to_come[value as usize] > 0
     }
@@ -143,8 +139,7 @@ impl Values {
         self.gives_to_come[value as usize] > 0 || left.effects().any(|effect| gives(effect, value))
     }
 
-    /// Whether something open wants the value right now: the operation that completes, or a swap, or one that
-    /// wants another value than it has now.
+    /// Whether something open wants the value now: what completes, a swap, or what wants another than this.
     pub fn wanted_now<const W: usize>(&self, value: u32, completing: Effect, left: Left<W>) -> bool {
         needs(completing, value)
             || left.effects().any(|effect| match effect {

@@ -1,5 +1,3 @@
-//! The walk over the events with the set of all configurations.
-
 use super::bits::Bits;
 use super::frontier::{Config, Frontier};
 use super::outcome::{Exhausted, SearchOutcome, Stuck};
@@ -10,11 +8,9 @@ use crate::budget::Budget;
 use crate::model::{Effect, History, Model};
 use rustc_hash::FxHashMap;
 
-/// Indeterminate operations that are equal.
 struct Class<Op> {
     op: Op,
     effect: Effect,
-    /// Those invoked so far.
     members: Vec<u32>,
 }
 
@@ -27,7 +23,6 @@ enum Action {
 struct Walk<'a, M: Model, const W: usize> {
     model: &'a M,
     history: &'a History<M>,
-    /// The operation in each slot, and what is known of it.
     operations: Vec<u32>,
     effects: Vec<Effect>,
     /// Equal open operations that must complete earlier.
@@ -37,8 +32,7 @@ struct Walk<'a, M: Model, const W: usize> {
     pure: Bits<W>,
     classes: Vec<Class<M::Op>>,
     class_of: FxHashMap<M::Op, usize>,
-    /// Classes by what makes them worth trying: those that write a value, those that swap one away, and the
-    /// rest.
+    /// Classes by what makes them worth trying: writes of a value, swaps that take one away, and the rest.
     writes: FxHashMap<u32, usize>,
     swaps: FxHashMap<u32, Vec<usize>>,
     others: Vec<usize>,
@@ -235,7 +229,6 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             for slot in left.iter() {
                 match self.effects[slot] {
                     Effect::Read(value) | Effect::Swap(value, _) => wanted.extend(self.writes.get(&value)),
-                    // Any other value will do.
                     Effect::Differs(_) => wanted.extend(self.writes.values()),
                     Effect::Other | Effect::Pure | Effect::Write(_) => {}
                 }
@@ -252,8 +245,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         actions
     }
 
-    /// Whether an open write is worth to take effect before the operation that completes; see
-    /// [`super::values`].
+    /// Whether an open write is worth to take effect before what completes; see [`super::values`].
     fn worth(&self, slot: usize, completing: usize, left: Bits<W>) -> bool {
         let Effect::Write(value) = self.effects[slot] else { return true };
         if !self.values.active {
@@ -286,8 +278,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         })
     }
 
-    /// The configuration after something took effect, with everything that follows at once. None if it
-    /// cannot, or if it leads nowhere.
+    /// The configuration after something took effect, with all that follows. None if it leads nowhere.
     fn apply(&mut self, config: &Config<M::State, W>, action: Action) -> Option<Config<M::State, W>> {
         let history = self.history;
         let (at, effect, state) = match action {

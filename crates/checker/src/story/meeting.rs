@@ -1,12 +1,10 @@
-//! Which two holds a finding is about.
-
 use crate::properties::Overlap;
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::Finding;
 use fencepost_history::Process;
 
-/// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the
-/// first between the processes whose events it cites. All overlaps are in order of the second acquisition.
+/// The overlap that a finding is about: for `exclusion` the one that it names, for others the first between
+/// the processes whose events it cites. All overlaps are in order of the second acquisition.
 pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) -> Option<Overlap> {
     let cited: Vec<u64> = finding
         .events
@@ -40,9 +38,8 @@ fn event_ns(run: &RunIndex, index: u64) -> u64 {
     run.event(index).map_or(0, |event| event.time)
 }
 
-/// The two holds that a finding is about whose holders did not certainly believe at the same time: the
-/// earliest and the latest under which the cited events happened. None where they are of one hold, or where
-/// attempts are cited that failed: these are about no hold.
+/// The two holds of a finding whose holders did not certainly believe at the same time: the earliest and the
+/// latest of the cited events. None if they are one hold, or failed attempts are cited: these are about none.
 pub(super) fn two_holds(run: &RunIndex, finding: &Finding) -> Option<(usize, usize)> {
     let is_cited = |index: u64| finding.events.contains(&index);
     let is_failed = run.acquires().any(|acquire| {
@@ -60,7 +57,6 @@ pub(super) fn two_holds(run: &RunIndex, finding: &Finding) -> Option<(usize, usi
     (run.holds[first].process != run.holds[second].process).then_some((first, second))
 }
 
-/// The hold under which an event of a process happened: its last on the key.
 fn hold_of(run: &RunIndex, index: u64, key: &str) -> Option<usize> {
     let Process::Client(process) = run.event(index)?.process else { return None };
     let is_under = |hold: &Hold| hold.process == process && hold.key == key && hold.from <= index;

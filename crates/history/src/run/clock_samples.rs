@@ -1,4 +1,4 @@
-//! `clocks.jsonl`: the clocks of a run over time. No verdict rests on them; the report draws them.
+//! The clocks of a run over time, for the report: no verdict rests on them.
 
 use super::{RunError, open_regular};
 use crate::{is_too_long, read_line};
@@ -12,19 +12,18 @@ pub struct ClockSample {
     /// As in the history: nanoseconds since the run began, by the controller's clock.
     pub time: u64,
     pub node: String,
-    /// How far the process's wall clock is ahead of the true one, in milliseconds; none where the clock could
-    /// not be read, because the process is down, say.
+    /// How far the wall clock is ahead of the true one, in milliseconds; none where it could not be read.
     pub wall_ms: Option<f64>,
     pub monotonic_ms: Option<f64>,
     /// The most by which either may be wrong.
     pub error_ms: Option<f64>,
-    /// The most by which `time` may be wrong, in milliseconds: half of what the reading took. A clock that
-    /// runs at another rate can be compared with the controller's to this precision only.
+    /// The most by which `time` may be wrong, in milliseconds: half of what the reading took. A clock of
+    /// another rate can be compared with the controller's to this precision only.
     #[serde(default)]
     pub time_error_ms: f64,
 }
 
-/// The samples of a run; empty where it has no such file. A last line that a crash cut off is ignored.
+/// The samples of a run; empty where there is no such file. A last line that a crash cut off is ignored.
 pub fn read_clock_samples(path: &Path) -> Result<Vec<ClockSample>, RunError> {
     let unreadable = |source| RunError::Read { path: path.to_owned(), source };
     let file = match open_regular(path) {

@@ -1,34 +1,30 @@
-//! `run.toml`: the settings of a run, what it ran on, and the command that repeats it.
-
 use super::time::{date, timestamp};
 use crate::{LockFacts, Seed, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// `run.toml`.
+/// `run.toml`: the settings of a run, what it ran on, and the command that repeats it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunFile {
-    /// Version of Fencepost that made the run.
+    /// The version of Fencepost.
     pub fencepost: String,
-    /// Repeats the run.
     pub command: String,
-    /// Options that set the run apart from others of its lock, guard, nemesis, seed, driver and length, as on
-    /// the command line; empty where all have their defaults.
+    /// The options beside lock, guard, nemesis, seed, driver and length, as on the command line; empty where
+    /// all have their defaults.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
-    /// Start of the run, seconds since 1970-01-01 UTC.
+    /// Seconds since 1970-01-01 UTC.
     pub started: u64,
     /// The driver that ran: `docker` or `local`.
     pub driver: String,
-    /// The engine that the driver used, as it names itself (`Podman 5.4.2, rootless`); empty where there was
-    /// none.
+    /// The driver's engine, as it names itself (`Podman 5.4.2, rootless`); empty where there was none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
-    /// Versions of the servers, as they report them themselves.
+    /// Versions, as the servers report them.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// What is known of the lock itself. None in runs of before it was recorded.
+    /// None in runs of before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<LockFacts>,
     pub spec: RunSettings,
@@ -43,10 +39,9 @@ pub struct RunSettings {
     pub scenario: Option<String>,
     pub lock: String,
     pub workload: String,
-    /// Names of nemeses; empty for none.
     #[serde(default)]
     pub nemesis: Vec<String>,
-    /// A plan from a file in place of a drawn one.
+    /// The file of a plan that was not drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nemesis_file: Option<PathBuf>,
     /// As requested: `auto`, `docker` or `local`.
@@ -54,12 +49,11 @@ pub struct RunSettings {
     pub guard: String,
     pub seed: Seed,
     pub ttl: TimeSpan,
-    /// All other settings.
     #[serde(flatten)]
     pub rest: toml::Table,
 }
 
-/// The part of `run.toml` that a list of runs shows. Of very many runs it is read much sooner than the whole.
+/// The part of `run.toml` that a list of runs shows; it is read much sooner than the whole.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RunHead {
     pub started: u64,
@@ -105,10 +99,7 @@ impl RunFile {
 }
 
 impl RunSettings {
-    /// The settings of a run from its specification: any type with the fields of this one.
-    ///
-    /// # Errors
-    /// A field is missing or of another type.
+    /// The settings of a run from any type with these fields. An error where one is missing or mistyped.
     pub fn of(spec: &impl Serialize) -> Result<RunSettings, toml::de::Error> {
         let table = toml::Table::try_from(spec).map_err(serde::de::Error::custom)?;
         table.try_into()
@@ -119,13 +110,13 @@ impl RunSettings {
         nemesis_name(self.scenario.is_some(), self.nemesis_file.is_some(), &self.nemesis)
     }
 
-    /// The lock's name, where it is a folder the last part of its path: `redis-py@with-statement`.
+    /// The lock's name, or the last part of its path: `redis-py@with-statement`.
     fn short_lock(&self) -> String {
         let name = Path::new(&self.lock).file_name().map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| "lock".to_owned())
     }
 
-    /// The name of the folder of a run that starts at `started` (seconds since 1970-01-01 UTC).
+    /// `<lock>-<workload>-<nemesis>-<time>-<seed>` for a run that starts at `started` (seconds since 1970).
     pub(super) fn folder_name(&self, started: u64) -> String {
         let (time, seed) = (timestamp(started), self.seed);
         match &self.scenario {

@@ -1,17 +1,14 @@
-//! `results/<lock>-<workload>-<nemesis>-<time>-<seed>/`.
-
 use super::{RunError, RunFile, RunSettings, now, open_folder, read_regular, write_inside};
 use crate::find_history;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of a run.
+/// The folder of a run: `results/<lock>-<workload>-<nemesis>-<time>-<seed>/`.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     pub path: PathBuf,
-    /// Of a run that this process is making: the folder, locked for as long as the run goes on; see
-    /// [`is_running`].
+    /// The locked folder of a run that this process is making; see [`is_running`].
     _running: Option<Arc<File>>,
 }
 
@@ -49,7 +46,7 @@ impl RunFolder {
         Ok(RunFolder { path, _running: None })
     }
 
-    /// The history, by its plain name: it may be compressed ([`find_history`]).
+    /// The history's plain name: it may be compressed ([`find_history`]).
     pub fn history(&self) -> PathBuf {
         self.path.join("history.jsonl")
     }
@@ -80,14 +77,12 @@ impl RunFolder {
         let path = self.path.join("run.toml");
         let text = read_regular(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
         toml::from_str(&text).map_err(|error| {
-            // The error's own text has several lines.
             let reason = format!("these are not the settings of a run: {}", error.message());
             RunError::Malformed { path, reason }
         })
     }
 
-    /// Writes a file of the folder whole or not at all. `name` may name a folder in it, which is made where
-    /// it is missing.
+    /// Writes a file whole or not at all. A folder in `name` is made where it is missing.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), RunError> {
         let path = self.path.join(name);
         if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
@@ -98,15 +93,13 @@ impl RunFolder {
     }
 }
 
-/// Whether the run in this folder is still being made: the process that makes it holds a lock on the folder,
-/// which ends with the process, however that ends. Where locks do not work, the answer is yes, since a
-/// running run must not be touched. In what is no folder, nothing is being made.
+/// Whether the run in this folder is still being made: its process holds a lock on the folder, which ends
+/// with the process. Where locks do not work it is yes: a running run must not be touched. No folder: no.
 pub fn is_running(folder: &Path) -> bool {
     open_folder(folder).is_ok_and(|folder| folder.try_lock_shared().is_err())
 }
 
-/// Creates the folder of this name, with a number behind it where a run of the same seed already began in the
-/// same second. Gives the name.
+/// Creates the folder, numbered where the same seed already began in the same second. Gives the name.
 fn create_free(results: &Path, name: String) -> std::io::Result<String> {
     let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
     for candidate in std::iter::once(name.clone()).chain(numbered) {
@@ -118,8 +111,7 @@ fn create_free(results: &Path, name: String) -> std::io::Result<String> {
     unreachable!("numbers do not end")
 }
 
-/// Points `results/latest` to the newest run. Renamed into place, since another run may do the same right
-/// now.
+/// Points `results/latest` to the newest run. Renamed into place: another run may do the same right now.
 pub fn point_latest(results: &Path, name: &str) -> Result<(), RunError> {
     let (link, latest) = (results.join(format!(".latest-{name}")), results.join("latest"));
     let _ = fs::remove_file(&link);

@@ -1,5 +1,4 @@
-//! Opens the files of a run's folder, which may come from elsewhere: a link could lead out of it, and a pipe
-//! in place of a file would never end.
+//! Opens files of a run's folder from elsewhere: a link could lead out of it, and a pipe would never end.
 
 use crate::bounded::{FILE_BYTES_MAX, SETTINGS_BYTES_MAX, read_text, too_long};
 use nix::fcntl::OFlag;
@@ -8,18 +7,12 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a regular file for reading. A link is not followed, and nothing is waited for.
-///
-/// # Errors
-/// The file cannot be opened, is a link, or is no regular file.
+/// Opens a regular file for reading; anything else, also a link, is an error. Nothing is waited for.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     regular(path, File::options().read(true))
 }
 
-/// Opens a regular file to append to it, in the same way; where it is missing, it is made.
-///
-/// # Errors
-/// As [`open_regular`].
+/// Opens a regular file to append to it, as [`open_regular`]; where it is missing, it is made.
 pub fn append_regular(path: &Path) -> io::Result<File> {
     regular(path, File::options().append(true).create(true))
 }
@@ -41,27 +34,18 @@ fn regular(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<File> 
 
 const NOT_REGULAR: &str = "it is not a regular file";
 
-/// Opens a folder, to lock it or to look below it. Nothing else is opened: a pipe of that name would be
-/// waited for.
-///
-/// # Errors
-/// It cannot be opened, or is no folder.
+/// Opens a folder, to lock it or to look below it. All else is an error: a pipe would be waited for.
 pub fn open_folder(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
-/// The text of a regular file of a run or of a campaign; see [`open_regular`].
-///
-/// # Errors
-/// Those of [`open_regular`], more than [`FILE_BYTES_MAX`], and text that is not UTF-8.
+/// The text of a file of a run or a campaign. Errors: those of [`open_regular`], more than
+/// [`FILE_BYTES_MAX`], and text that is not UTF-8.
 pub fn read_regular(path: &Path) -> io::Result<String> {
     read_opened(open_regular(path)?, FILE_BYTES_MAX)
 }
 
-/// The last bytes of a regular file, as far as they are text.
-///
-/// # Errors
-/// Those of [`open_regular`].
+/// The last bytes of a regular file, as far as they are text. Errors: those of [`open_regular`].
 pub fn read_end(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut file = open_regular(path)?;
     let length = file.metadata()?.len();
@@ -72,18 +56,13 @@ pub fn read_end(path: &Path, bytes_max: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text of a file that a user named, also of a pipe (`<(command)`). It ends even where the file does not.
-///
-/// # Errors
-/// The file cannot be opened, is longer than [`SETTINGS_BYTES_MAX`], or is not UTF-8.
+/// The text of a file that a user named, also of a pipe (`<(command)`). An error where it cannot be opened,
+/// is longer than [`SETTINGS_BYTES_MAX`], or is not UTF-8.
 pub fn read_settings(path: &Path) -> io::Result<String> {
     read_bounded(path, SETTINGS_BYTES_MAX)
 }
 
-/// As [`read_settings`], for a file of at most so many bytes.
-///
-/// # Errors
-/// The file cannot be opened, is longer, or is not UTF-8.
+/// As [`read_settings`], for a file of at most `bytes_max` bytes.
 pub fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<String> {
     read_opened(File::open(path)?, bytes_max)
 }

@@ -1,5 +1,3 @@
-//! Dates of runs.
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970-01-01 UTC.

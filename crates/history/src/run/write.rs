@@ -1,5 +1,3 @@
-//! Files that are written whole or not at all.
-
 use super::RunError;
 use crate::{compress, compressed_name};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -10,12 +8,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A history that is larger than this is compressed when its run has ended. A smaller one stays a text that
-/// `grep` and `jq` read: this many bytes are half a million events, more than most runs have.
+/// A longer history is compressed when its run has ended. A smaller one stays a text for `grep` and `jq`:
+/// this is half a million events, more than most runs have.
 pub const COMPRESS_ABOVE_BYTES: u64 = 64 << 20;
 
-/// Lets a write fail where files may not grow further (`ulimit -f`), in place of ending the program before
-/// its verdict. By a handler: that a signal is ignored, programs that are started would inherit.
+/// Lets a write fail where files may not grow further (`ulimit -f`): the signal would end the program before
+/// its verdict. By a handler, since programs that are started would inherit that it is ignored.
 pub fn fail_writes_beyond_limits() {
     extern "C" fn nothing(_: i32) {}
     let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
@@ -28,9 +26,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole_by(path, |mut file| file.write_all(content))
 }
 
-/// Writes a file whole or not at all, in pieces: under another name first, then renamed. A link stays a link:
-/// what it leads to is written. What is no regular file (a device, a pipe, `/dev/stdout`) cannot be replaced,
-/// and is written to as it is.
+/// Writes a file whole or not at all, in pieces: under another name first, then renamed. A link stays a link.
+/// What is no regular file (a device, a pipe, `/dev/stdout`) cannot be replaced, and is written to as it is.
 pub fn write_whole_by<E>(path: &Path, write: impl FnOnce(&File) -> Result<(), E>) -> Result<(), RunError>
 where
     E: Into<Box<dyn Error + Send + Sync>>,
@@ -44,9 +41,8 @@ where
     written.map_err(|source| RunError::Write { path: path.to_owned(), source })
 }
 
-/// Opens what is no file to be replaced. This program's own standard output and error are written to from
-/// where they stand: opened again, a file to which the shell has them redirected would be written from its
-/// beginning.
+/// Opens what is no file to be replaced. Standard output and error are written to from where they stand:
+/// opened again, a file to which the shell redirected them would be written from its beginning.
 fn open_stream(path: &Path) -> io::Result<File> {
     let is = |number: u8, name: &str| {
         let names = [format!("/dev/{name}"), format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")];
@@ -62,9 +58,8 @@ fn open_stream(path: &Path) -> io::Result<File> {
     File::options().write(true).open(path)
 }
 
-/// Writes a file of a folder that may come from elsewhere whole or not at all: nothing that lies in the
-/// folder leads out of it. What is there in the file's place, be it a link or a pipe, is replaced and not
-/// written to; a folder that is a link is refused.
+/// Writes a file whole or not at all in a folder that may come from elsewhere: a link or a pipe in the file's
+/// place is replaced and not written to; a folder that is a link is refused.
 pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), RunError> {
     write_inside_by(folder, name, |mut file| file.write_all(content))
 }
@@ -88,7 +83,7 @@ where
 }
 
 enum Target {
-    /// A regular file, or none yet: its path with all links followed.
+    /// A regular file or none yet, with all links followed.
     File(PathBuf),
     /// A device, a pipe, a socket, or an open file of a process.
     Stream,
@@ -111,8 +106,8 @@ fn target(path: &Path) -> Target {
     Target::File(found)
 }
 
-/// Writes a file beside the one of this name, and renames it. The name beside it is drawn, so that two
-/// writers of one file do not meet, and no link that lies there is followed.
+/// Writes a file beside this one, and renames it. The name beside it is drawn, so that two writers of one
+/// file do not meet, and no link that lies there is followed.
 fn replace<E>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<(), E>,

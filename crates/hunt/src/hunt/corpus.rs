@@ -1,5 +1,3 @@
-//! What earlier hunts had kept, for a hunt that begins with it (`--corpus`).
-
 use super::folder::HuntFolder;
 use super::request::HuntRequest;
 use crate::schedule::Schedule;
@@ -17,11 +15,8 @@ pub(super) const EARLIER: u64 = 1 << 40;
 /// How deep hunts may lie in the folder: `whole/parts/2`.
 const DEPTH: usize = 3;
 
-/// What the hunts in this folder had kept, as far as it fits what is hunted now. Messages name it as the
-/// request does.
-///
-/// # Errors
-/// There is no hunt, or none on this lock, or one cannot be read: one sentence.
+/// What the hunts in this folder had kept (`--corpus`), as far as it fits what is hunted now. The error is
+/// one sentence: there is no hunt on this lock, or one cannot be read.
 pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<Archive> {
     let named = request.corpus.as_deref().unwrap_or(folder).display();
     let mut hunts = Vec::new();
@@ -96,8 +91,7 @@ fn take(all: &mut Archive, archive: Archive, request: &HuntRequest) {
     }
 }
 
-/// Whether a schedule could be one of this hunt: its faults are of the nemeses, and all options that the hunt
-/// does not draw are the same.
+/// Whether a schedule could be one of this hunt: its nemeses, and all options that the hunt does not draw.
 fn fits(schedule: &Schedule, request: &HuntRequest) -> bool {
     let (base, drawn, own) = (&request.options, request.drawn, &schedule.options);
     let options = RunOptions {

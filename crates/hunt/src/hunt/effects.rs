@@ -3,14 +3,12 @@
 use fencepost_history::{Event, FaultEvent, FaultStage, Kind};
 use std::collections::BTreeMap;
 
-/// A nemesis none of whose first faults took effect has none here: one that works half of the time would show
-/// that in 63 of 64 cases.
+/// If none of its first faults took effect, a nemesis has none here: a working half shows in 63 of 64 cases.
 const TRIES: u64 = 6;
 
 /// One whose first injections fail cannot be injected here.
 const FAILURES: u64 = 3;
 
-/// What became of the faults of a nemesis.
 #[derive(Default)]
 struct Tally {
     tried: u64,
@@ -36,7 +34,6 @@ impl Effects {
         }
     }
 
-    /// Whether faults of this nemesis never took effect, however often they were injected.
     pub(super) fn has_none(&self, nemesis: &str) -> bool {
         self.0.get(nemesis).is_some_and(|&Tally { tried, effective, failed }| {
             effective == 0 && (tried >= TRIES || failed >= FAILURES && failed == tried)

@@ -10,20 +10,18 @@ use futures_util::future::join_all;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many findings are worked out at a time: one of them alone often waits for a single play.
+/// How many are worked out at a time: one alone often waits for a single play.
 const AT_A_TIME: usize = 2;
 
 /// The share of a hunt's time that one finding may take, with the least and the most.
 const OF_ONE: (u32, Duration, Duration) = (3, Duration::from_secs(30), Duration::from_secs(180));
-/// The same of all that are left after the hunt's end.
+/// The same for all that are left after the hunt's end.
 const AFTER_THE_END: (u32, Duration, Duration) = (2, Duration::from_secs(30), Duration::from_secs(600));
 
-/// How often one looks for a new finding.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Hunt {
-    /// Works out findings as they come, until the hunt has ended and none is left, its time is over, or
-    /// Ctrl-C.
+    /// Works out findings as they come, until the hunt has ended and none is left, the deadline, or Ctrl-C.
     pub(super) async fn run_shrinkers(&self, hunted: &AtomicBool, deadline: Instant) {
         let until = deadline + self.share(AFTER_THE_END);
         join_all((0..AT_A_TIME).map(|_| self.shrink_until_idle(hunted, until))).await;
@@ -45,7 +43,7 @@ impl Hunt {
         (self.request.budget.0 / share).clamp(least, most)
     }
 
-    /// Takes the next finding out of the line, the most telling first.
+    /// Takes the most telling of the findings out of the line.
     fn next_found(&self) -> Option<Found> {
         let mut progress = self.progress.lock();
         let mut found = self.found.lock();
@@ -56,7 +54,6 @@ impl Hunt {
         Some(next)
     }
 
-    /// Works out the findings that are in line, as long as there is time.
     pub(super) async fn work_out_findings(&self, until: Instant) {
         while self.stop.reason().is_none() && Instant::now() < until {
             let Some(found) = self.next_found() else { return };
@@ -94,7 +91,6 @@ impl Hunt {
                 self.compare_small(&name, &shrunk, until).await?;
             }
             ShrinkOutcome::Rare => self.note_rare(name),
-            // Nothing is known about how often it comes.
             ShrinkOutcome::OutOfTime(_) => {}
         }
         Ok(())
@@ -108,8 +104,8 @@ impl Hunt {
         let _ = self.folder.write(&progress.state());
     }
 
-    /// Writes the finding as a scenario with the smallest run. What a smaller run proves may be known from
-    /// another finding already: then the two are one. Gives its name.
+    /// Writes the finding as a scenario with the smallest run; gives its name. If another finding already
+    /// shows what the smaller run proves, the two are one.
     fn save_minimized(&self, found: &Found, shrunk: &Shrunk) -> Result<String> {
         let kept = keep(shrunk, &found.violation, &self.folder.findings(), &self.program)?;
         let file = kept.file;

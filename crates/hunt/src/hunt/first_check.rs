@@ -1,4 +1,4 @@
-//! The first check: whether the lock works at all, before any fault is tried.
+//! The first check: whether the lock works at all, before any fault.
 
 use super::seen_violation::{EXCLUSION, SeenViolation, seen_violations};
 use super::whole_seconds::{PLAYS, only_at_fractions};
@@ -18,30 +18,26 @@ pub const PATIENCE: TimeSpan = TimeSpan::from_secs(10);
 /// So many grants without a violation are enough.
 const GRANTS: u64 = 15;
 
-/// Where the user left it open: keys, which are granted side by side, so that the check takes seconds also
-/// where sections are long; and processes for each of them to compete.
+/// The defaults: keys are granted side by side, so the check is short; processes compete for each key.
 const KEYS: usize = 3;
 const PROCESSES: usize = 3 * KEYS;
 
-/// TTLs that are tried where the user left it open and the lock grants nothing at the shortest: some
-/// libraries refuse short ones.
+/// TTLs to try where the user chose none and the shortest grants nothing: some libraries refuse short ones.
 const LONGER_TTLS: [TimeSpan; 2] = [TimeSpan::from_secs(1), TimeSpan::from_secs(5)];
 
-/// The result of the first check.
 pub enum FirstCheck {
     Works,
     /// It grants, and what looks broken is this machine's failure.
     BusyMachine,
-    /// It is broken without any fault.
     Broken(Box<(Schedule, Played, Vec<SeenViolation>)>),
     /// It granted nothing, so nothing was tested: one sentence, from "without any fault" on.
     Silent(String),
 }
 
-/// What came of the first check, and at which TTL.
+/// What came of the first check.
 pub struct Checked {
     pub check: FirstCheck,
-    /// The TTL at which the lock works, where that is not the one that was asked for, and a sentence on why.
+    /// The TTL at which the lock works, where it is not the requested one, and a sentence on why.
     pub other_ttl: Option<(TimeSpan, String)>,
     /// Whether its clients announce that they prolong what they hold.
     pub renews: bool,
@@ -52,11 +48,8 @@ struct Once {
     renews: bool,
 }
 
-/// Plays a schedule without faults; where the lock grants nothing at a TTL that was left open, the same with
-/// longer ones. `drawn` are the options that the user left open.
-///
-/// # Errors
-/// Fencepost or the environment failed.
+/// Plays a schedule without faults, and where the lock grants nothing at a TTL that was left open, the same
+/// with longer ones. `drawn` are the options that the user left open. Errors: Fencepost's, the environment's.
 pub async fn check_without_faults(
     options: &RunOptions,
     drawn: DrawnOptions,
@@ -96,7 +89,7 @@ pub async fn check_without_faults(
     }
 }
 
-/// The same with the first longer TTL with which the lock grants anything; none where it never does.
+/// The same with the first longer TTL that grants anything; none where none does.
 async fn check_longer(
     options: &RunOptions,
     drawn: DrawnOptions,
@@ -113,9 +106,8 @@ async fn check_longer(
     Ok(None)
 }
 
-/// Whether a lock that is broken at this TTL may be one that counts in whole seconds: its lease ends by time,
-/// the TTL is no whole number of seconds, and the lock does not say by itself which it takes. A violation of
-/// any other is explained by no TTL.
+/// Whether a lock that is broken at this TTL may count in whole seconds: its lease ends by time, the TTL has
+/// a fraction, and the lock does not say which TTLs it takes. No TTL explains other violations.
 fn is_counted_in_seconds(options: &RunOptions) -> bool {
     let Ok(spec) = RunSpec::with_plan(options.clone(), Plan::default()) else { return false };
     let says = spec.lock.recipe.program().is_some_and(|program| program.ttl_step.is_some());
@@ -123,7 +115,6 @@ fn is_counted_in_seconds(options: &RunOptions) -> bool {
     ends_by_time && !says && options.ttl != whole_seconds(options).ttl
 }
 
-/// The same with the next whole number of seconds as the TTL.
 fn whole_seconds(options: &RunOptions) -> RunOptions {
     with_ttl(options.clone(), TimeSpan::from_secs(options.ttl.millis().div_ceil(1000)))
 }
@@ -153,8 +144,7 @@ impl Once {
     }
 }
 
-/// So many processes compete for one key, with so little patience that many give up: what a library does
-/// then, it does without any fault.
+/// A crowd for one key with little patience, so that many give up: what a library does then needs no fault.
 const CROWD: usize = 6;
 const IMPATIENCE_TTLS: f64 = 0.3;
 const CROWDED_TTLS: u32 = 6;

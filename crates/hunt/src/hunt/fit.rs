@@ -1,5 +1,3 @@
-//! Which nemeses can be tried: those that fit the lock, its options, and what this machine offers.
-
 use crate::schedule::Schedule;
 use crate::search::{DrawnOptions, Space};
 use fencepost_cluster::Capability;
@@ -14,10 +12,7 @@ pub struct NotApplicable {
 }
 
 /// Splits nemeses into those that can be tried with these options on a driver that offers this, and the
-/// others.
-///
-/// # Errors
-/// The options themselves cannot work.
+/// others. An error where the options themselves cannot work.
 pub fn fitting(
     options: &RunOptions,
     drawn: DrawnOptions,

@@ -1,6 +1,3 @@
-//! The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, `hunt.html`, `hunt.md`, and `runs/` while it
-//! goes on.
-
 use super::request::HuntRequest;
 use crate::schedule::Schedule;
 use crate::search::{Archive, Cell, SituationName, Use};
@@ -15,15 +12,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// `hunt.json` whole: what a report shows, and what it takes to go on.
+/// `hunt.json`: what a report shows, and what it takes to go on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HuntState {
     #[serde(flatten)]
     pub file: HuntFile,
     pub request: HuntRequest,
-    /// The number of the next schedule.
     pub next: u64,
-    /// What the archive knows of each situation.
     pub cells: BTreeMap<SituationName, Cell>,
 }
 
@@ -36,34 +31,28 @@ struct CorpusFile {
     plan: Plan,
 }
 
-/// Beneath it lie the runs that showed findings first.
+/// The folder of the runs that showed findings first.
 pub(super) const FOUND: &str = "found";
 
-/// The folder of a hunt that goes on. While it exists, no other process can go on with the same hunt.
+/// The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, `hunt.html`, `hunt.md`, and `runs/` while it
+/// goes on. While this exists, no other process can go on with the same hunt.
 pub struct HuntFolder {
     pub path: PathBuf,
     _running: File,
 }
 
 impl HuntFolder {
-    /// Where a part of a hunt lies in the folder `results`, whenever it began:
-    /// `hunt-<lock>-<seed>-<K>-of-<N>`.
+    /// The place of a part of a hunt in `results`, whenever it began: `hunt-<lock>-<seed>-<K>-of-<N>`.
     pub fn of_part(results: &Path, lock: &str, seed: Seed, shard: Shard) -> PathBuf {
         results.join(format!("hunt-{}-{seed}-{}", short(lock), shard.in_file_names()))
     }
 
-    /// Makes the folder of a new hunt in the folder `results`: `hunt-<lock>-<time>-<seed>`.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Makes the folder of a new hunt in `results`, `hunt-<lock>-<time>-<seed>`; an error where it cannot.
     pub fn create(results: &Path, lock: &str, started: u64, seed: Seed) -> Result<HuntFolder> {
         HuntFolder::create_at(results.join(format!("hunt-{}-{}-{seed}", short(lock), timestamp(started))))
     }
 
-    /// Makes the folder of a new hunt.
-    ///
-    /// # Errors
-    /// It cannot be written, or a hunt goes on there.
+    /// Makes the folder of a new hunt. An error where it cannot be written, or a hunt goes on there.
     pub fn create_at(path: PathBuf) -> Result<HuntFolder> {
         for part in ["corpus", "findings", "runs"] {
             let part = path.join(part);
@@ -73,10 +62,8 @@ impl HuntFolder {
         HuntFolder::lock(path)
     }
 
-    /// Opens the folder of a hunt that ended early, with its state and its kept schedules.
-    ///
-    /// # Errors
-    /// It is no such folder, the hunt still goes on, or its files cannot be read: one sentence.
+    /// Opens the folder of a hunt that ended early, with its state and kept schedules. The error is one
+    /// sentence: it is no such folder, the hunt still goes on, or its files cannot be read.
     pub fn resume(path: &Path) -> Result<(HuntFolder, HuntState, Archive)> {
         let state = HuntFolder::state(path)?;
         let folder = HuntFolder::lock(path.to_owned())?;
@@ -85,20 +72,14 @@ impl HuntFolder {
         Ok((folder, state, archive))
     }
 
-    /// What a hunt had kept, whether it goes on or not, and the lock that it was about.
-    ///
-    /// # Errors
-    /// Its files cannot be read: one sentence.
+    /// What a hunt had kept, whether it goes on or not, and its lock. The error is one sentence.
     pub fn kept(path: &Path) -> Result<(String, Archive)> {
         let state = HuntFolder::state(path)?;
         let archive = HuntFolder::archive(path, &state)?;
         Ok((state.request.options.lock, archive))
     }
 
-    /// Keeps the schedules with which a hunt begins.
-    ///
-    /// # Errors
-    /// A file cannot be written.
+    /// Keeps the schedules with which a hunt begins. An error where a file cannot be written.
     pub fn keep_all(&self, archive: &Archive) -> Result<()> {
         let mut kept = archive.kept.iter();
         kept.try_for_each(|(number, (schedule, _))| self.keep(*number, schedule, "from an earlier hunt"))
@@ -133,7 +114,7 @@ impl HuntFolder {
         }
     }
 
-    /// Where the runs of schedules lie while they are looked at.
+    /// The runs of schedules while they are looked at.
     pub fn runs(&self) -> PathBuf {
         self.path.join("runs")
     }
@@ -158,29 +139,20 @@ impl HuntFolder {
         }
     }
 
-    /// Writes the state whole or not at all.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Writes the state whole or not at all. An error where it cannot.
     pub fn write(&self, state: &HuntState) -> Result<()> {
         let text = serde_json::to_string_pretty(state)? + "\n";
         Ok(write_inside(&self.path, HUNT_JSON, text.as_bytes())?)
     }
 
-    /// Writes page and Markdown.
-    ///
-    /// # Errors
-    /// A file cannot be written.
+    /// Writes page and Markdown. An error where it cannot.
     pub fn write_report(&self, file: &HuntFile) -> Result<()> {
         let page = fencepost_report::hunt::html(file, &self.path);
         write_inside(&self.path, "hunt.html", page.as_bytes())?;
         Ok(write_inside(&self.path, "hunt.md", fencepost_report::hunt::markdown(file).as_bytes())?)
     }
 
-    /// Keeps a schedule.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Keeps a schedule. An error where its file cannot be written.
     pub fn keep(&self, number: u64, schedule: &Schedule, about: &str) -> Result<()> {
         let file = CorpusFile {
             about: about.to_owned(),
@@ -198,7 +170,7 @@ impl HuntFolder {
         }
     }
 
-    /// The kept schedules of a hunt that ended early. A situation whose schedule is not there, since the hunt
+    /// The kept schedules of a hunt that ended early. A situation whose schedule is missing, since the hunt
     /// was killed before it was written, counts as covered and keeps none.
     fn archive(folder: &Path, state: &HuntState) -> Result<Archive> {
         let mut archive = Archive { cells: state.cells.clone(), ..Archive::default() };

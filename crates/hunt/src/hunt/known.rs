@@ -1,5 +1,3 @@
-//! Findings of earlier hunts, replayed first: with them a hunt is a regression test, too.
-
 use crate::finding::{KeptFinding, kept_findings};
 use crate::player::Player;
 use crate::replay::replay;
@@ -13,10 +11,8 @@ use std::path::Path;
 /// How often a known finding is played before it counts as gone.
 const PLAYS: usize = 10;
 
-/// The findings in a folder of them, by name.
-///
-/// # Errors
-/// The folder cannot be read, or has no finding.
+/// The findings of earlier hunts in a folder, by name. They are replayed first: so a hunt is a regression
+/// test, too. An error where the folder cannot be read, or has no finding.
 pub fn known_findings(folder: &Path) -> Result<Vec<KeptFinding>> {
     let known = kept_findings(folder)?;
     if known.is_empty() {
@@ -29,10 +25,7 @@ pub fn known_findings(folder: &Path) -> Result<Vec<KeptFinding>> {
     Ok(known)
 }
 
-/// Plays a finding again until it shows: plays that showed it, of how many.
-///
-/// # Errors
-/// No play came to a verdict.
+/// Plays a finding until it shows; gives the plays that showed it, and all. An error where all failed.
 pub(super) async fn again(
     file: &FindingFile,
     schedule: &Schedule,

@@ -1,9 +1,7 @@
 //! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and
-//! the work on its findings share one, so that findings get their share and neither waits for the other.
-//!
-//! A machine may be too busy for so many. A schedule that fails halves their number, as a lost packet halves
-//! what a sender has under way, and gives clients more time to start; ten schedules in a row that do not fail
-//! add one again.
+//! the work on its findings share one, so that neither waits for the other. A failed schedule halves their
+//! number, as a lost packet halves what a sender has under way, and gives clients more time to start: the
+//! machine may be too busy. Ten in a row that do not fail add one again.
 
 use crate::player::Player;
 use crate::schedule::Schedule;
@@ -25,28 +23,24 @@ pub struct Limited {
 
 struct Pace {
     usual_time: Duration,
-    /// Plays side by side: as many as were asked for, and now.
     most: usize,
     now: usize,
     /// Permits that are still to be taken back, once their plays are over.
     owed: usize,
     /// When the number was lowered last: a play that began before says nothing of the lower one.
     lowered: Option<Instant>,
-    /// Plays in a row that were carried out.
     in_a_row: usize,
-    /// How often clients got more time to start.
     slower: usize,
     /// A change that was not reported yet, in a sentence.
     change: Option<String>,
 }
 
-/// What the last play counts for in the usual time.
 const OF_LAST: f64 = 0.2;
 
-/// So many plays in a row that are carried out add one to those side by side.
+/// So many plays in a row that do not fail add one to those side by side.
 const RECOVERS: usize = 10;
 
-/// The time that clients have to start at least, once a schedule has failed, and once more have.
+/// The least start times of clients after the first failure, and after the next.
 pub(super) const START_TIMES: [TimeSpan; 2] = [TimeSpan::from_secs(40), TimeSpan::from_secs(80)];
 
 impl Limited {
@@ -89,7 +83,7 @@ impl Pace {
         self.slower.checked_sub(1).map(|place| START_TIMES[place.min(START_TIMES.len() - 1)])
     }
 
-    /// Gives the number of permits that are to be added.
+    /// Gives the number of permits to add.
     fn note_success(&mut self) -> usize {
         self.in_a_row += 1;
         if self.in_a_row < RECOVERS || self.now == self.most {

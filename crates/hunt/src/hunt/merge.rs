@@ -1,5 +1,3 @@
-//! The parts of a hunt as one.
-
 use anyhow::{Context, Result, bail};
 use fencepost_campaign::parts::Sources;
 use fencepost_engine::BadUsage;
@@ -8,14 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a part of a hunt leaves, and a merge takes with it: findings and kept schedules are few and small.
+/// What a merge takes from a part: findings and kept schedules are few and small.
 const TAKEN: [&str; 5] = [HUNT_JSON, "hunt.html", "corpus", "findings", "found"];
 
-/// The hunt that these parts make together. Copies what each left to the folder `out`, and gives what came of
-/// that.
-///
-/// # Errors
-/// A part cannot be read, or none has begun.
+/// The hunt that these parts make together, and for each part whether what it left could be copied to `out`.
+/// An error where a part cannot be read, or none has begun.
 pub fn merge(sources: &Sources, out: &Path) -> Result<(HuntFile, Vec<Result<()>>)> {
     let mut parts: BTreeMap<u32, HuntFile> = BTreeMap::new();
     let mut taken = Vec::new();
@@ -36,25 +31,18 @@ pub fn merge(sources: &Sources, out: &Path) -> Result<(HuntFile, Vec<Result<()>>
     Ok((whole, taken))
 }
 
-/// Writes what another merge reads.
-///
-/// # Errors
-/// A file cannot be written.
+/// Writes what another merge reads. An error where a file cannot be written.
 pub fn write_merged(sources: &Sources, out: &Path) -> Result<()> {
     sources.write(out, |_| None)?;
     sources.write_file(out, |number, _| vec![out.join(place(number))])
 }
 
-/// Where a part lies in the folder of the merge.
 fn place(part: u32) -> PathBuf {
     Path::new("parts").join(part.to_string())
 }
 
-/// Copies what a part left to `place` in the folder `out`. What is there already, from an earlier merge into
-/// the same folder, is replaced.
-///
-/// # Errors
-/// A folder between the two is a link, which would lead out of `out`, or a file cannot be copied.
+/// Copies what a part left to `place` in the folder `out`, in place of what an earlier merge put there. An
+/// error where a folder between the two is a link, which would lead out of `out`, or a file cannot be copied.
 fn take(from: &Path, out: &Path, place: &Path) -> Result<()> {
     let to = &out.join(place);
     if let Some(link) = to.ancestors().take_while(|folder| *folder != out).find(|folder| folder.is_symlink())

@@ -1,12 +1,9 @@
-//! What a hunt reports while it goes on.
-
 use std::time::Duration;
 
-/// Is called as a hunt goes on.
+/// What a hunt reports while it goes on.
 pub trait HuntObserver: Send + Sync {
     /// Something worth a line: a finding, a failure, the end of a step.
     fn message(&self, sentence: &str);
-    /// Called after each schedule.
     fn progress(&self, status: &Status);
 }
 
@@ -15,11 +12,10 @@ pub struct Status {
     pub spent: Duration,
     pub budget: Duration,
     pub schedules: u64,
-    /// Schedules of this sitting, and its time: their rate.
+    /// Schedules per minute of this sitting.
     pub per_minute: f64,
     pub covered: u64,
     pub possible: u64,
-    /// The nearest miss.
     pub nearest_ms: Option<f64>,
     pub findings: usize,
 }

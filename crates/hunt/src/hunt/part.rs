@@ -1,4 +1,4 @@
-//! What a hunt, or its part, keeps for a merge. What it found is in its `hunt.json`.
+//! What a hunt, or its part, keeps for a merge. Its findings are in its `hunt.json`.
 
 use super::folder::HuntFolder;
 use super::request::HuntRequest;
@@ -7,14 +7,11 @@ use fencepost_campaign::parts::{CampaignKind, PartFile, PartWriter, RunKey, assi
 use fencepost_history::Shard;
 
 impl HuntFolder {
-    /// Says in the folder of a hunt which part it is.
-    ///
-    /// # Errors
-    /// A file cannot be written.
+    /// Writes which part it is in the folder of a hunt. An error where a file cannot be written.
     pub fn begin_part(&self, request: &HuntRequest) -> Result<PartWriter> {
         let shard = request.shard.unwrap_or(Shard::WHOLE);
         let parts = vec![Some(1); shard.of().get() as usize];
-        // What repeats the whole: a part's command says which part it is.
+        // The command of the whole: a part's says which part it is.
         let command = request.command.replace(&format!(" --shard {shard}"), "");
         let mut file = PartFile::begun(
             CampaignKind::Hunt,
@@ -24,7 +21,6 @@ impl HuntFolder {
             &assign(&parts, shard.of()),
             serde_json::to_value(request.common())?,
         );
-        // Its findings lie in its own folder.
         file.parts.values_mut().for_each(|part| part.runs_in = vec![".".into()]);
         let label = format!("the schedules {}, and every {}th from there on", shard.number(), shard.of());
         let key = RunKey { number: u64::from(shard.number()) - 1, label, name: "hunt".to_owned() };

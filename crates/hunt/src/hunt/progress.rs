@@ -1,4 +1,4 @@
-//! What a hunt has done and found so far: the part of it that all its workers share.
+//! What a hunt has done and found so far: the state that all its workers share.
 
 use super::effects::Effects;
 use super::folder::{HuntFolder, HuntState};
@@ -16,8 +16,8 @@ use fencepost_report::hunt::{
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Failures in a row that end a hunt, and for each schedule that it plays side by side: a server that does
-/// not come back may be bad luck, so many are the machine's. All that play side by side may fail at once.
+/// Failures in a row that end a hunt, with an addition for each schedule side by side, as all of them may
+/// fail at once: one server that does not come back may be bad luck, so many are the machine's.
 const FAILURES_IN_A_ROW: u64 = 8;
 const FAILURES_OF_EACH_JOB: u64 = 2;
 
@@ -26,12 +26,11 @@ pub(super) struct Progress {
     pub(super) file: HuntFile,
     request: HuntRequest,
     begun: Instant,
-    /// Time and schedules of earlier sittings.
+    /// Seconds and schedules of earlier sittings.
     before: (u64, u64),
     failures_in_a_row: u64,
-    /// Findings that are replayed and made small at this moment.
     pub(super) worked_on: Vec<String>,
-    /// No schedule follows, so that the time no longer counts: only findings are still worked out.
+    /// No schedule follows, and the time no longer counts: only findings are still worked out.
     is_over: bool,
     effects: Effects,
 }
@@ -52,7 +51,6 @@ impl Progress {
         }
     }
 
-    /// What the hunt is asked to do changed, before its first schedule.
     pub(super) fn change_request(&mut self, request: HuntRequest) {
         self.request = request;
     }
@@ -66,7 +64,6 @@ impl Progress {
         }
     }
 
-    /// Notes how long the hunt has gone on, in all sittings.
     pub(super) fn note_time(&mut self) {
         if self.is_over {
             return;
@@ -122,8 +119,7 @@ impl Progress {
         Ok(found)
     }
 
-    /// Notes which faults of a run took effect. A nemesis whose faults never do on this machine is not drawn
-    /// any more: gives a sentence on each such.
+    /// Notes which faults of a run took effect. Gives a sentence on each nemesis that is left out now.
     pub(super) fn note_effects(&mut self, history: &[Event]) -> Vec<String> {
         self.effects.note(history);
         let nemeses = &self.search.space.nemeses;
@@ -204,7 +200,6 @@ impl Progress {
         Some(name)
     }
 
-    /// Notes a finding of an earlier hunt, and in how many of how many plays it came again.
     pub(super) fn note_known(&mut self, known: &FindingFile, (seen, plays): (usize, usize)) {
         let state = if seen > 0 { FindingState::Known } else { FindingState::Gone };
         self.file.findings.push(HuntFinding {
@@ -229,7 +224,7 @@ impl Progress {
         self.file.findings.iter().find(|finding| finding.name == name)
     }
 
-    /// Whether a finding is still to be worked out: neither was it yet, nor does another explain it by now.
+    /// Whether a finding is still to be worked out, and no other explains it by now.
     pub(super) fn is_open(&self, name: &str) -> bool {
         self.finding(name).is_some_and(|finding| {
             finding.state == FindingState::Found
@@ -238,12 +233,10 @@ impl Progress {
         })
     }
 
-    /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of
-    /// them those whose faults no other had that explains or is of their class and was worked out, then those
-    /// that no fault of the servers can explain, then those with the fewest causes, which are small already
-    /// and tell most, and of these the certain ones. Before all these come those that are still to be
-    /// compared, and after them those of a kind of which one is known to be the lock's own: a small example
-    /// of that says more than that it comes under yet other faults.
+    /// The place of a finding in the line. First those that are still to be compared; last those of a kind of
+    /// which one is known to be the lock's own, which say little more. Between them, in this order: the
+    /// lock's own failures that are no late write; new faults before those of an explaining or worked-out
+    /// finding; what no fault of the servers can explain; the fewest causes, which tell most; certain ones.
     pub(super) fn rank(&self, name: &str) -> (bool, bool, bool, bool, bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = self.finding(name) else {
@@ -265,8 +258,8 @@ impl Progress {
         (is_repetition, finding.compared.is_some(), is_late_only, has_been, is_service, causes, is_uncertain)
     }
 
-    /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of
-    /// that signature is the same one, and those that it explains need no work of their own.
+    /// Notes what a finding became: small, under the name of its remaining causes. Another finding of that
+    /// signature is the same one, and those that it explains need no work of their own.
     pub(super) fn note_small(&mut self, name: &str, small: &FindingFile) {
         let worked_on = &self.worked_on;
         let is_explained = |finding: &HuntFinding| {
@@ -300,8 +293,7 @@ impl Progress {
         }
     }
 
-    /// Notes a schedule that could not be carried out. Gives a sentence where there have been too many in a
-    /// row.
+    /// Notes a schedule that could not be carried out. Gives a sentence where too many in a row failed.
     pub(super) fn note_failure(&mut self, number: u64, why: &str) -> Option<String> {
         self.note_time();
         self.file.failed += 1;
@@ -313,7 +305,6 @@ impl Progress {
             .then(|| format!("{most} schedules in a row failed, the last with: {why}"))
     }
 
-    /// Notes that a process held on past its TTL without any fault.
     pub(super) fn note_busy_machine(&mut self) {
         let sentence = format!(
             "processes held on past their TTL of {} without any fault: this machine is too busy for it; use fewer --jobs or a \

@@ -1,9 +1,8 @@
-//! What a right lock does on the same servers: whether a finding is the lock's own, or any lock's there.
-//!
-//! Every lease lock on one Redis is granted twice once the server's clock jumps. So each new violation is
-//! played on the reference, the built-in lock of the same service, under the same plan of faults: before it
-//! is made small, and once more as it is small. What the reference shows, too, is of the servers, and is not
-//! worked on; and what it has shown once explains all that comes later with the same causes and more.
+//! Whether a finding is the lock's own: what a right lock does on the same servers. Every lease lock on one
+//! Redis is granted twice once the server's clock jumps. So each new violation is played on the reference,
+//! the built-in lock of the same service, under the same plan of faults: before it is made small, and again
+//! when it is small. What the reference shows, too, is of the servers: it is not worked on, and explains all
+//! that comes later with the same causes and more.
 
 use super::progress::Progress;
 use super::seen_violation::{all_violations, explains, is_same_breach};
@@ -21,18 +20,18 @@ use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
 use std::time::Instant;
 
-/// Plays of the reference for a new violation: a right lock shows what is of its servers in most of them.
-/// More of them where a fault had hit the servers.
+/// Plays of the reference for a new violation, with more where a fault had hit the servers: a right lock
+/// shows what is of its servers in most of them.
 const PLAYS: usize = 2;
 const PLAYS_UNDER_FAULTS_OF_SERVERS: usize = 5;
 
-/// Plays of the reference for a violation that was made small, fewest and most.
+/// The same for a violation that was made small, fewest and most.
 const PLAYS_OF_SMALL: (usize, usize) = (4, 12);
 
-/// A violation that comes as often for the reference as for the lock is missed by all plays so rarely.
+/// The chance that all plays miss what comes as often for the reference as for the lock.
 const MISSED: f64 = 0.01;
 
-/// So many plays of the reference tell whether it shows, too, what the lock shows at this rate.
+/// How many plays show whether the reference, too, shows what the lock shows at this rate.
 fn plays_of_small(rate: Rate) -> usize {
     // One play more with it and one more without: none of few plays is certain.
     let share = (rate.violations + 1) as f64 / (rate.plays + 2) as f64;
@@ -40,11 +39,8 @@ fn plays_of_small(rate: Rate) -> usize {
     ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(fewest, most)
 }
 
-/// This schedule for another lock on the same servers. One that is held for longer than its TTL is prolonged
-/// where the lock under test is: without that a right lock, too, would be had twice.
-///
-/// # Errors
-/// One sentence: the plan does not fit that lock.
+/// This schedule for another lock on the same servers. It is prolonged where the lock under test is: a right
+/// lock that is held beyond its TTL, too, would be had twice. The error: one sentence, the plan does not fit.
 fn of_reference(reference: &str, schedule: &Schedule) -> Result<Schedule, BadUsage> {
     let spec = schedule.spec()?.of_reference(reference)?;
     let mut renewing = Schedule { options: spec.options, ..schedule.clone() };
@@ -70,13 +66,11 @@ impl Hunt {
         Ok(())
     }
 
-    /// Compares a finding once more, as it is now that it is small: with other faults beside it, a reference
-    /// shows less of what is of its servers.
+    /// Compares a finding that is small now: with other faults beside it, a reference shows less.
     pub(super) async fn compare_small(&self, name: &str, shrunk: &Shrunk, until: Instant) -> Result<()> {
         if self.request.against.is_some() {
             let compared = self.compare(name, &shrunk.schedule, plays_of_small(shrunk.rate), until).await?;
-            // What a right lock does not do on the same servers under the same faults is no failure of
-            // theirs.
+            // A right lock does not do this on the same servers and faults, so it is no failure of theirs.
             if compared == Compared::Own {
                 let mut progress = self.progress.lock();
                 progress.change_finding(name, |finding| {
@@ -90,7 +84,6 @@ impl Hunt {
         Ok(())
     }
 
-    /// Compares a finding, and notes what came of it.
     async fn compare(
         &self,
         name: &str,
@@ -118,8 +111,7 @@ impl Hunt {
         Ok(compared)
     }
 
-    /// Plays the reference under the faults of a violation, until it shows it or was played often enough. Or
-    /// why nothing is known.
+    /// Plays the reference under a violation's faults until it shows it or played often enough; or why not.
     async fn ask_reference(
         &self,
         reference: &str,
@@ -153,13 +145,12 @@ impl Hunt {
         Ok(asked)
     }
 
-    /// Learns from a run of the reference under the plan of a violation. Whether it shows it.
+    /// Learns from a run of the reference under the plan of a violation. Gives whether it shows that.
     fn learn_of_reference(&self, signature: &Signature, played: &Played) -> bool {
         let mut progress = self.progress.lock();
         progress.note_reference_play();
         for seen in all_violations(played) {
-            // Under the same plan, the same faults on the same nodes are behind it: only who held a lock on
-            // them may differ.
+            // Under one plan the same faults on the same nodes are behind it; only the holders may differ.
             let same_faults = || seen.signature.faults().is_subset(&signature.faults());
             if is_same_breach(&seen.signature, signature) && same_faults() {
                 progress.note_of_servers(signature.clone());
@@ -176,8 +167,7 @@ impl Progress {
         self.file.against.is_some() && !self.finding(name).is_none_or(is_compared)
     }
 
-    /// Whether another finding of the same kind is small, or becomes so now: one bug comes under many faults,
-    /// and one small example of it says all.
+    /// Whether another finding of the kind is small, or becomes so now: one small example of a bug says all.
     pub(super) fn has_example(&self, finding: &HuntFinding) -> bool {
         let is_example = |other: &HuntFinding| {
             let is_worked_on = other.compared.is_some() && self.worked_on.contains(&other.name);
@@ -209,7 +199,6 @@ impl Progress {
         let is_known = self.is_of_servers(&signature);
         let Some(against) = self.file.against.as_mut().filter(|_| !is_known) else { return };
         against.shown.push(signature);
-        // What is not worked on yet is not worked on any more.
         let shown = &against.shown;
         for finding in &mut self.file.findings {
             let is_open = finding.state == FindingState::Found && finding.compared.is_none();

@@ -1,23 +1,20 @@
-//! What a hunt is asked to do.
-
 use crate::search::DrawnOptions;
 use fencepost_engine::RunOptions;
 use fencepost_history::{Seed, Shard, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a hunt is asked to do: everything that it takes to begin it, or to go on with it.
+/// What a hunt is asked to do: all that it takes to begin it, or to go on with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HuntRequest {
-    /// The options that all schedules share.
     pub options: RunOptions,
     pub drawn: DrawnOptions,
-    /// Names of the nemeses, all of which fit the lock and this machine.
+    /// They fit the lock and this machine.
     pub nemeses: Vec<String>,
     pub seed: Seed,
     pub jobs: usize,
-    /// The part of the hunt that is done here. None: all of it.
+    /// The part that is done here. None: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The folder of earlier hunts, with whose schedules this one began.
@@ -28,20 +25,18 @@ pub struct HuntRequest {
     /// A folder of earlier findings, to be replayed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<PathBuf>,
-    /// The built-in lock that tells what is the lock's own from what any lock shows on these servers. None:
-    /// nothing is compared.
+    /// The built-in lock that shows what any lock does on these servers. None: nothing is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
     /// Whether the lock announced that it prolongs what it holds.
     #[serde(default)]
     pub renews: bool,
-    /// Repeats the hunt.
     pub command: String,
 }
 
 impl HuntRequest {
-    /// What all parts of a hunt have in common: not how fast a machine is, nor what is replayed or known
-    /// first, or was seen in the first check.
+    /// What all parts of a hunt have in common: without what depends on the machine, what is replayed or
+    /// known first, and what the first check showed.
     pub fn common(&self) -> HuntRequest {
         let command = String::new();
         HuntRequest {
@@ -55,7 +50,7 @@ impl HuntRequest {
         }
     }
 
-    /// The number of the first schedule, and from one to the next.
+    /// The number of the first schedule, and the step from one to the next.
     pub fn numbering(&self) -> (u64, u64) {
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         (shard.number().into(), shard.of().get().into())

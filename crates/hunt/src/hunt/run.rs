@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct HuntEnd {
     pub file: HuntFile,
-    /// Whether the folder has all of it. What was found is known all the same.
+    /// Whether the folder has all of it.
     pub written: Result<()>,
 }
 
@@ -62,10 +62,7 @@ pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
 
 impl Hunt {
     /// A hunt that begins (with the first number of its numbering, and an archive that is empty or of earlier
-    /// hunts), or goes on with what it had kept.
-    ///
-    /// # Errors
-    /// The request cannot work: one sentence.
+    /// hunts), or goes on with what it had kept. The error is one sentence: the request cannot work.
     pub fn new(
         request: HuntRequest,
         (file, archive, next): (HuntFile, Archive, u64),
@@ -104,11 +101,9 @@ impl Hunt {
         })
     }
 
-    /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. Whatever happens,
-    /// everything that was found so far lies in the folder, as far as that can be written.
-    ///
-    /// # Errors
-    /// The folder cannot be written as the hunt begins, or the first check failed.
+    /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. All that was found is
+    /// in the folder then, as far as that can be written. An error where the folder cannot be written at the
+    /// beginning, or the first check failed.
     pub async fn hunt(&mut self) -> Result<HuntEnd> {
         let deadline = Instant::now() + self.left();
         let begins = self.progress.lock().file.schedules == 0;
@@ -130,7 +125,6 @@ impl Hunt {
         Ok(self.end())
     }
 
-    /// Replays the findings of earlier hunts.
     async fn replay_known(&self) -> Result<()> {
         let Some(folder) = &self.request.known else { return Ok(()) };
         for known in known_findings(folder)? {
@@ -196,7 +190,7 @@ impl Hunt {
         }
     }
 
-    /// Plays the first check; where clients had no time to start, once more with more of it.
+    /// Plays the first check; where clients had no time to start, again with more.
     async fn first_check(&self) -> Result<Checked> {
         let HuntRequest { options, drawn, seed, .. } = &self.request;
         let checked = check_without_faults(options, *drawn, *seed, &self.player).await;
@@ -211,7 +205,6 @@ impl Hunt {
         }
     }
 
-    /// The lock prolongs what it holds: from here on some schedules are about that.
     fn note_renewals(&mut self) {
         self.request.renews = true;
         let mut progress = self.progress.lock();
@@ -219,7 +212,6 @@ impl Hunt {
         progress.search.note_renewals();
     }
 
-    /// Reports a change of how many schedules go on side by side.
     fn note_pace(&self) {
         if let Some(sentence) = self.player.change() {
             self.observer.message(&sentence);
@@ -227,7 +219,6 @@ impl Hunt {
         }
     }
 
-    /// Goes on with another TTL than was asked for.
     fn use_ttl(&mut self, ttl: TimeSpan) -> Result<(), BadUsage> {
         self.request.options = with_ttl(self.request.options.clone(), ttl);
         // The schedules keep to it: others may not work.
@@ -241,7 +232,6 @@ impl Hunt {
         Ok(())
     }
 
-    /// Whether a play that begins now ends by then, as plays go.
     pub(super) fn ends_by(&self, until: Instant) -> bool {
         Instant::now() + self.player.usual_time() < until
     }
@@ -254,8 +244,7 @@ impl Hunt {
         self.ended.lock().get_or_insert(reason);
     }
 
-    /// Plays one schedule after the other; one in any case, so that a hunt whose first check took all of its
-    /// time has tested something.
+    /// Plays schedules one after the other; at least one, even where the first check took all the time.
     async fn work(&self, deadline: Instant) {
         let mut is_first = self.progress.lock().file.schedules == 0;
         while self.stop.reason().is_none() && self.ended.lock().is_none() {
@@ -322,8 +311,7 @@ impl Hunt {
         self.observer.message(&format!("finding: {signature}: {sentence}{whose}"));
     }
 
-    /// Keeps the run of a new finding, says it, and puts it in line to be worked out; removes the run of a
-    /// known one.
+    /// Keeps the run of a new finding, reports it, and puts it in line; removes the run of a known one.
     fn take(
         &self,
         found: Vec<Option<String>>,
@@ -335,7 +323,7 @@ impl Hunt {
         let mut run = None;
         for (name, seen) in found.into_iter().zip(seen) {
             let Some(name) = name else { continue };
-            // What is to be compared is said once that is done.
+            // A finding that is to be compared is reported after that.
             if self.request.against.is_none() {
                 self.say_found(&seen.signature, &seen.sentence, seen.whose);
             }
@@ -359,8 +347,7 @@ impl Hunt {
         }
     }
 
-    /// Moves a run into the folder of its finding, and draws its report. Gives the way there from the hunt's
-    /// folder.
+    /// Moves a run into its finding's folder, and draws its report. Gives the path from the hunt's folder.
     fn keep_run(&self, name: &str, run: &Path) -> Result<String> {
         let kept = self.folder.found(name);
         fs::create_dir_all(kept.parent().unwrap_or(&kept))?;
@@ -384,7 +371,6 @@ impl Hunt {
         }
     }
 
-    /// Writes everything for the last time.
     fn end(&self) -> HuntEnd {
         let mut progress = self.progress.lock();
         progress.note_time();

@@ -1,5 +1,3 @@
-//! The violation that a run showed, and what tells it from others.
-
 use crate::signature::signature;
 use fencepost_campaign::Played;
 use fencepost_checker::{Blame, Checker, Violation, Whose, registry};
@@ -11,7 +9,6 @@ pub struct SeenViolation {
     pub violation: Violation,
     pub signature: Signature,
     pub whose: Option<Whose>,
-    /// What happened, in a sentence.
     pub sentence: String,
 }
 
@@ -41,16 +38,15 @@ pub(super) const GRANTED_TWICE: &str = "granted-twice";
 
 pub(super) const EXCLUSION: &str = "exclusion";
 
-/// Whether a checker is one of what follows from two holders at a time, or from a late one: harm to the data,
-/// and an order that is none.
+/// Whether a checker's violations follow from two holders at a time, or a late one: harm to data and order.
 fn is_of_data(checker: &str) -> bool {
     let is_it = |known: &&dyn Checker| known.name() == checker && known.blame() == Blame::ByHolders;
     checker != EXCLUSION && registry().iter().any(is_it)
 }
 
-/// Whether a violation follows from another of the same run: from one that explains it; and harm to the data
-/// from two holders, or from other harm to it, with a common cause. A lock that was removed by another,
-/// tokens that go backwards and a lock that is stuck follow from nothing: each says by itself what is wrong.
+/// Whether a violation follows from another of the same run: one that explains it, or, for harm to the data,
+/// two holders or other harm with a common cause. A lock that another removed, tokens that go backwards and a
+/// stuck lock follow from nothing: each says by itself what is wrong.
 fn follows(other: &Signature, seen: &Signature) -> bool {
     let common = other.causes == seen.causes || seen.causes.iter().any(|cause| other.causes.contains(cause));
     let harms_data = is_of_data(&seen.checker) && (other.checker == EXCLUSION || is_of_data(&other.checker));
@@ -62,7 +58,6 @@ fn seen_violation(played: &Played, violation: Violation) -> Option<SeenViolation
     let known = signature(&played.history, &played.verdict, &violation);
     let (signature, whose, sentence) = match known {
         Some((signature, finding)) => (signature, finding.whose, finding.sentence),
-        // A violation whose cause is not known is one all the same.
         None => {
             let Violation { checker, class } = violation.clone();
             let sentence = played.verdict.of_checker(&checker)?.summary.clone();
@@ -73,17 +68,15 @@ fn seen_violation(played: &Played, violation: Violation) -> Option<SeenViolation
 }
 
 impl SeenViolation {
-    /// Whether a process held on past its TTL, and only the machine can have made it late, by the ledger of
-    /// the run: it was too busy for the TTL, which is no finding about the lock.
+    /// Whether a process held on past its TTL as the machine was too busy for it, by the run's ledger.
     pub fn is_of_a_busy_machine(&self) -> bool {
         self.whose == Some(Whose::Machine)
     }
 }
 
-/// Whether a violation is explained by a finding: the same breach, and all faults that the finding needs, on
-/// targets of the same roles; what needs no fault explains it whatever else went wrong in that run. What
-/// grants a lock twice also makes holders overstay: that class is the same overlap where the lock service
-/// gets the benefit of the doubt.
+/// Whether a finding explains a violation: the same breach, and all faults that the finding needs, on targets
+/// of the same roles. A breach that needs no fault explains it whatever else went wrong. What grants a lock
+/// twice also makes holders overstay: the same overlap, where the service gets the benefit of the doubt.
 pub fn explains(finding: &Signature, seen: &Signature) -> bool {
     let is_there = |needed: &Cause| {
         seen.causes.iter().any(|cause| cause.fault == needed.fault && cause.role == needed.role)
@@ -91,8 +84,7 @@ pub fn explains(finding: &Signature, seen: &Signature) -> bool {
     is_same_breach(finding, seen) && finding.causes.iter().all(is_there)
 }
 
-/// Whether one violation shows the breach of another, whatever the causes: a lock that was granted twice was
-/// overstayed, too.
+/// Whether two violations show the same breach, whatever the causes; a lock granted twice is overstayed, too.
 pub(super) fn is_same_breach(finding: &Signature, seen: &Signature) -> bool {
     let same = finding.class == seen.class || finding.class == GRANTED_TWICE && seen.class == "overstayed";
     finding.checker == seen.checker && same

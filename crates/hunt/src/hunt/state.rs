@@ -1,5 +1,3 @@
-//! What a hunt consists of while it goes on.
-
 use super::folder::HuntFolder;
 use super::limited::Limited;
 use super::observer::HuntObserver;
@@ -23,7 +21,6 @@ pub struct Hunt {
     /// How the program is called, in commands that repeat a run.
     pub(super) program: String,
     pub(super) observer: Arc<dyn HuntObserver>,
-    /// Findings that are still to be replayed and made small.
     pub(super) found: Mutex<VecDeque<Found>>,
     /// Why it ends before its time is over.
     pub(super) ended: Mutex<Option<String>>,
@@ -32,9 +29,7 @@ pub struct Hunt {
 /// What a hunt is carried out with.
 pub struct HuntParts {
     pub player: Arc<dyn Player>,
-    /// How the program is called, in commands that repeat a run.
     pub program: String,
-    /// Ctrl-C.
     pub stop: Arc<Stop>,
     pub observer: Arc<dyn HuntObserver>,
 }

@@ -1,8 +1,6 @@
-//! Whether a lock that is broken without any fault is so only with TTLs that are no whole number of seconds.
-//!
-//! A library that counts in whole seconds makes less of half a second, each time. A race does not care for
-//! the TTL, and comes now and then: one quiet play says nothing of it. So a violation counts as explained
-//! only if each of several plays shows it at the fraction, and none at whole seconds.
+//! Whether a lock is broken only with TTLs that are no whole number of seconds. A library that counts in
+//! whole seconds makes less of half a second, each time. A race does not care for the TTL and comes now and
+//! then: one quiet play says nothing of it. So several plays of both TTLs have to agree.
 
 use super::seen_violation::seen_violations;
 use crate::player::Player;
@@ -14,15 +12,11 @@ use fencepost_history::{Kind, Seed, f};
 use futures_util::future::join_all;
 
 /// Plays with each of both TTLs. What comes at the same rate with both is taken for a matter of whole seconds
-/// in 2 of 1000 hunts at most: that rate is near a half then, and four plays more show it, and five do not.
+/// in 2 of 1000 hunts at most: a rate near a half, which four more plays show and five do not.
 pub(super) const PLAYS: usize = 5;
 
-/// Plays these two schedules, of a TTL that showed a violation of this checker once and of whole seconds.
-/// Whether the TTL explains it: all plays at the fraction show it, the first among them, and none of as many
-/// at whole seconds shows any.
-///
-/// # Errors
-/// Fencepost or the environment failed.
+/// Whether the TTL explains a violation of this checker: all plays of the schedule with a fraction show it,
+/// and none with whole seconds shows any. An error where Fencepost or the environment failed.
 pub(super) async fn only_at_fractions(
     [fraction, whole]: [Schedule; 2],
     checker: &str,
@@ -53,7 +47,7 @@ fn numbered(schedule: &Schedule, number: usize) -> Schedule {
     Schedule { options: RunOptions { seed, ..schedule.options.clone() }, ..schedule.clone() }
 }
 
-/// Whether a run granted the lock and shows no violation but what a busy machine is the reason of.
+/// Whether a run granted the lock and shows no violation but those of a busy machine.
 fn is_quiet(played: Played) -> bool {
     let granted = played.history.iter().any(|event| event.f == f::ACQUIRE && event.kind == Kind::Ok);
     let quiet = granted && seen_violations(&played).iter().all(|seen| seen.is_of_a_busy_machine());

@@ -1,9 +1,7 @@
-//! The schedules that taught something, and which of them is worth a change.
-//!
-//! Each situation keeps one schedule: the one that came nearest to a violation there (an archive of elites,
-//! as in "Illuminating search spaces by mapping elites", Mouret and Clune 2015). So the archive is never
-//! larger than the number of situations, and no situation is lost to another in which violations are easier
-//! to approach.
+//! The schedules that taught something, and which of them is worth a change. Each situation keeps the one
+//! that came nearest to a violation (an archive of elites, as in "Illuminating search spaces by mapping
+//! elites", Mouret and Clune 2015). So the archive is never larger than the number of situations, and a
+//! situation in which violations are easy to approach displaces no other.
 
 use super::schedule_coverage::{ScheduleCoverage, SituationName};
 use crate::schedule::Schedule;
@@ -12,8 +10,7 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A schedule takes a situation from another only where it came nearer by this share: real servers need a few
-/// milliseconds more or less each time.
+/// A schedule takes another's situation only if nearer by this share: real servers vary by milliseconds.
 const NEARER: f64 = 0.8;
 
 /// What is known of one situation.
@@ -24,7 +21,7 @@ pub struct Cell {
     /// The smallest distance to a violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_ms: Option<f64>,
-    /// Number of the schedule that it keeps.
+    /// The schedule that it keeps.
     pub elite: u64,
 }
 
@@ -33,7 +30,7 @@ pub struct Cell {
 pub struct Use {
     /// How many schedules were made from it.
     pub children: u64,
-    /// How many of these showed a violation that was known already.
+    /// How many of these showed a known violation.
     pub repeats: u64,
 }
 
@@ -62,9 +59,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: to
-    /// come nearer than that teaches nothing, and its distance would hide those that are still to be
-    /// approached.
+    /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: its
+    /// distance would hide those that are still to be approached.
     pub fn learn(
         &mut self,
         number: u64,
@@ -112,8 +108,7 @@ impl Archive {
         spent
     }
 
-    /// Draws a kept schedule: more likely one of rare situations, one that came near, and one of which little
-    /// was made.
+    /// Draws a kept schedule: rather one of rare situations, one that came near, and one rarely changed.
     pub fn draw(&self, ttl_ms: f64, random: &mut Stream) -> Option<(u64, &Schedule)> {
         let mut weights: BTreeMap<u64, f64> = BTreeMap::new();
         for cell in self.cells.values() {
@@ -151,7 +146,6 @@ impl Cell {
 }
 
 impl Use {
-    /// By how much a schedule's energy shrinks with what was made from it.
     fn staleness(&self) -> f64 {
         1.0 + self.children as f64 / 4.0 + 2.0 * self.repeats as f64
     }

@@ -1,8 +1,6 @@
-//! What to try next, and what was learned: the part of a hunt that needs no server.
-//!
-//! Schedules are drawn anew for a share of the time, in turns among all nemeses, and are otherwise made by
-//! changing one that taught something. A schedule is kept if it covered a situation that no other had
-//! covered, or came nearer to a violation in one.
+//! What to try next, and what was learned: the part of a hunt that needs no server. Schedules are drawn anew
+//! for a share of the time, in turns among all nemeses, and else made by changing one that taught something.
+//! A schedule is kept if it covered a new situation, or came nearer to a violation in one.
 
 mod archive;
 #[cfg(test)]
@@ -35,13 +33,13 @@ use std::time::Duration;
 /// Of ten schedules, so many are drawn anew even when others wait to be changed.
 const FRESH_OF_TEN: u32 = 3;
 
-/// Each schedule without faults may last for this part of the hunt.
+/// The share of the hunt that each schedule without faults may last.
 const PEACE_SHARE: u32 = 4;
 
-/// They are so many schedules apart: where few go on side by side, some with faults go on beside each.
+/// How many schedules lie between them, so that some with faults go on beside each.
 const PEACE_APART: usize = 4;
 
-/// A schedule to try, with its number.
+/// A schedule to try.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     pub number: u64,
@@ -74,9 +72,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A hunt's memory. The draws for the schedule of a number come from a stream of that number, so a schedule
-/// that is drawn anew is the same in every hunt of this seed; which one is changed depends on what the others
-/// have taught by then.
+/// A hunt's memory. The draws for a schedule come from a stream of its number, so one that is drawn anew is
+/// the same in every hunt of this seed; which one is changed depends on what the others have taught by then.
 pub struct Search {
     pub space: Space,
     pub archive: Archive,
@@ -85,13 +82,11 @@ pub struct Search {
     /// From a schedule's number to the next: other parts of a hunt play those between.
     step: u64,
     learns: bool,
-    /// What the first schedules do.
     opening: Vec<Opening>,
-    /// How long a schedule without faults may last.
     peace_most: Duration,
     /// Which of the first schedules each number was.
     places: BTreeMap<u64, usize>,
-    /// Those that failed, and are tried once more; and all that ever did.
+    /// The first schedules that failed and are tried once more; and all that ever did.
     again: VecDeque<usize>,
     failed: BTreeSet<usize>,
 }
@@ -115,13 +110,12 @@ impl Search {
         }
     }
 
-    /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
+    /// The same search, but each schedule is drawn anew: to measure what the feedback is worth.
     pub fn without_feedback(space: Space, seed: Seed) -> Search {
         Search { learns: false, ..Search::new(space, seed) }
     }
 
-    /// Goes on after a hunt that ended early: with what it had kept, the number of its next schedule, and the
-    /// step from there on.
+    /// Goes on after a hunt that ended early, with its archive, its next number, and the step from there on.
     pub fn resume(&mut self, archive: Archive, next: u64, step: u64) {
         (self.archive, self.next, self.step) = (archive, next, step);
     }
@@ -131,8 +125,7 @@ impl Search {
         self.next
     }
 
-    /// Begins with schedules without faults, for a hunt that lasts so long. Gives a sentence where it is too
-    /// short for them.
+    /// Begins with schedules without faults, for a hunt of this length. Gives a sentence if it is too short.
     pub fn watch_without_faults(&mut self, budget: Duration) -> Option<String> {
         self.peace_most = budget / PEACE_SHARE;
         let least = self.space.idle_bound();
@@ -170,7 +163,7 @@ impl Search {
         self.space.nemeses.retain(|nemesis| nemesis.name() != name);
     }
 
-    /// The schedule of one of the first; none where it cannot be drawn, or its nemesis is left out by now.
+    /// One of the first schedules; none where it cannot be drawn, or its nemesis is left out by now.
     fn open(&self, opening: Opening, random: &mut Stream) -> Option<(Schedule, Origin)> {
         let is_left_out = |nemesis: &'static dyn Nemesis| {
             self.space.nemeses.iter().all(|other| other.name() != nemesis.name())
@@ -188,7 +181,7 @@ impl Search {
         }
     }
 
-    /// The schedule of this number could not be carried out: what a hunt begins with is tried once more.
+    /// A schedule could not be carried out: one of the first is tried once more.
     pub fn put_back(&mut self, number: u64) {
         let place = self.places.get(&number).copied();
         self.again.extend(place.filter(|&place| self.failed.insert(place)));
@@ -219,7 +212,6 @@ impl Search {
         Some(Proposal { number, schedule, origin })
     }
 
-    /// Draws a schedule: the nemeses take turns, in an order that is drawn for each round.
     fn draw(&self, number: u64, random: &mut Stream) -> Option<(Schedule, Origin)> {
         let count = self.space.nemeses.len() as u64;
         let round = number.checked_sub(1)?.checked_div(count)?;
@@ -229,7 +221,6 @@ impl Search {
         turns.into_iter().find_map(|nemesis| self.drawn_with(nemesis, None, random))
     }
 
-    /// A schedule that is drawn anew, with a fault of this nemesis.
     fn drawn_with(
         &self,
         nemesis: &'static dyn Nemesis,

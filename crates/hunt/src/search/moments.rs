@@ -1,11 +1,9 @@
-//! Moments of the lock's life that a fault can wait for.
-
 use fencepost_history::{Kind, Stream, f};
 use fencepost_nemesis::Trigger;
 use rand::RngExt;
 
-/// The moments: right after a grant, while a grant is being collected, after the holder has read what it will
-/// write back, as it writes, and as it begins to release.
+/// Moments that a fault can wait for: right after a grant, while a grant is being collected, after the holder
+/// has read what it will write back, as it writes, and as it begins to release.
 fn moments() -> [(&'static str, Kind); 5] {
     [
         (f::ACQUIRE, Kind::Ok),

@@ -1,6 +1,3 @@
-//! Changes of a schedule: of a fault's target, moment, time, length or size, of the number of faults, and of
-//! the options.
-
 use super::moments::draw_moment;
 use super::space::{FAULTS_MAX, Space};
 use crate::schedule::Schedule;
@@ -17,11 +14,9 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     Target,
-    /// Another moment that a fault waits for, or none.
     Moment,
     Time,
     Length,
-    /// One parameter is larger or smaller.
     Size,
     AddFault,
     DropFault,
@@ -119,7 +114,6 @@ fn differs(child: &Schedule, parent: &Schedule) -> bool {
     options != parent.options || child.plan != parent.plan
 }
 
-/// Changes a schedule. None where there is nothing to change.
 fn apply(
     space: &Space,
     change: Change,
@@ -164,8 +158,7 @@ fn change_fault(
         Change::Target => {
             let parameters = std::mem::replace(&mut fault.parameters, again.parameters.clone());
             fault.on = again.on;
-            // The size that was chosen stays, unless the parameters name targets themselves, as those of
-            // partitions do.
+            // The size stays, unless the parameters name targets themselves, as those of partitions do.
             if !names_nodes(&parameters) && !names_nodes(&again.parameters) {
                 fault.parameters = parameters;
             }
@@ -182,12 +175,11 @@ fn change_fault(
     Some(())
 }
 
-/// Whether parameters hold names: those of nodes, in lists.
+/// Whether parameters name nodes, which stand in lists.
 fn names_nodes(parameters: &serde_json::Map<String, Value>) -> bool {
     parameters.values().any(|value| value.is_array() || value.is_object())
 }
 
-/// Makes one of the numbers among the parameters larger or smaller.
 fn resize(fault: &mut PlannedFault, random: &mut Stream) -> Option<()> {
     let is_size = |value: &Value| value.as_f64().is_some_and(|number| number != 0.0);
     let sizes: Vec<String> =
@@ -202,7 +194,6 @@ fn resize(fault: &mut PlannedFault, random: &mut Stream) -> Option<()> {
     Some(())
 }
 
-/// Between a third of a number and three times as much.
 fn scaled(number: f64, random: &mut Stream) -> f64 {
     number * 3_f64.powf(random.random_range(-1.0..=1.0))
 }

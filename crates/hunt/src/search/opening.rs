@@ -1,5 +1,3 @@
-//! What the first schedules of a hunt do: some watch the lock without faults, then comes each nemesis once.
-
 use super::peace::PeacePlay;
 use fencepost_nemesis::{Nemesis, WhichAim};
 

@@ -1,5 +1,5 @@
-//! Schedules without faults that last long enough to judge who gets the lock: a lock that stays free while it
-//! is wanted, a process that never gets it, and two keys that are one lock show without any fault.
+//! Schedules without faults that last long enough to judge who gets the lock: a free lock that stays wanted,
+//! a process that never gets it, and two keys that are one lock show without any fault.
 
 use super::space::Space;
 use super::ttl::ACQUIRE_TTLS;
@@ -10,7 +10,6 @@ use fencepost_nemesis::Plan;
 use rand::RngExt;
 use std::time::Duration;
 
-/// What a schedule without faults is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeacePlay {
     /// Many processes want one key, some of them in vain: who gets it, and how long it stays free.
@@ -19,7 +18,6 @@ pub(super) enum PeacePlay {
     Keys,
 }
 
-/// Clients and processes, where the user left them open.
 const CLIENTS: usize = 4;
 const PROCESSES: usize = 12;
 
@@ -27,21 +25,19 @@ const PROCESSES: usize = 12;
 /// `k10`): a lock that looks at a part of the name takes them for one.
 const KEYS: usize = 12;
 
-/// How long a process of the crowd holds the lock and waits for it, in TTLs: with so many, one of ten
-/// acquires or so is in vain.
+/// How long a process of the crowd holds the lock and waits for it: about one of ten acquires is in vain.
 const CROWD_HOLDS_TTLS: f64 = 0.1;
 const CROWD_WAITS_TTLS: u32 = 1;
 
-/// How long a process holds one of many keys. Long enough for others to be wanted meanwhile, and short enough
-/// for many turns.
+/// How long a process holds one of many keys: others are wanted meanwhile, and many turns fit in.
 const KEY_HELD: Duration = Duration::from_millis(100);
 const KEY_HELD_TTLS: f64 = 0.2;
 
-/// The checker's bounds for a lock that stays free, and for a process that tries: at least so long.
+/// The checker's least bound for a lock that stays free, and for a process that tries.
 const BOUND_MIN: Duration = Duration::from_secs(5);
 const IDLE_MORE: Duration = Duration::from_secs(1);
 
-/// A schedule lasts for twice the bound, so that what begins in its first half is seen.
+/// What begins in the first half of a schedule is seen: it lasts for twice the bound.
 const BOUNDS: u32 = 2;
 
 impl Space {
@@ -50,7 +46,6 @@ impl Space {
         BOUND_MIN.max(2 * self.ttl() + IDLE_MORE)
     }
 
-    /// What can be watched with these options.
     pub(super) fn peace_plays(&self) -> Vec<PeacePlay> {
         let has_keys = self.drawn.keys && self.drawn.concurrency;
         [PeacePlay::Crowd, PeacePlay::Keys]
@@ -59,7 +54,6 @@ impl Space {
             .collect()
     }
 
-    /// The schedule, of `most` at the longest.
     pub(super) fn without_faults(&self, play: PeacePlay, most: Duration, random: &mut Stream) -> Schedule {
         let ttl = self.ttl();
         let mut options = RunOptions {

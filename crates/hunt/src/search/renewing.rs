@@ -1,8 +1,7 @@
-//! Schedules about renewals: a holder keeps its lock for several TTLs without a look at its validity, and the
-//! connection breaks over which the lock is prolonged.
-//!
-//! A client that looks at the validity of its lock stops by itself when a renewal did not come, and so hides
-//! a renewal that died. What a library promises is that it prolongs the lock again, or reports it as lost.
+//! Schedules about renewals: a holder keeps its lock for several TTLs and does not look at its validity, and
+//! the connection breaks over which the lock is prolonged. A client that looks at the validity stops by
+//! itself when a renewal did not come, and so hides a renewal that died. A library promises that it prolongs
+//! the lock again, or reports it as lost.
 
 use super::space::{Space, is_of_holder};
 use crate::schedule::Schedule;
@@ -11,12 +10,10 @@ use fencepost_history::{Stream, TimeSpan, f};
 use fencepost_nemesis::{Nemesis, Plan, PossibleAim, Role, Trigger, WhichAim, aims};
 use rand::RngExt;
 
-/// How long the lock is held, and a schedule lasts, in TTLs.
 const HOLD_TTLS: u32 = 4;
 const LIMIT_TTLS: u32 = 8;
 
-/// How long the connection is broken, in TTLs: most libraries prolong a lock every third of its TTL, and try
-/// again soon after.
+/// How long the connection is broken: most libraries prolong a lock every third of its TTL, and try again.
 const BROKEN_TTLS: (f64, f64) = (0.5, 1.2);
 
 /// What breaks a connection: the end of its server, silence of the server or of the network, and a reset.
@@ -57,8 +54,7 @@ impl Space {
         let (shortest, longest) = BROKEN_TTLS;
         let length = options.ttl.0.mul_f64(random.random_range(shortest..=longest));
         fault.for_ms = TimeSpan(length).millis().max(1);
-        // As soon as there is a holder, so that most of its hold comes after the lease that was prolonged
-        // last.
+        // At the first grant, so that most of the hold comes after the lease that was prolonged last.
         (fault.at_ms, fault.then) = (0, Some(Trigger::of(f::ACQUIRE)));
         fault.until = None;
         let mut schedule = Schedule::new(options, Plan { faults: vec![fault], ..Plan::default() });
@@ -70,7 +66,7 @@ fn is_at_point(aim: &PossibleAim) -> bool {
     aim.moments.iter().any(|moment| moment.point.is_some())
 }
 
-/// Whether a fault with this aim breaks what a holder has open to its servers, and leaves it the storage.
+/// Whether a fault with this aim breaks what a holder has open to its servers, and spares the storage.
 fn breaks(aim: &PossibleAim, storage: Option<&str>) -> bool {
     let is_of_servers = |target: &String| {
         [Role::Granting.name(), Role::Leader.name()].iter().any(|role| target.starts_with(role))

@@ -1,17 +1,13 @@
-//! What the history of one schedule taught: the situations that it covered, and how near to a violation it
-//! came.
-
 use fencepost_checker::RunVerdict;
 use fencepost_report::hunt::SituationCount;
 use std::collections::BTreeMap;
 
-/// The name of a situation: a fault, the role of its target, and the phase of the lock's life in which it
-/// came.
+/// A situation: a fault, the role of its target, and the phase of the lock's life in which it came.
 pub type SituationName = String;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScheduleCoverage {
-    /// The situations that were possible, each with how often it came about and how near to a violation.
+    /// The possible situations, each with how often it was met and how near to a violation.
     pub situations: BTreeMap<SituationName, SituationCount>,
     /// The smallest distance to a violation, and what happened, in a sentence.
     pub miss: Option<(f64, String)>,
@@ -23,7 +19,6 @@ pub enum ShownViolation {
     None,
     /// One that no schedule had shown.
     New,
-    /// One that was found already.
     Known,
 }
 
@@ -42,7 +37,7 @@ impl ScheduleCoverage {
         coverage
     }
 
-    /// Notes that a situation was possible, and came about so often.
+    /// Notes that a situation was possible, and met so often.
     pub fn see(&mut self, fault: &str, role: &str, phase: &str, times: u64, nearest_ms: Option<f64>) {
         let name = format!("{fault} / {role} / {phase}");
         let seen = self.situations.entry(name).or_insert_with(|| SituationCount {
@@ -57,7 +52,7 @@ impl ScheduleCoverage {
         seen.nearest_ms = seen.nearest_ms.into_iter().chain(nearest_ms).min_by(f64::total_cmp);
     }
 
-    /// The situations that came about.
+    /// The situations that were met.
     pub fn covered(&self) -> impl Iterator<Item = (&SituationName, &SituationCount)> {
         self.situations.iter().filter(|(_, seen)| seen.times > 0)
     }

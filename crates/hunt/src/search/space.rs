@@ -1,6 +1,3 @@
-//! What the schedules of a hunt are drawn from: the options that the user fixed, and the nemeses that fit the
-//! lock.
-
 use super::moments::draw_moment;
 use super::ttl::with_ttl;
 use crate::schedule::Schedule;
@@ -18,22 +15,19 @@ use std::time::Duration;
 /// The most faults of one schedule: with more, effects hide each other, and a finding takes longer to shrink.
 pub const FAULTS_MAX: usize = 3;
 
-/// Shortest and longest main phase of a schedule, in TTLs.
+/// Shortest and longest main phase of a schedule.
 const LENGTH_TTLS: (u32, u32) = (3, 6);
 
-/// Clients of a schedule, fewest and most: two compete, and others take over from those that a fault stops.
+/// Fewest and most clients: two compete, and others take over from those that a fault stops.
 const CLIENTS: (usize, usize) = (3, 5);
 
-/// The share of schedules with more processes than clients: each costs a machine as much as another schedule
-/// beside.
+/// The share of schedules with more processes than clients: each costs as much as another schedule beside.
 const CROWDED: f64 = 0.3;
 
-/// The share of schedules with a TTL of so much more than the hunt's: one that a library which counts in
-/// seconds has to round.
+/// The share of schedules with a TTL of so much more than the hunt's, which whole seconds have to round.
 const ODD_TTL: f64 = 0.08;
 const ODD_TTL_MORE: Duration = Duration::from_millis(800);
 
-/// The share of schedules that are about renewals, of a lock that has any.
 const RENEWING: f64 = 0.2;
 
 /// How many of ten drawn faults are aimed at a role, and wait for a moment at which they matter.
@@ -49,10 +43,9 @@ pub struct DrawnOptions {
     /// Few schedules have another TTL than the hunt's.
     #[serde(default)]
     pub ttl: bool,
-    /// How long a critical section lasts.
     #[serde(default)]
     pub hold: bool,
-    /// Whether clients look at the validity of their lock, which only few schedules draw.
+    /// Whether clients look at the validity of their lock, which few schedules draw.
     #[serde(default)]
     pub careful: bool,
 }
@@ -69,9 +62,8 @@ impl DrawnOptions {
     };
 }
 
-/// All schedules that a hunt may try.
+/// What the schedules of a hunt are drawn from: the options that the user fixed, and the nemeses that fit.
 pub struct Space {
-    /// The options that all schedules share.
     pub base: RunOptions,
     pub drawn: DrawnOptions,
     pub nemeses: Vec<&'static dyn Nemesis>,
@@ -83,10 +75,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// The schedules of these options, with faults of these nemeses.
-    ///
-    /// # Errors
-    /// One sentence: what cannot work, and what would.
+    /// The schedules of these options, with faults of these nemeses. The error is one sentence.
     pub fn new(
         base: RunOptions,
         drawn: DrawnOptions,
@@ -159,12 +148,11 @@ impl Space {
         nemeses
     }
 
-    /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are
-    /// broken by. First come those that aim at the holder, then those that cut a waiter off from some of the
-    /// servers, then faults between two steps of the recipe, then what stops the waiter whose turn is next,
-    /// then those on the holder of which the first aim is its servers (its clock: what only a wrong lock
-    /// minds), then the same on a waiter, then these at the servers, and then those that cannot be aimed
-    /// here.
+    /// What a hunt begins with: each nemesis does what breaks most locks, in an order that is partly drawn.
+    /// Aims come in this order: at the holder; a waiter that is cut off from some of the servers; between two
+    /// steps of the recipe; the waiter whose turn is next; the holder, for those whose first aim is its
+    /// servers (its clock, which only a wrong lock minds); the same on a waiter; these at the servers; and
+    /// what cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =
@@ -194,8 +182,7 @@ impl Space {
             .collect()
     }
 
-    /// A schedule that is drawn anew, with a fault of this nemesis, with this aim unless that is left to
-    /// chance, and perhaps others. None where that nemesis has no target here.
+    /// A new schedule with a fault of this nemesis (no `aim`: by chance), and others; none without targets.
     pub fn fresh(
         &self,
         nemesis: &'static dyn Nemesis,
@@ -219,8 +206,7 @@ impl Space {
         Some(schedule).filter(|schedule| self.is_possible(schedule))
     }
 
-    /// Draws one fault for a schedule with these options: with this aim, or where that is left to chance or
-    /// cannot be, as it comes.
+    /// Draws one fault for a schedule: with this aim, or where that is none or cannot be, as it comes.
     pub(super) fn fault(
         &self,
         nemesis: &'static dyn Nemesis,
@@ -242,8 +228,7 @@ impl Space {
         };
         let limit_ms = options.time_limit.millis();
         fault.for_ms = fault.for_ms.clamp(1, limit_ms * 2 / 3);
-        // A fault that waits for its moment still needs the time after it, and finds it as well early as
-        // late.
+        // A fault that waits for its moment needs the time after it, and finds it early as well as late.
         let latest_ms = (limit_ms - fault.for_ms) / 2;
         let waits = fault.then.is_some();
         fault.at_ms =
@@ -256,8 +241,7 @@ impl Space {
         aims(nemesis, &self.topology(options)).into_iter().flat_map(|aim| aim.moments).collect()
     }
 
-    /// Brings a schedule into order after a change: faults by time, each healed within the time limit.
-    /// Whether it is possible now.
+    /// Orders a changed schedule: faults by time, each healed in time. Gives whether it is possible now.
     pub(super) fn put_in_order(&self, schedule: &mut Schedule) -> bool {
         let limit_ms = schedule.options.time_limit.millis();
         for fault in &mut schedule.plan.faults {
@@ -275,12 +259,11 @@ impl Space {
     }
 }
 
-/// Whether the first of these aims is the holder.
 fn is_at_holder(aims: &[PossibleAim]) -> bool {
     aims.first().is_some_and(is_of_holder)
 }
 
-/// Whether the first of these aims is the servers, and the second the holder, as of faults of clocks.
+/// Whether these aims are first the servers, then the holder, as those of clock faults are.
 fn is_of_clocks(aims: &[PossibleAim]) -> bool {
     !is_at_holder(aims) && aims.get(1).is_some_and(is_of_holder)
 }
@@ -289,8 +272,7 @@ pub(super) fn is_of_holder(aim: &PossibleAim) -> bool {
     aim.on == [Role::Holder.name()]
 }
 
-/// Whether this aim cuts a waiter off, where its lock is what several servers say that know nothing of each
-/// other.
+/// Whether this aim cuts a waiter off from servers that know nothing of each other and vote on the lock.
 fn parts_votes(aim: &PossibleAim, topology: &Topology) -> bool {
     aim.cuts_off && aim.on == [Role::Waiter.name()] && !topology.has_leader && topology.servers.len() >= 3
 }

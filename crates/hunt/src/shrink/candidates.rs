@@ -18,8 +18,7 @@ pub(super) fn with_faults(schedule: &Schedule, faults: Vec<PlannedFault>) -> Sch
 
 pub(super) const CHANCES: u64 = 3;
 
-/// The schedule with its only fault several times, in a run that is as much longer; none where it has other
-/// faults, or one that waits for an event of the run in place of its time.
+/// The schedule, longer, with its only fault several times; none if there are others, or if it waits.
 pub(super) fn repeated(schedule: &Schedule) -> Option<Schedule> {
     let [fault] = &schedule.plan.faults[..] else { return None };
     if fault.when.is_some() {
@@ -42,7 +41,7 @@ pub(super) fn with_fault(
     changed
 }
 
-/// The schedule, ended soon after the violation: without the faults that begin later.
+/// The schedule without what comes later than `limit_ms`.
 pub(super) fn ended_by(schedule: &Schedule, limit_ms: u64) -> Schedule {
     let faults = schedule.plan.faults.iter().filter(|fault| fault.at_ms < limit_ms).cloned().collect();
     let mut ended = with_faults(schedule, faults);
@@ -84,8 +83,7 @@ pub(super) fn fewer_servers(schedule: &Schedule) -> Vec<usize> {
     (least..now).filter(|count| count % 2 == 1).collect()
 }
 
-/// The faults with the nodes of a letter (`c3`, `n5`) renamed to the first `count` of them; none where the
-/// faults name more.
+/// The faults with the nodes of a letter (`c3`, `n5`) renamed to the first `count`; none if they name more.
 fn renamed(schedule: &Schedule, letter: char, count: usize) -> Option<Vec<PlannedFault>> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let faults = &schedule.plan.faults;
@@ -115,7 +113,6 @@ fn is_node(text: &str, letter: char) -> bool {
     text.strip_prefix(letter).is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
-/// Names in a text: `c1>n4`, `holder > storage`.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(|sign: char| !sign.is_ascii_alphanumeric())
 }
@@ -173,8 +170,8 @@ pub(super) fn names_nodes(fault: &PlannedFault) -> bool {
     words.iter().any(|word| is_node(word, 'c') || is_node(word, 'n') || fault.on.contains(word))
 }
 
-/// Events that a fault can wait for, in place of its time: the moment that its plan names already, then those
-/// at which most locks are broken. Later faults can also follow an earlier one at the same distance.
+/// Events that a fault can wait for: the moment that its plan names already, then those at which most locks
+/// are broken. Later faults can also follow an earlier one at the same distance.
 pub(super) fn triggers(schedule: &Schedule, number: usize) -> Vec<(Trigger, u64)> {
     let fault = &schedule.plan.faults[number];
     if fault.when.is_some() {
@@ -198,7 +195,6 @@ pub(super) fn triggers(schedule: &Schedule, number: usize) -> Vec<(Trigger, u64)
     triggers
 }
 
-/// The schedule with this event in place of a fault's time.
 pub(super) fn with_trigger(schedule: &Schedule, number: usize, trigger: &(Trigger, u64)) -> Schedule {
     with_fault(schedule, number, |fault| {
         fault.at_ms = trigger.1;
@@ -219,7 +215,6 @@ pub(super) fn numbers(fault: &PlannedFault) -> Vec<(String, u64)> {
 
 const LENGTH: &str = "for_ms";
 
-/// The fault with another magnitude of a number; its sign stays.
 pub(super) fn set_number(fault: &mut PlannedFault, name: &str, magnitude: u64) {
     if name == LENGTH {
         fault.for_ms = magnitude;

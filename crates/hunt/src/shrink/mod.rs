@@ -1,10 +1,7 @@
-//! Makes a schedule smaller for as long as its violation still comes in eight of ten plays.
-//!
-//! The first candidate has no fault at all: what comes without any was caused by none.
-//!
-//! Each step leaves something out or makes something less; the greatest first. A candidate is played until it
-//! is certain whether it reaches the goal, and given up after two plays without the violation, or three of
-//! more.
+//! Makes a schedule smaller for as long as its violation still comes in eight of ten plays. The first
+//! candidate has no fault at all: what comes without any was caused by none. Each step leaves something out
+//! or makes something less, the greatest first. A candidate is played until it is certain whether it reaches
+//! the goal, and given up after two plays without the violation, or three of more.
 
 mod candidates;
 mod peace;
@@ -37,10 +34,9 @@ pub const PLAYS: usize = GOAL.plays;
 
 pub enum ShrinkOutcome {
     Smaller(Box<Shrunk>),
-    /// The violation came in none of ten plays of the schedule itself.
+    /// The violation came in no play of the schedule itself.
     Rare,
-    /// The time was over after so many plays of the schedule itself, none of which shows the violation: how
-    /// often it comes is not known.
+    /// The time was over after so many plays of the schedule itself, none with the violation.
     OutOfTime(usize),
 }
 
@@ -51,7 +47,6 @@ pub struct ShrinkBudget<'a> {
     pub jobs: usize,
     /// No play begins after this.
     pub until: Option<Instant>,
-    /// Ctrl-C.
     pub stop: &'a Stop,
     /// Whether other work waits, so that it ends with what is small enough.
     pub hurries: &'a (dyn Fn() -> bool + Sync),
@@ -64,19 +59,16 @@ pub struct Shrunk {
     pub after: Size,
     /// How often it showed the violation when it was played once more.
     pub rate: Rate,
-    /// A play of it that shows the violation.
+    /// A play that shows the violation.
     pub example: Played,
-    /// Plays of all candidates.
     pub plays: usize,
     /// False where the time was up, or Ctrl-C came, before all was tried.
     pub complete: bool,
 }
 
-/// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate.
-/// Gives the smallest one by then where the time is up or Ctrl-C comes.
-///
-/// # Errors
-/// The schedule cannot be played, every play of it failed, or Ctrl-C came before anything was found.
+/// Makes a schedule smaller as long as this violation still comes; `tell` is called after each candidate.
+/// Gives the smallest one by then where the time is up or Ctrl-C comes. An error where no play of it
+/// succeeds, or Ctrl-C comes before anything is found.
 pub async fn shrink(
     schedule: &Schedule,
     violation: &Violation,
@@ -113,7 +105,6 @@ pub async fn shrink(
 }
 
 enum Begun {
-    /// A schedule, what its plays showed, and the goal.
     With(Box<(Schedule, TrialOutcome, trial::Goal)>),
     Not(ShrinkOutcome),
 }
@@ -124,8 +115,7 @@ async fn begin(
     trial: &mut Trial<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
 ) -> Result<Begun> {
-    // A run that ends at the first overlap is the same run, and shorter. Other violations are seen only at
-    // its end.
+    // A run that ends at the first overlap is shorter. Other violations are seen only at its end.
     if ENDED_EARLY.contains(&trial.violation.checker.as_str()) && !schedule.options.fail_fast {
         let mut early = schedule.clone();
         early.options.fail_fast = true;

@@ -1,7 +1,5 @@
-//! Whether the violation comes without any fault.
-//!
-//! What comes without a fault was caused by none, though a fault may make it more frequent. So this candidate
-//! is kept if the violation comes at all, in as many plays as show a violation of that rate almost certainly.
+//! Whether the violation comes without any fault. Then no fault caused it, though one may make it more
+//! frequent. So this candidate is kept if the violation comes at all, in plays enough to show it.
 
 use super::candidates::with_faults;
 use super::step::{ENDED_EARLY, Step};
@@ -16,20 +14,19 @@ const LATENESS: [&str; 4] = ["overstayed", "cut-off", "written-late", "written-a
 /// So many plays without any fault come first of all: what mostly comes without one shows in them.
 const FIRST_PLAYS: usize = 4;
 
-/// The most plays without any fault.
 const PLAYS_MAX: usize = 30;
 
-/// What comes as often without a fault is missed by all plays so rarely.
+/// The chance that all plays miss what comes as often without a fault.
 const MISSED: f64 = 0.01;
 
-/// So many plays without a fault tell whether what comes at this rate with one needs it.
+/// How many plays without a fault show whether what comes at this rate with one needs it.
 fn plays_for(rate: Rate) -> usize {
     // One play more with it and one more without: none of few plays is certain.
     let share = (rate.violations + 1) as f64 / (rate.plays + 2) as f64;
     ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(GOAL.plays, PLAYS_MAX)
 }
 
-/// The candidates without faults, and how often each was played: none of those plays shows the violation.
+/// The candidates without faults, and how often each was played without the violation.
 #[derive(Default)]
 pub(super) struct Peace(Vec<(Schedule, usize)>);
 
@@ -95,7 +92,6 @@ impl Peace {
     }
 }
 
-/// Whether two schedules are the same but for when they end.
 fn is_same(one: &Schedule, other: &Schedule) -> bool {
     let options = RunOptions { fail_fast: other.options.fail_fast, ..one.options.clone() };
     Schedule { options, ..one.clone() } == *other

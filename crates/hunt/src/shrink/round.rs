@@ -1,6 +1,4 @@
-//! Round numbers: 1, 2 or 5, and zeros.
-
-/// Round numbers below `value`, at most `most` of them, the greatest of these; ascending.
+/// Round numbers (1, 2 or 5, and zeros) below `value`, the `most` greatest; ascending.
 pub(super) fn below(value: u64, most: usize) -> Vec<u64> {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     let rounds = powers.flat_map(|power| [1, 2, 5].map(|digit| power.saturating_mul(digit)));
@@ -8,7 +6,7 @@ pub(super) fn below(value: u64, most: usize) -> Vec<u64> {
     all[all.len().saturating_sub(most)..].to_vec()
 }
 
-/// The least number with two digits and zeros that is not below `value`.
+/// The least number of two digits and zeros that is not below `value`.
 pub(super) fn two_digits_up(value: u64) -> u64 {
     let mut unit = 1;
     while value / unit >= 100 {

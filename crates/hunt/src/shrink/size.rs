@@ -1,5 +1,3 @@
-//! How large a schedule is.
-
 use crate::schedule::Schedule;
 use fencepost_report::findings::Size;
 

@@ -1,12 +1,10 @@
-//! What shrinking says of each candidate that it tried.
-
 use fencepost_report::Rate;
 use std::fmt;
 
 /// Checkers whose violations are seen as they happen (`--fail-fast`).
 pub(super) const ENDED_EARLY: [&str; 2] = ["exclusion", "fencing"];
 
-/// One candidate, and what came of it.
+/// A candidate that shrinking tried, and what came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// What was tried: `2 clients and 2 processes`.

@@ -20,23 +20,19 @@ const PHASE_MIN_MS: u64 = 100;
 /// How much later than the latest violation of the plays a shorter run ends, and what is added to that.
 const MARGIN: (u64, u64) = (125, 300);
 
-/// Round numbers that are tried for each number.
 const ROUND: usize = 4;
 
-/// What is small enough where other work waits: so many faults, and so many clients.
+/// The faults and clients of what is small enough where other work waits.
 pub(super) const SMALL: (usize, usize) = (3, 3);
 
-/// Clients, and processes, that are tried first.
 const FEW: usize = 3;
 
 /// Faults that are tried alone: those right before the violation.
 const ALONE: usize = 4;
 
-/// The smallest schedule so far, and those that it was made from.
 pub(super) struct Search<'a, 'b> {
     /// Each smaller than the one before, with what its plays showed and the goal that it reached.
     found: Vec<Found>,
-    /// Candidates that did not reach the goal.
     given_up: Vec<Schedule>,
     peace: Peace,
     goal: Goal,
@@ -65,7 +61,6 @@ impl<'a, 'b> Search<'a, 'b> {
         &self.best().plan.faults
     }
 
-    /// Whether it is small enough, comes often enough, and other work waits.
     fn is_enough(&self) -> bool {
         let best = self.best();
         self.goal == GOAL
@@ -74,8 +69,7 @@ impl<'a, 'b> Search<'a, 'b> {
             && (self.hurries)()
     }
 
-    /// Goes through all steps until none makes it smaller. False where the time was up before, or other work
-    /// waits.
+    /// Goes through all steps until none makes it smaller. False if time was up before, or other work waits.
     pub async fn run(&mut self) -> bool {
         loop {
             let before = self.best().clone();
@@ -112,7 +106,6 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Plays a candidate, and keeps it if it reaches the goal.
     async fn attempt(&mut self, tried: impl FnOnce() -> String, candidate: Schedule) -> bool {
         let known = candidate == *self.best() || self.given_up.contains(&candidate);
         if known || self.trial.is_over() || candidate.spec().is_err() {
@@ -136,7 +129,6 @@ impl<'a, 'b> Search<'a, 'b> {
         kept
     }
 
-    /// Keeps a candidate that was played, or gives it up.
     fn settle(&mut self, tried: String, candidate: Schedule, kept: bool, outcome: TrialOutcome) {
         (self.tell)(&Step { tried, kept, rate: outcome.rate });
         if kept {
@@ -147,8 +139,8 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Ends the run at its first violation, where the violation is one that is seen as it happens. Tried
-    /// again here, since a violation that comes rarely may be given a lower goal than in the beginning.
+    /// Ends the run at its first violation, where that is seen as it happens. Tried again here, since a
+    /// violation that comes rarely may be given a lower goal than in the beginning.
     async fn end_at_the_violation(&mut self) {
         if !ENDED_EARLY.contains(&self.trial.violation.checker.as_str()) || self.best().options.fail_fast {
             return;
@@ -158,7 +150,6 @@ impl<'a, 'b> Search<'a, 'b> {
         self.attempt(|| "ended at the first violation".to_owned(), early).await;
     }
 
-    /// Ends the run soon after the latest violation that its plays showed.
     async fn end_sooner(&mut self) {
         let (best, outcome, _) = self.found.last().expect("the first is never removed");
         let Some(latest) = outcome.times_ms.iter().max() else { return };
@@ -176,7 +167,6 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Leaves out all faults, where the violation comes without any.
     async fn no_fault(&mut self) {
         let (best, outcome, goal) = self.found.last().expect("the first is never removed");
         let now = (best, outcome.rate, *goal);
@@ -186,8 +176,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Few clients with a process each, and one key: most violations need no more, and smaller runs are
-    /// shorter work.
+    /// Few clients with a process each, and one key: most violations need no more, and the runs are shorter.
     async fn all_at_once(&mut self) {
         let options = &self.best().options;
         let (clients, processes) = (options.clients.min(FEW), options.concurrency.min(FEW));
@@ -226,8 +215,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Delta debugging (Zeller and Hildebrandt 2002): leaves out halves, then quarters, down to single
-    /// faults.
+    /// Delta debugging (Zeller and Hildebrandt 2002): leaves out halves, then quarters, down to one fault.
     async fn leave_out_parts(&mut self) {
         let mut parts = 2;
         while self.faults().len() > 1 && !self.trial.is_over() {
@@ -347,8 +335,7 @@ impl<'a, 'b> Search<'a, 'b> {
         self.bisect(PHASE_MIN_MS..now, set, words).await;
     }
 
-    /// The least round number of this range that reaches the goal, taking for granted that what is greater
-    /// does, too.
+    /// The least round number of this range that reaches the goal, if all greater ones do, too.
     async fn bisect(
         &mut self,
         range: Range<u64>,
@@ -374,14 +361,12 @@ impl<'a, 'b> Search<'a, 'b> {
         self.attempt(|| "round numbers".to_owned(), candidate).await;
     }
 
-    /// Removes the runs of all schedules on the way.
     pub fn discard(self) {
         self.found.into_iter().for_each(|(_, outcome, _)| outcome.discard());
     }
 
     /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed:
-    /// a candidate that reached it by luck gives way to the one that it was made from. Where the time is up,
-    /// or nothing smaller was found, with the plays that it had.
+    /// one that reached it by luck gives way to the one before. When the time is up: the latest.
     pub async fn confirmed(&mut self) -> (Schedule, TrialOutcome) {
         loop {
             let (schedule, mut outcome, goal) = self.found.pop().expect("the first is never removed");
@@ -409,18 +394,15 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 }
 
-/// `pause on c1`.
 fn in_words(fault: &PlannedFault) -> String {
     format!("{} on {}", fault.fault, fault.on.join(","))
 }
 
-/// The role and the number of a target such as `granting:3`.
 fn counted(target: &str) -> Option<(&str, usize)> {
     let (role, count) = target.split_once(':')?;
     Some((role, count.parse().ok()?))
 }
 
-/// `right after acquire`.
 fn event(trigger: &fencepost_nemesis::Trigger) -> String {
     match trigger.kind {
         Some(fencepost_history::Kind::Invoke) => format!("as a {} begins", trigger.f),

@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::time::Instant;
 
-/// How often the violation has to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Goal {
     pub needed: usize,
@@ -19,8 +18,7 @@ pub(super) struct Goal {
 
 pub(super) const GOAL: Goal = Goal { needed: 8, plays: 10 };
 
-/// Where the first plays of a candidate all lack the violation, it is given up: at the goal's rate that is
-/// one of 25.
+/// A candidate whose first plays all lack the violation is given up: one of 25 at the goal's rate.
 const SCREEN: usize = 2;
 
 impl Goal {
@@ -55,15 +53,13 @@ impl Goal {
 #[derive(Debug, Default)]
 pub(super) struct TrialOutcome {
     pub rate: Rate,
-    /// When the violation was first complete in the plays that show it, in milliseconds.
+    /// When the violation was first complete in the plays that show it.
     pub times_ms: Vec<u64>,
     pub example: Option<Played>,
-    /// Why plays failed.
     pub failed: Vec<String>,
 }
 
 impl TrialOutcome {
-    /// Removes the folder of the example.
     pub fn discard(self) {
         if let Some(example) = self.example {
             example.discard();
@@ -77,7 +73,6 @@ pub(super) struct Trial<'a> {
     pub jobs: usize,
     pub stop: &'a Stop,
     pub until: Option<Instant>,
-    /// All plays so far.
     pub plays: usize,
 }
 
@@ -88,8 +83,7 @@ impl Trial<'_> {
         self.stop.reason().is_some() || self.until.is_some_and(|until| ends >= until)
     }
 
-    /// Plays a candidate until the goal is reached or out of reach. No play is begun that might not be
-    /// needed.
+    /// Plays a candidate until the goal is reached or out of reach. No play begins that might not be needed.
     pub async fn test(&mut self, schedule: &Schedule, goal: Goal) -> (bool, TrialOutcome) {
         let mut outcome = TrialOutcome::default();
         let reached = self.play(schedule, &mut outcome, |rate, running| match goal.decision(rate) {
@@ -124,7 +118,6 @@ impl Trial<'_> {
                     self.plays += 1;
                     outcome.add(played, self.violation);
                 }
-                // A play that Ctrl-C ended says nothing.
                 Err(_) if self.stop.reason().is_some() => {}
                 Err(error) => {
                     self.plays += 1;

@@ -1,9 +1,6 @@
-//! What is said of an owner mutex that cannot be: a core of at most four operations.
-
 use super::operation::LockOp;
 use crate::model::{Conflict, History, Model};
 
-/// The release that belongs to an acquire, if there is one.
 fn release_of<M: Model<Op = LockOp>>(history: &History<M>, acquire: u32) -> Option<u32> {
     let process = history.list[acquire as usize].op.process();
     let mut after =

@@ -1,5 +1,3 @@
-//! The operations of an owner mutex.
-
 use super::super::{Refusal, refuse_others_beside};
 
 /// An operation with its process.

@@ -1,11 +1,10 @@
-//! Zones: the algorithm of a register whose values are written once.
-//!
-//! It applies to reads and writes where no value is written twice (and null never), after P. Gibbons and E.
-//! Korach, "Testing shared memories", SIAM J. Computing 26(4), 1997. Then every read says which write it saw.
-//! The operations of one value, the write and its reads, must stand together in any order. Their *zone* lies
-//! between the earliest completion and the latest invocation among them. If the completion comes first the
-//! zone is *forward*: during all of it the register must have had this value. Else it is *backward*: all
-//! operations of the value were open during all of it, and any moment of it will do for them.
+//! Zones: the algorithm of a register whose values are written once, after P. Gibbons and E. Korach, "Testing
+//! shared memories", SIAM J. Computing 26(4), 1997. It applies to reads and writes where no value is written
+//! twice (and null never). Then every read says which write it saw. The operations of one value, the write
+//! and its reads, must stand together in any order. Their *zone* lies between the earliest completion and the
+//! latest invocation among them. If the completion comes first the zone is *forward*: during all of it the
+//! register must have had this value. Else it is *backward*: all operations of the value were open during all
+//! of it, and any moment of it will do for them.
 //!
 //! An order exists if and only if every value read was written, by a write that did not begin after the read
 //! was over; no two forward zones overlap; and no backward zone lies wholly inside a forward one. (If so, put
@@ -13,9 +12,7 @@
 //!
 //! The first value, null, has a write that was complete before everything. An indeterminate write that no
 //! process read is left out: nothing needs it. One that was read has no completion of its own, and its
-//! readers bound it.
-//!
-//! O(n) time and memory, as the events are already in order.
+//! readers bound it. O(n) time and memory, as the events are already in order.
 //!
 //! # The core of a violation
 //! A zone is made by at most two operations, and needs its write to have a meaning. So two zones in conflict
@@ -34,8 +31,7 @@ struct Zone {
     write: u32,
     first: u32,
     last: u32,
-    /// Completion of `first`, and invocation of `last`. The first value was written before everything: it
-    /// counts places from 1, and 0 is before the history.
+    /// Places count from 1; 0, of the first value, is before the history.
     first_complete: u32,
     last_invoke: u32,
 }
@@ -108,8 +104,8 @@ impl FastPath for Register {
     }
 }
 
-/// Where zones begin and end, in order: the completion of the first and the invocation of the last operation
-/// of each forward zone, the latter of each backward zone. With the value of the zone.
+/// Where zones begin and end, in order, with the value: the completion of the first operation of each forward
+/// zone, the invocation of the last of every zone.
 fn boundaries(zones: &[Zone], events: usize) -> impl Iterator<Item = (u32, u32)> {
     // By place, the value plus one; 0 for no boundary. A place is one event of one operation of one value.
     let mut at = vec![0_u32; events + 1];
@@ -142,8 +138,8 @@ fn zones(history: &History<Register>) -> Result<Vec<Zone>, Decision> {
         }
         let Some(value) = value_of(&operation.op, operation.ret) else { continue };
         if value as usize >= zones.len() {
-            // Values are numbered in order of appearance, so that this grows by one at a time; a history
-            // built by hand with large numbers is still right, only slower.
+            // Values are numbered in order of appearance, so this grows by one at a time; a history built by
+            // hand with large numbers is still right, only slower.
             if value as usize > 4 * history.len() + 1024 {
                 return Err(Decision::NotApplicable("values are not numbered densely"));
             }
@@ -208,8 +204,7 @@ fn write_order(history: &History<Register>, count: usize, sequence: &[(u32, u32)
     }
 }
 
-/// Whatever the operations, a value that is read must have begun to come about by then: a read of one that
-/// had not is refuted without a search.
+/// A read of a value that no operation had begun to write by then is refuted without a search.
 fn from_nowhere(history: &History<Register>) -> Option<Conflict> {
     let mut begun: FxHashMap<u32, u32> = FxHashMap::default();
     for (at, operation) in (0_u32..).zip(&history.list) {

@@ -1,13 +1,12 @@
-//! Whether processes are left out by chance.
-//!
-//! The lock that is never accused is drawn by lot: each grant goes to one of the processes that asked for it
-//! since the one before, or in up to a third of the cases ([`BACK`]) to the process that had it last, which
-//! may be the first to ask again (a workload rests after three of four sections only). So if k of the c
-//! processes that asked, but for the last holder, are of some set, the grant misses the set with a
-//! probability of at most 1 - (1 - [`BACK`]) k / c, and several grants do with the product of these, whatever
-//! came before. A run has many sets and many moments from which on they may be missed: the product is
-//! multiplied by their number (C(n, k) sets of k of n processes, and each stretch in which a process waits),
-//! and must be at most [`ACCUSED`]. So such a lock is accused in fewer than one of a million runs.
+//! Whether processes are left out by chance. The lock that is never accused is drawn by lot: each grant goes
+//! to one of the processes that asked for it since the one before, or in up to a third of the cases
+//! ([`BACK`]) to the process that had it last, which may be the first to ask again (a workload rests after
+//! three of four sections only). So if k of the c processes that asked, but for the last holder, are of some
+//! set, the grant misses the set with a probability of at most 1 - (1 - [`BACK`]) k / c, and several grants
+//! do with the product of these, whatever came before. A run has many sets and many moments from which on
+//! they may be missed: the product is multiplied by their number (C(n, k) sets of k of n processes, and each
+//! stretch in which a process waits), and must be at most [`ACCUSED`]. So such a lock is accused in fewer
+//! than one of a million runs.
 
 /// The share of grants that may go back to the process that had the lock last.
 const BACK: f64 = 1.0 / 3.0;
@@ -15,8 +14,7 @@ const BACK: f64 = 1.0 / 3.0;
 /// The share of runs in which a lock that is drawn by lot may be accused.
 const ACCUSED: f64 = 1e-6;
 
-/// A grant: how many processes had asked for it, without the last holder, and how many of them are of the set
-/// that was left out.
+/// A grant: how many processes but the last holder had asked for it, and how many of them were left out.
 pub(super) struct Draw {
     pub asked: usize,
     pub of_set: usize,
@@ -35,7 +33,6 @@ pub(super) fn is_no_chance(
     all + ln_sets(set, processes) + (stretches.max(1) as f64).ln() <= ACCUSED.ln()
 }
 
-/// The logarithm of the number of sets of `set` processes of `all`.
 fn ln_sets(set: usize, all: usize) -> f64 {
     (0..set).map(|at| ((all - at) as f64 / (at + 1) as f64).ln()).sum()
 }

@@ -1,10 +1,8 @@
 //! Whether two keys are one lock: a library that looks at a part of a name, or at none of it, takes two names
-//! for the same, and what needs another lock waits for this one.
-//!
-//! Such keys are never held at once. So may others be by chance, where they are seldom held; and a key that
-//! is free is not waited for. Both are asked for: as many holds as these, had the keys nothing to do with
-//! each other, would have met many times; and again and again a process waited for one of them, which no
-//! process held, for as long as another client held the other.
+//! for the same. Such keys are never held at once. So may others be by chance, where they are seldom held;
+//! and a key that is free is not waited for. Both are asked for: as many holds as these, had the keys nothing
+//! to do with each other, would have met many times; and again and again a process waited for one of them,
+//! which no process held, for as long as another client held the other.
 
 use crate::prose::{lock, times};
 use crate::run_index::RunIndex;
@@ -26,7 +24,6 @@ const WAIT_MIN_NS: u64 = 20_000_000;
 const KEYS_MAX: usize = 24;
 const TURNS_MAX: usize = 2000;
 
-/// Events that prove a finding, at most.
 const EVENTS_MAX: usize = 10;
 
 /// A grant, up to the moment at which its release began.
@@ -36,7 +33,6 @@ struct Turn {
     span: Span,
 }
 
-/// An acquire that was under way.
 struct Attempt {
     process: u64,
     span: Span,
@@ -116,7 +112,6 @@ impl<'a> Keys<'a> {
         keys.iter().enumerate().flat_map(|(at, &one)| keys[at + 1..].iter().map(move |&other| (one, other)))
     }
 
-    /// The pairs of keys that two processes held at once.
     fn met(&self) -> BTreeSet<(usize, usize)> {
         let mut turns: Vec<&Turn> = self.turns.iter().flatten().collect();
         turns.sort_by_key(|turn| turn.span);

@@ -1,7 +1,5 @@
-//! How each process fared: its grants, how long it waited for one, and what others got meanwhile.
-//!
-//! A process waits for a key from the beginning of its first attempt that failed after its last grant, until
-//! it is granted the key: however short its attempts are, and however long it rests between them.
+//! How each process fared. It waits for a key from the beginning of its first attempt that failed after its
+//! last grant, until it is granted the key: however short its attempts are, and long the rests between them.
 
 use super::chance::{Draw, is_no_chance};
 use crate::prose::{lock, seconds, times};
@@ -16,31 +14,26 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::Range;
 
-/// How all processes fared. A process that goes on under another number after an indeterminate operation
-/// counts as the same one.
+/// How all processes fared; one that takes another number after an indeterminate operation stays the same.
 pub(super) struct Waits<'a> {
     of_slots: FxHashMap<u64, Wait>,
     of_keys: BTreeMap<&'a str, OfKey<'a>>,
     /// The most grants of a key in a row to one process, while others tried.
     pub in_a_row: usize,
-    /// Those who share a lock pass one who does not.
     is_shared: bool,
 }
 
 #[derive(Default)]
 struct Wait {
     granted: usize,
-    /// When it was granted any key for the last time.
     last_ns: u64,
-    /// The longest time that ended with a grant.
     longest_ns: u64,
 }
 
 #[derive(Default)]
 struct OfKey<'a> {
-    /// How many processes tried to acquire it.
     processes: usize,
-    /// When it was granted, and to which slot, in order.
+    /// When, and to which slot, in order.
     grants: Vec<(u64, u64)>,
     /// Each stretch in which a process waited for it: those that ended with a grant first, in order.
     stretches: Vec<Stretch<'a>>,
@@ -54,7 +47,7 @@ struct Stretch<'a> {
     /// Its length, without the time in which the machine stalled.
     rest_ns: u64,
     failed: Vec<&'a Operation<'a>>,
-    /// The attempt that was granted at last; none where the run ended before.
+    /// None where the run ended before.
     granted: Option<&'a Operation<'a>>,
 }
 
@@ -62,7 +55,7 @@ struct Stretch<'a> {
 pub(super) struct LeftOut<'a> {
     key: &'a str,
     slots: Vec<u64>,
-    /// The processes that tried to acquire the key, and how often the others got it.
+    /// How many tried to acquire the key, and how often the others got it.
     processes: usize,
     others: usize,
     tried: Span,
@@ -119,7 +112,6 @@ impl<'a> Waits<'a> {
         let stretches = self.of_keys.values().map(|key| key.stretches.len()).sum();
         let of_key = |(name, key): (&&'a str, &OfKey<'a>)| {
             let long: Vec<_> = key.stretches.iter().filter(|stretch| stretch.proves(bound_ns)).collect();
-            // Of most runs there are none.
             let asked = if long.is_empty() { Vec::new() } else { key.asked() };
             let left_out =
                 long.iter().filter_map(|long| key.left_out(name, long, bound_ns, &asked, stretches));
@@ -137,8 +129,7 @@ impl<'a> Waits<'a> {
         unusual.filter(|_| !self.is_shared).max_by_key(|alone| length_of(alone.tried))
     }
 
-    /// Those that lasted for longer than the bound, and in which the process was granted neither this key nor
-    /// another one.
+    /// Those that lasted for longer than the bound, in which the process was granted no key.
     fn stretches_at_the_end(
         &self,
         bound_ns: u64,
@@ -202,8 +193,7 @@ impl<'a> OfKey<'a> {
         self.grants.iter().map(|(granted_ns, _)| slots(*granted_ns)).collect()
     }
 
-    /// The processes that were left out for the whole of a stretch, if that is no chance. `asked` are the
-    /// slots that asked for each grant.
+    /// Who was left out for the whole of a stretch, if by no chance; `asked` are the slots at each grant.
     fn left_out(
         &self,
         name: &'a str,
@@ -229,7 +219,6 @@ impl<'a> OfKey<'a> {
         is_no_chance(draws, set.len(), self.processes, stretches).then(|| self.of(name, &set, stretch))
     }
 
-    /// The grants while a stretch lasted, which all went to others.
     fn within(&self, stretch: &Stretch) -> Range<usize> {
         let from = self.grants.partition_point(|(granted_ns, _)| *granted_ns <= stretch.tried.0);
         let until = self.grants.partition_point(|(granted_ns, _)| *granted_ns < stretch.granted_ns());
@@ -261,7 +250,6 @@ impl<'a> Stretch<'a> {
         if self.granted.is_some() { self.tried.1 } else { u64::MAX }
     }
 
-    /// All attempts, in order.
     fn attempts<'s>(&'s self) -> impl Iterator<Item = &'a Operation<'a>> + use<'s, 'a> {
         self.failed.iter().copied().chain(self.granted)
     }
@@ -272,8 +260,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Whether one of some attempts, which are in order, was under way at some moment of a span, which is later
-/// than those that were asked about before.
+/// Whether one of some attempts, in order, was under way in a span, later than those asked about before.
 fn was_asked<'a>(attempts: &mut Peekable<impl Iterator<Item = &'a Operation<'a>>>, span: Span) -> bool {
     let ended_ns = |attempt: &Operation| attempt.completion.map_or(u64::MAX, |end| end.time);
     while attempts.next_if(|attempt| ended_ns(attempt) <= span.0).is_some() {}
@@ -281,8 +268,7 @@ fn was_asked<'a>(attempts: &mut Peekable<impl Iterator<Item = &'a Operation<'a>>
 }
 
 impl LeftOut<'_> {
-    /// `process 3 tried to acquire a from 2.000 s to 9.000 s, 7 times, and did not get it, while others got
-    /// it 80 times`.
+    /// `process 3 tried to acquire a from 2.000 s to 9.000 s, 7 times, and did not get it, while others …`.
     pub fn in_words(&self) -> String {
         let who = match &self.slots[..] {
             [slot] => format!("process {slot}"),

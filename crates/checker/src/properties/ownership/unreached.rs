@@ -1,21 +1,17 @@
-//! Releases that were answered as done while no server could be reached.
-//!
-//! A library that swallows the error of a release says that the lock is free, and it stays taken until its
-//! lease runs out. The ledger knows when every server was down, or parted from a client both ways: a release
-//! that began and was answered within such a time removed nothing by then. That is certain only of a lock
-//! that was there: its process believed in it, and its lease had not run out. A client that passes a lock on
-//! among its own processes tells no server, so a release after which one of them was granted it says nothing;
-//! nor does one that says itself that it found nothing.
+//! Releases that were answered as done while no server could be reached. A library that swallows the error of
+//! a release says that the lock is free, and it stays taken until its lease runs out. The ledger knows when
+//! every server was down, or parted from a client both ways: a release that began and was answered within
+//! such a time removed nothing by then. That is certain only of a lock that its process believed in and whose
+//! lease had not run out. A client that passes a lock on among its own processes tells no server, so a
+//! release after which one of them was granted it says nothing; nor does one that says that it found nothing.
 
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::spans::Span;
 use fencepost_history::{Lease, Released, f};
 
-/// A release that no server can have carried out by the time at which it was answered.
 pub(super) struct Unreached<'r, 'a> {
     pub release: &'r Operation<'a>,
     pub hold: &'r Hold<'a>,
-    /// When no server could be reached.
     pub outage: Span,
 }
 
@@ -23,7 +19,6 @@ pub(super) fn unreached<'r, 'a>(run: &'r RunIndex<'a>) -> Vec<Unreached<'r, 'a>>
     let released = run.holds.iter().filter(|hold| {
         hold.ends.how == HoldEnd::Released && !hold.granted_by_no_server && hold.claim.is_alone()
     });
-    // Without a fault every server can be reached.
     released.filter(|_| !run.faults.is_empty()).filter_map(|hold| of_hold(run, hold)).collect()
 }
 

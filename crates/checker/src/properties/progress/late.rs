@@ -1,5 +1,3 @@
-//! Locks that came free much later than they had to, and who held a lock last.
-
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::slowness::are_by_slowness;
@@ -8,11 +6,9 @@ use crate::verdict::Finding;
 use crate::wants::{View, length_of, wants};
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, f};
 
-/// The shortest time after which a lock that comes free comes late: a machine may have other things to do for
-/// so long.
+/// Below this time a lock does not come late: a machine may have other things to do for so long.
 pub(super) const LATE_MIN_NS: u64 = 5_000_000_000;
 
-/// The keys that came free too late, one finding each.
 pub(super) fn late(run: &RunIndex, stuck: &[&str]) -> Vec<Finding> {
     let Some(settled) = run.phase(RunPhase::Liveness).or(run.phase(RunPhase::Closing)) else {
         return Vec::new();
@@ -53,8 +49,7 @@ fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) ->
     }
 }
 
-/// Whose grant of a key was the last before a moment, as a suspect: "; the last 3 grants went to process 7,
-/// …".
+/// Whose grant of a key was the last before a moment: "; the last 3 grants went to process 7, …".
 pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
     let before = || run.holds.iter().rev().filter(|hold| hold.key == key && hold.from_ns <= before_ns);
     let Some(last) = before().next() else { return String::new() };
@@ -73,7 +68,6 @@ pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
     format!("; {grants} before went to process {}, at {}, which {since}", last.process, seconds(last.from_ns))
 }
 
-/// How the release of a hold ended, if there was one.
 fn released(run: &RunIndex, hold: &Hold) -> Option<(Kind, Option<ErrorCode>)> {
     let mut later =
         run.operations[hold.acquire..].iter().filter(|operation| operation.process == hold.process);
