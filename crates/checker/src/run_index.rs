@@ -107,9 +107,13 @@ impl<'a> RunIndex<'a> {
         self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE)
     }
 
-    /// The longest time for which any grant lasts by itself; 0 where the end of a grant is no matter of time.
+    /// The longest time for which any grant lasts by itself, and its lock stays taken afterwards; 0 where the
+    /// end of a grant is no matter of time.
     pub fn longest_ttl_ns(&self) -> u64 {
-        self.acquires().filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0)
+        let ttl_ns = self.acquires().filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0);
+        let delay =
+            self.lock.lock_delay.map_or(0, |delay| u64::try_from(delay.0.as_nanos()).unwrap_or(u64::MAX));
+        ttl_ns.saturating_add(delay)
     }
 
     /// How long the grant of an acquire lasts by itself; none where its end is no matter of time.

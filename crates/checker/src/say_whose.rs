@@ -53,9 +53,12 @@ fn by_the_client(blame: Blame) -> OtherCause {
 
 /// Whether anything can have made the servers forget their grants, from the first cited one to the finding.
 fn forgot_meanwhile(run: &RunIndex, finding: &Finding) -> bool {
-    let cited = run.holds.iter().filter(|hold| finding.events.contains(&hold.from));
-    let Some(first) = cited.min_by_key(|hold| hold.from) else { return false };
-    run.setting().on_service(first.invoke_ns, first.granted.earliest.ns, finding.time).is_some()
+    let mut cited = run.holds.iter().filter(|hold| finding.events.contains(&hold.from));
+    // In the order of their answers.
+    let Some(first) = cited.next() else { return false };
+    let setting = run.setting();
+    setting.on_service(first.invoke_ns, first.granted.earliest.ns, finding.time).is_some()
+        || cited.any(|later| setting.new_leader(first, later).is_some())
 }
 
 #[cfg(test)]
@@ -138,6 +141,29 @@ mod tests {
         ] {
             assert_eq!(attributed(checker, &lock, &overlap(effect)), expected, "{checker}, {lock}, {effect}");
         }
+    }
+
+    #[test]
+    fn a_grant_by_another_leader_is_the_services_also_when_the_fault_is_over() {
+        let overlap = |leads: bool, (first, second): (&str, &str)| {
+            format!(
+                "0    nemesis info servers - [\"n1\",\"n2\"]
+                 0    nemesis info nodes - {{slots:[\"c1\",\"c2\",\"c3\"],leader:{leads}}}
+                 100  nemesis invoke x - {{id:1,stage:\"inject\",targets:[\"n1\"],description:{{effects:[\"stops\"],sentence:\"x\"}}}}
+                 200  nemesis ok x - {{id:1,stage:\"inject\",targets:[\"n1\"],effective:true}}
+                 1500 nemesis ok x - {{id:1,stage:\"heal\"}}
+                 1600 1 invoke acquire a {{ttl_ms:2000}}
+                 1601 1 ok     acquire a {{granted_by:[\"{first}\"]}}
+                 1700 2 invoke acquire a {{ttl_ms:2000}}
+                 1701 2 ok     acquire a {{granted_by:[\"{second}\"]}}
+                 1800 1 invoke write   a 1
+                 1801 1 ok     write   a 1"
+            )
+        };
+        let whose = |leads, by| attributed("exclusion", "lease:\"ttl\"", &overlap(leads, by));
+        assert_eq!(whose(true, ("n1", "n2")), "the service");
+        assert_eq!(whose(true, ("n1", "n1")), "the library");
+        assert_eq!(whose(false, ("n1", "n2")), "the library");
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub struct LockFacts {
     /// How many of its servers may be down at once while it can be acquired. None: any minority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub may_be_down: Option<usize>,
+    /// For so long a lock that was lost stays taken once its lease is over (Chubby). None: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_delay: Option<TimeSpan>,
 }
 
 impl LockFacts {
@@ -123,6 +126,7 @@ mod tests {
             client: vec!["python3".to_owned(), "client.py".to_owned()],
             files: Some("3fa9".to_owned()),
             may_be_down: Some(1),
+            lock_delay: Some(TimeSpan::from_secs(10)),
         }
     }
 

@@ -92,6 +92,7 @@ impl ClientProgram {
             client: self.command.clone(),
             files: self.environment.as_ref().and_then(|environment| environment.hash().ok()),
             may_be_down: None,
+            lock_delay: None,
         }
     }
 }

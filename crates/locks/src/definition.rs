@@ -9,7 +9,7 @@ use crate::recipe::{Recipe, Session};
 use crate::service::{LockService, TLS_AND_AUTH};
 use fencepost_cluster::ClusterError;
 use fencepost_cluster::images::ServerChoice;
-use fencepost_history::LockFacts;
+use fencepost_history::{LockFacts, TimeSpan};
 use fencepost_storage::Sequencers;
 use std::time::Duration;
 
@@ -53,7 +53,9 @@ impl LockDefinition {
                 ..LockFacts::default()
             },
         };
-        LockFacts { may_be_down: self.service.may_be_down, ..facts }
+        let lock_delay = self.capabilities(options).lock_delay;
+        let lock_delay = (!lock_delay.is_zero()).then_some(TimeSpan(lock_delay));
+        LockFacts { may_be_down: self.service.may_be_down, lock_delay, ..facts }
     }
 
     /// The hash of its files as they are now, where it is a folder. Errors: they cannot be read.

@@ -50,7 +50,8 @@ pub struct HuntArgs {
     /// How long to hunt.
     #[arg(long = "for", value_name = "TIME", default_value = "10m")]
     pub budget: TimeSpan,
-    /// Schedules side by side [default: three for each processor].
+    /// Schedules side by side, at most: a hunt begins with three for each processor, and adds some while
+    /// processors and memory are free [default: seven for each processor].
     #[arg(long)]
     pub jobs: Option<usize>,
     /// Continue the hunt in this folder. All options but --jobs and --for stay; --for includes the time
@@ -181,9 +182,9 @@ fn set<T: PartialEq>(option: &mut T, open: T, value: T) -> bool {
     is_open
 }
 
-/// Most of a schedule is waiting, so a processor carries several.
+/// More than a processor carries, so that the machine is the limit.
 fn default_jobs() -> usize {
-    let jobs = 3 * std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = 7 * std::thread::available_parallelism().map_or(1, usize::from);
     jobs.min(JOBS_MAX)
 }
 

@@ -11,7 +11,8 @@
 //! | refuses | errors | it is healed |
 //!
 //! Of several servers one that is stopped, killed or parted may make the others choose a new leader, and that
-//! may go on when the fault is over.
+//! may go on when the fault is over: for how long, nothing bounds. A grant that came from another server than
+//! an earlier one shows it.
 
 use super::interval::{Bound, Interval, Reason};
 use crate::run_index::parts::{Fault, Hold, Operation};
@@ -34,6 +35,11 @@ pub(crate) struct Setting<'r, 'a> {
 pub(crate) enum ServiceEffect<'r, 'a> {
     Fault(&'r Fault<'a>),
     Ended(u64, &'r ServerEnded),
+    /// Of servers one of which leads, another made the later grant than the earlier.
+    NewLeader {
+        earlier: &'r str,
+        later: &'r str,
+    },
 }
 
 impl Fault<'_> {
@@ -119,6 +125,21 @@ impl<'r, 'a> Setting<'r, 'a> {
         last.or_else(|| self.ended(granted_ns, until_ns).next())
     }
 
+    /// That a later grant of a key came from another leader than an earlier one, after some fault on servers:
+    /// also one that was over, since a failover ends when it ends.
+    pub fn new_leader<'h>(&self, a: &'h Hold, b: &'h Hold) -> Option<ServiceEffect<'h, 'a>>
+    where
+        'r: 'h,
+    {
+        let ([earlier], [later]) = (a.granted_by.as_slice(), b.granted_by.as_slice()) else { return None };
+        let disturbed = || {
+            let faults = self.faults_on_servers(b.granted.latest.ns);
+            faults.into_iter().any(|fault| self.hits_servers(fault))
+        };
+        (self.nodes.leader && earlier != later && disturbed())
+            .then_some(ServiceEffect::NewLeader { earlier, later })
+    }
+
     fn ended(
         &self,
         from_ns: u64,
@@ -150,6 +171,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         let granted = Bound::new(hold.granted.earliest.ns, Reason::Granted);
         let losing = self.losing(hold.invoke_ns, granted.ns, until_ns).into_iter().map(ServiceEffect::Fault);
         let interval = |effect: &ServiceEffect| match effect {
+            ServiceEffect::NewLeader { .. } => Interval::new(granted, Bound::new(until_ns, Reason::Answered)),
             ServiceEffect::Ended(at_ns, _) => {
                 let at = Bound::new(*at_ns, Reason::ServerEnded).or_later(granted);
                 Interval::new(at, at)

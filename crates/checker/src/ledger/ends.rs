@@ -191,9 +191,16 @@ pub(crate) fn possible_ends(
     for (effect, interval) in setting.service_loses(hold, until_ns) {
         let fault = match effect {
             ServiceEffect::Fault(fault) => Some(fault.inject),
-            ServiceEffect::Ended(..) => None,
+            ServiceEffect::Ended(..) | ServiceEffect::NewLeader { .. } => None,
         };
         push(Cause::Forgotten, interval, fault.into_iter().collect());
+    }
+    let by_new_leader = |later: &&Hold| later.key == hold.key && setting.new_leader(hold, later).is_some();
+    let later = &holds[holds.partition_point(|other| other.from <= hold.from)..];
+    if let Some(later) = later.iter().take_while(|later| later.from_ns <= until_ns).find(by_new_leader) {
+        let granted = Bound::new(hold.granted.earliest.ns, Reason::Granted);
+        let interval = Interval::new(granted, later.granted.latest.or_later(granted));
+        push(Cause::Forgotten, interval, vec![later.from]);
     }
     ends
 }

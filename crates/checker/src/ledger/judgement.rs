@@ -82,8 +82,8 @@ pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {
 pub(crate) fn whose<'r, 'a>(
     run: &'r RunIndex<'a>,
     class: Class,
-    a: &Hold,
-    b: &Hold,
+    a: &'r Hold<'a>,
+    b: &'r Hold<'a>,
 ) -> (Whose, Because<'r, 'a>) {
     let setting = run.setting();
     match class {
@@ -94,7 +94,8 @@ pub(crate) fn whose<'r, 'a>(
             if let Some(release) = removal(&setting, &run.holds, a, b.from) {
                 return (Whose::Library, Because::Removed(release));
             }
-            match setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns) {
+            let effect = setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns);
+            match effect.or_else(|| setting.new_leader(a, b)) {
                 Some(effect) => (Whose::Service, Because::Service(effect)),
                 None => (Whose::Library, Because::NothingElse),
             }
@@ -208,6 +209,9 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             seconds(*at_ns),
             ended.how_it_ended()
         )),
+        Because::Service(ServiceEffect::NewLeader { earlier, later }) => {
+            Some(format!("{earlier} had granted it to the one, and {later}, a new leader, to the other"))
+        }
         // Of a session or a connection the class says it.
         Because::NothingElse if run.lock.lease == Lease::Ttl && !run.is_in_peace() => {
             Some("no fault that was in force in between can have done that to the servers".to_owned())

@@ -81,7 +81,7 @@ impl Hunt {
 
     async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
         let until = until.min(Instant::now() + self.share(OF_ONE));
-        let jobs = self.request.jobs.div_ceil(2);
+        let jobs = self.player.jobs().div_ceil(2);
         let hurries = || self.others_wait();
         let budget = ShrinkBudget { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
         let Found { name, violation, schedule } = found;

@@ -1,8 +1,11 @@
-//! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and
-//! the work on its findings share one, so that neither waits for the other. A failed schedule halves their
-//! number, as a lost packet halves what a sender has under way, and gives clients more time to start: the
-//! machine may be too busy. Ten in a row that do not fail add one again.
+//! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and the work on its
+//! findings share one, so that findings get their share and neither waits for the other.
+//!
+//! It begins with what any machine carries, and adds plays while processors and memory are free. A machine may be too busy
+//! for so many: a schedule that fails halves their number, as a lost packet halves what a sender has under way, and gives
+//! clients more time to start; from then on ten schedules in a row that do not fail add one.
 
+use super::room::{Room, RoomMeter};
 use crate::player::Player;
 use crate::schedule::Schedule;
 use anyhow::Result;
@@ -19,6 +22,8 @@ pub struct Limited {
     player: Arc<dyn Player>,
     permits: Semaphore,
     pace: Mutex<Pace>,
+    begin: usize,
+    room: Mutex<RoomMeter>,
 }
 
 struct Pace {
@@ -44,20 +49,21 @@ const RECOVERS: usize = 10;
 pub(super) const START_TIMES: [TimeSpan; 2] = [TimeSpan::from_secs(40), TimeSpan::from_secs(80)];
 
 impl Limited {
-    /// At most `jobs` plays at a time.
-    pub fn new(player: Arc<dyn Player>, jobs: usize) -> Limited {
-        let jobs = jobs.max(1);
+    /// `begin` plays at a time, and up to `most` while the machine has room.
+    pub fn new(player: Arc<dyn Player>, begin: usize, most: usize) -> Limited {
+        let begin = begin.clamp(1, most.max(1));
         let pace = Pace {
             usual_time: Duration::ZERO,
-            most: jobs,
-            now: jobs,
+            most: most.max(1),
+            now: begin,
             owed: 0,
             lowered: None,
             in_a_row: 0,
             slower: 0,
             change: None,
         };
-        Limited { player, permits: Semaphore::new(jobs), pace: Mutex::new(pace) }
+        let (permits, room) = (Semaphore::new(begin), Mutex::default());
+        Limited { player, permits, pace: Mutex::new(pace), begin, room }
     }
 
     /// How many plays go on side by side by now.
@@ -83,20 +89,23 @@ impl Pace {
         self.slower.checked_sub(1).map(|place| START_TIMES[place.min(START_TIMES.len() - 1)])
     }
 
-    /// Gives the number of permits to add.
-    fn note_success(&mut self) -> usize {
+    /// Gives the number of permits to add. Before any failure `room` decides, afterwards patience.
+    fn note_success(&mut self, room: Room, begin: usize) -> usize {
         self.in_a_row += 1;
-        if self.in_a_row < RECOVERS || self.now == self.most {
-            return 0;
+        let adds = match self.slower {
+            0 => room == Room::More,
+            _ => self.in_a_row >= RECOVERS,
+        };
+        if adds && self.now < self.most {
+            (self.in_a_row, self.now) = (0, self.now + 1);
+            let owes = self.owed > 0;
+            self.owed -= usize::from(owes);
+            return usize::from(!owes);
         }
-        (self.in_a_row, self.now) = (0, self.now + 1);
-        match self.owed {
-            0 => 1,
-            _ => {
-                self.owed -= 1;
-                0
-            }
+        if room == Room::TooMany && self.now > begin {
+            (self.now, self.owed) = (self.now - 1, self.owed + 1);
         }
+        0
     }
 
     fn note_failure(&mut self, begun: Instant) {
@@ -132,7 +141,8 @@ impl Player for Limited {
                 if !schedule.plan.faults.is_empty() {
                     pace.note_time(begun.elapsed());
                 }
-                self.permits.add_permits(pace.note_success());
+                let room = self.room.lock().look();
+                self.permits.add_permits(pace.note_success(room, self.begin));
             }
             Err(_) => pace.note_failure(begun),
         }
@@ -193,7 +203,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn schedules_that_fail_make_room_and_give_clients_time() {
         let (player, schedule) = (busy(2), schedule());
-        let limited = Limited::new(player.clone(), 6);
+        let limited = Limited::new(player.clone(), 6, 6);
         let play = || async { join_all((0..6).map(|_| limited.play(&schedule))).await };
         let failed = play().await.iter().filter(|played| played.is_err()).count();
         assert!(failed > 2, "{failed} of 6");
@@ -208,10 +218,21 @@ mod tests {
         assert_eq!(*player.start_time.lock(), Some(TimeSpan::from_secs(80)));
     }
 
+    #[test]
+    fn plays_are_added_while_there_is_room_and_taken_while_there_is_none() {
+        let limited = Limited::new(busy(9), 2, 4);
+        let mut pace = limited.pace.lock();
+        let mut note = |room| (pace.note_success(room, 2), pace.now, pace.owed);
+        assert_eq!([note(Room::More), note(Room::More), note(Room::More)], [(1, 3, 0), (1, 4, 0), (0, 4, 0)]);
+        assert_eq!([note(Room::TooMany), note(Room::Enough)], [(0, 3, 1), (0, 3, 1)]);
+        assert_eq!(note(Room::More), (0, 4, 0), "the permit that was to be taken back stays");
+        assert_eq!([note(Room::TooMany), note(Room::TooMany), note(Room::TooMany)].last(), Some(&(0, 2, 2)));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn schedules_that_do_not_fail_give_the_room_back() {
         let (player, schedule) = (busy(0), schedule());
-        let limited = Limited::new(player.clone(), 2);
+        let limited = Limited::new(player.clone(), 2, 2);
         assert!(limited.play(&schedule).await.is_err());
         assert_eq!(limited.jobs(), 1);
         let player = busy(2);

@@ -16,6 +16,7 @@ mod part;
 mod progress;
 mod reference;
 mod request;
+mod room;
 mod run;
 mod seen_violation;
 mod state;

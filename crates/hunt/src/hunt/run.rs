@@ -27,6 +27,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// How often those that have no room look whether they have some.
+const NO_ROOM: Duration = Duration::from_millis(200);
+
+/// Most of a schedule is waiting, so any processor carries several.
+fn jobs_to_begin_with() -> usize {
+    3 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[derive(Debug)]
 pub struct HuntEnd {
     pub file: HuntFile,
@@ -87,7 +95,7 @@ impl Hunt {
         }
         let progress = Mutex::new(progress);
         let HuntParts { player, program, stop, observer } = around;
-        let player = Limited::new(player, request.jobs);
+        let player = Limited::new(player, jobs_to_begin_with(), request.jobs);
         Ok(Hunt {
             folder,
             request,
@@ -113,7 +121,7 @@ impl Hunt {
         }
         let goes_on = if begins { self.passes_first_check().await? } else { true };
         if goes_on {
-            let schedules = join_all((0..self.request.jobs).map(|_| self.work(deadline)));
+            let schedules = join_all((0..self.request.jobs).map(|worker| self.work(worker, deadline)));
             let hunted = AtomicBool::new(false);
             let hunting = async {
                 schedules.await;
@@ -245,11 +253,15 @@ impl Hunt {
     }
 
     /// Plays schedules one after the other; at least one, even where the first check took all the time.
-    async fn work(&self, deadline: Instant) {
-        let mut is_first = self.progress.lock().file.schedules == 0;
+    async fn work(&self, worker: usize, deadline: Instant) {
+        let mut is_first = worker == 0 && self.progress.lock().file.schedules == 0;
         while self.stop.reason().is_none() && self.ended.lock().is_none() {
             if !std::mem::take(&mut is_first) && !self.ends_by(deadline) {
                 return;
+            }
+            if worker >= self.player.jobs() {
+                tokio::time::sleep(NO_ROOM).await;
+                continue;
             }
             let Some(proposal) = self.progress.lock().search.propose() else {
                 self.end_for("no nemesis has a target here".to_owned());

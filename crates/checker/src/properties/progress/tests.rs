@@ -58,6 +58,10 @@ fn the_closing_attempts_decide() {
         "at the end of the run, no process held a and processes tried to acquire it from 4.001 s on, and it was granted 9.001 s \
          later; the last grant before went to process 1, at 1.010 s, which released it"
     );
+    // A lock that stays taken for a while after a loss came when it had to.
+    let delay = "0 nemesis info lock - {name:\"chubby\",lease:\"ttl\",lock-delay:\"10s\"}\n";
+    let delayed = delay.to_owned() + &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", final_grant);
+    assert_eq!(verdict(&Progress, &delayed).outcome, Outcome::Valid);
     let soon = "8001 2 fail acquire a null taken\n8002 3 invoke acquire a {ttl_ms:2000}\n8003 3 ok acquire a";
     assert_eq!(outcome(soon), Outcome::Valid);
     // It may have been granted at once, and the answer late; with what remains of the TTL it is known.

@@ -116,7 +116,7 @@ impl NatsClient {
                     Operation::Delete | Operation::Purge => String::new(),
                 },
             })),
-            Ok(Err(error)) => Reply::Refused(ErrorCode::Refused.error(error)),
+            Ok(Err(error)) => Reply::Refused(refusal(&error).error(&error)),
             Err(_) => Reply::Unknown(late()),
         }
     }
@@ -136,7 +136,7 @@ impl NatsClient {
         let made = timeout_at(deadline, self.context.create_key_value(config)).await;
         let store = made
             .map_err(|_| late())?
-            .map_err(|error| ErrorCode::Refused.error(format_args!("no bucket: {error}")))?;
+            .map_err(|error| refusal(&error).error(format_args!("no bucket: {error}")))?;
         self.stores.lock().insert(ttl, store.clone());
         Ok(store)
     }
@@ -196,6 +196,16 @@ fn is_without_leader<T>(answered: Option<&Result<T, PublishError>>) -> bool {
     matches!(answered, Some(Err(error)) if error.kind() == PublishErrorKind::StreamNotFound)
 }
 
+/// The code of an error: the servers cannot serve now where they say so (status 503, as without a leader).
+fn refusal(error: &(dyn std::error::Error + 'static)) -> ErrorCode {
+    let mut causes = std::iter::successors(Some(error), |cause| cause.source());
+    let is_503 = |cause: &jetstream::Error| cause.code() == 503;
+    match causes.any(|cause| cause.downcast_ref().is_some_and(is_503)) {
+        true => ErrorCode::Unavailable,
+        false => ErrorCode::Refused,
+    }
+}
+
 /// What an answer says of its write; none: it did not come in time.
 fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<Option<T>> {
     match answered {
@@ -204,7 +214,7 @@ fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<Option<T>> {
             PublishErrorKind::WrongLastSequence => Reply::Answer(None),
             // No leader listens to the bucket's subjects: the server that has the connection says so.
             PublishErrorKind::StreamNotFound => {
-                Reply::Refused(ErrorCode::Refused.error("no leader of the bucket"))
+                Reply::Refused(ErrorCode::Unavailable.error("no leader of the bucket"))
             }
             PublishErrorKind::TimedOut => Reply::Unknown(late()),
             PublishErrorKind::BrokenPipe => {
@@ -214,7 +224,7 @@ fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<Option<T>> {
             PublishErrorKind::WrongLastMessageId
             | PublishErrorKind::MaxAckPending
             | PublishErrorKind::MaxPayloadExceeded
-            | PublishErrorKind::Other => Reply::Refused(ErrorCode::Refused.error(&error)),
+            | PublishErrorKind::Other => Reply::Refused(refusal(&error).error(&error)),
         },
         None => Reply::Unknown(late()),
     }
@@ -235,9 +245,27 @@ mod tests {
         for kind in [StreamNotFound, MaxAckPending, Other] {
             assert!(matches!(end(kind), Reply::Refused(_)), "{kind:?}");
         }
+        let code = |reply| match reply {
+            Reply::Refused(why) => why.code(),
+            reply => panic!("{reply:?}"),
+        };
+        assert_eq!(
+            [code(end(StreamNotFound)), code(end(Other))],
+            [ErrorCode::Unavailable, ErrorCode::Refused]
+        );
         for reply in [end(TimedOut), end(BrokenPipe), reply(None)] {
             assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_cannot_serve_now_says_so() {
+        let said = |code: usize| -> jetstream::Error {
+            serde_json::from_value(serde_json::json!({"code": code, "err_code": 10008})).unwrap()
+        };
+        let caused = |code| PublishError::with_source(PublishErrorKind::Other, said(code));
+        assert_eq!(refusal(&caused(503)), ErrorCode::Unavailable);
+        assert_eq!(refusal(&caused(400)), ErrorCode::Refused);
     }
 
     #[test]
