@@ -18,7 +18,7 @@ use fencepost_nemesis::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
@@ -56,6 +56,8 @@ struct InjectionState {
     healed: Notify,
     log: ServerLog,
     unhealed: Mutex<Vec<String>>,
+    /// Servers that ended in a fault which was healed while another held them down.
+    owed: Mutex<BTreeSet<String>>,
 }
 
 struct InForce {
@@ -87,6 +89,7 @@ impl Injection {
             in_force: Mutex::default(),
             healed: Notify::new(),
             unhealed: Mutex::default(),
+            owed: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
         let (not_over, all_over) = watch::channel(());
@@ -175,15 +178,21 @@ impl InjectionState {
         Ok(())
     }
 
-    /// Starts servers that `ran` and died of fault `id`, unless another fault holds them down. Gives names.
+    /// Starts servers that `ran` and died of fault `id`, and those that earlier faults left to this one. While
+    /// another fault holds one down, it is left to that. Gives names.
     async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
-        let context = &self.context;
+        let dead = ran.iter().cloned().chain(self.owed.lock().clone());
+        let dead: BTreeSet<String> = dead.filter(|target| self.context.pid(target).is_err()).collect();
         let mut revived = Vec::new();
-        for target in ran.iter().filter(|target| context.pid(target).is_err()) {
-            let held_down = self.in_force().iter().any(|(other, one)| *other != id && one.takes_down(target));
-            if !held_down {
-                context.restart(target).await?;
-                revived.push(target.clone());
+        for target in dead {
+            let held_down =
+                self.in_force().iter().any(|(other, one)| *other != id && one.takes_down(&target));
+            if held_down {
+                self.owed.lock().insert(target);
+            } else {
+                self.context.restart(&target).await?;
+                self.owed.lock().remove(&target);
+                revived.push(target);
             }
         }
         Ok(revived)

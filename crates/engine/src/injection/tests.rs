@@ -115,21 +115,27 @@ async fn play(fault: &str, server: &Arc<Server>, logs: &Path) -> Played {
     let plan = toml::from_str(&format!("[[fault]]\nfault = '{fault}'\non = ['n1']\nfor_ms = 1")).unwrap();
     let options = RunOptions { lock: "redis-single".to_owned(), ..RunOptions::default() };
     let spec = RunSpec::with_plan(options, plan).unwrap();
+    let begun = Instant::now();
+    let injection = Injection::begin(&spec, prepare(&spec.plan).unwrap(), context(server), log(logs));
+    injection.all_over().await;
+    let took = begun.elapsed();
+    let errors = injection.heal_all().await;
+    Played { history: read_history(&logs.join("history.jsonl")).unwrap(), errors, took }
+}
+
+fn context(server: &Arc<Server>) -> Arc<FaultContext> {
     let node: Arc<dyn Node> = server.clone();
     let service =
         Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
     let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
-    let context = FaultContext::new(&[node], services, Arc::new(NoClients), None, Some(server.clone()));
-    let history = logs.join("history.jsonl");
-    let (writer, placement) = (Writer::create(&history).unwrap(), Placement { slots: 1, clients: 1 });
+    Arc::new(FaultContext::new(&[node], services, Arc::new(NoClients), None, Some(server.clone())))
+}
+
+fn log(logs: &Path) -> ServerLog {
+    let (writer, placement) =
+        (Writer::create(&logs.join("history.jsonl")).unwrap(), Placement { slots: 1, clients: 1 });
     let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
-    let log = ServerLog { logs: logs.to_owned(), unreadable: &[], recorder };
-    let begun = Instant::now();
-    let injection = Injection::begin(&spec, prepare(&spec.plan).unwrap(), Arc::new(context), log);
-    injection.all_over().await;
-    let took = begun.elapsed();
-    let errors = injection.heal_all().await;
-    Played { history: read_history(&history).unwrap(), errors, took }
+    ServerLog { logs: logs.to_owned(), unreadable: &[], recorder }
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,4 +183,23 @@ async fn a_server_that_ends_in_a_fault_is_started_again() {
     assert_eq!(server.starts(), 1);
     let healed = paused.history.iter().rfind(|event| event.kind == Kind::Ok).unwrap();
     assert_eq!(healed.value["observed"]["n1"]["restarted"], true);
+}
+
+/// A server that died of a full disk, and whose power had failed by the time that its disk had room again.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_another_fault_holds_down_is_left_to_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(false, 0);
+    *server.runs.lock() = false;
+    let spec = RunSpec::with_plan(RunOptions::default(), toml::from_str("").unwrap()).unwrap();
+    let injection = Injection::begin(&spec, Vec::new(), context(&server), log(folder.path()));
+    let ran = ["n1".to_owned()];
+    let nemesis = fencepost_nemesis::find("power-loss").unwrap();
+    let power_loss = InForce { nemesis, on: ran.to_vec(), healing: false };
+    injection.shared.in_force().insert(1, power_loss);
+    assert_eq!(injection.shared.revive(0, &ran).await.unwrap(), [""; 0]);
+    assert_eq!(server.starts(), 0);
+    // The power was away from n1 when it had no process.
+    assert_eq!(injection.shared.revive(1, &[]).await.unwrap(), ran);
+    assert_eq!(server.starts(), 1);
 }
