@@ -5,7 +5,7 @@
 //! for so many: a schedule that fails halves their number, as a lost packet halves what a sender has under way, and gives
 //! clients more time to start; from then on ten schedules in a row that do not fail add one.
 
-use super::room::{Room, RoomMeter};
+use super::room::RoomMeter;
 use crate::player::Player;
 use crate::schedule::Schedule;
 use anyhow::Result;
@@ -41,6 +41,12 @@ struct Pace {
 }
 
 const OF_LAST: f64 = 0.2;
+
+/// Plays are added while this share of the machine is free, as many as leave this rest; one is taken away while no more than
+/// this share is.
+const FREE: f64 = 0.25;
+const REST: f64 = 0.15;
+const FULL: f64 = 0.05;
 
 /// So many plays in a row that do not fail add one to those side by side.
 const RECOVERS: usize = 10;
@@ -89,23 +95,28 @@ impl Pace {
         self.slower.checked_sub(1).map(|place| START_TIMES[place.min(START_TIMES.len() - 1)])
     }
 
-    /// Gives the number of permits to add. Before any failure `room` decides, afterwards patience.
-    fn note_success(&mut self, room: Room, begin: usize) -> usize {
+    /// Gives the number of permits to add. Before any failure it goes by what is free of the machine, as far as
+    /// that is known, and afterwards by patience.
+    fn note_success(&mut self, free: Option<f64>, begin: usize) -> usize {
         self.in_a_row += 1;
-        let adds = match self.slower {
-            0 => room == Room::More,
-            _ => self.in_a_row >= RECOVERS,
+        let wanted = match (self.slower, free) {
+            (0, Some(free)) if free >= FREE => self.now + self.that_fit(free),
+            (0, Some(free)) if free <= FULL => begin.max(self.now - 1),
+            (1.., _) if self.in_a_row >= RECOVERS => self.now + 1,
+            _ => self.now,
         };
-        if adds && self.now < self.most {
-            (self.in_a_row, self.now) = (0, self.now + 1);
-            let owes = self.owed > 0;
-            self.owed -= usize::from(owes);
-            return usize::from(!owes);
-        }
-        if room == Room::TooMany && self.now > begin {
-            (self.now, self.owed) = (self.now - 1, self.owed + 1);
-        }
-        0
+        let wanted = wanted.min(self.most);
+        self.in_a_row = if wanted > self.now { 0 } else { self.in_a_row };
+        let (before, added) = (self.owed, wanted.saturating_sub(self.now));
+        self.owed = (before + self.now.saturating_sub(wanted)).saturating_sub(added);
+        self.now = wanted;
+        added.saturating_sub(before)
+    }
+
+    /// How many more as costly as those that are played fit into what is free, with a rest; one at least.
+    fn that_fit(&self, free: f64) -> usize {
+        let all = self.now as f64 * (1.0 - REST) / (1.0 - free).max(REST);
+        (all as usize).saturating_sub(self.now).clamp(1, self.now)
     }
 
     fn note_failure(&mut self, begun: Instant) {
@@ -141,8 +152,8 @@ impl Player for Limited {
                 if !schedule.plan.faults.is_empty() {
                     pace.note_time(begun.elapsed());
                 }
-                let room = self.room.lock().look();
-                self.permits.add_permits(pace.note_success(room, self.begin));
+                let free = self.room.lock().free();
+                self.permits.add_permits(pace.note_success(free, self.begin));
             }
             Err(_) => pace.note_failure(begun),
         }
@@ -220,13 +231,16 @@ mod tests {
 
     #[test]
     fn plays_are_added_while_there_is_room_and_taken_while_there_is_none() {
-        let limited = Limited::new(busy(9), 2, 4);
+        let limited = Limited::new(busy(9), 2, 8);
         let mut pace = limited.pace.lock();
-        let mut note = |room| (pace.note_success(room, 2), pace.now, pace.owed);
-        assert_eq!([note(Room::More), note(Room::More), note(Room::More)], [(1, 3, 0), (1, 4, 0), (0, 4, 0)]);
-        assert_eq!([note(Room::TooMany), note(Room::Enough)], [(0, 3, 1), (0, 3, 1)]);
-        assert_eq!(note(Room::More), (0, 4, 0), "the permit that was to be taken back stays");
-        assert_eq!([note(Room::TooMany), note(Room::TooMany), note(Room::TooMany)].last(), Some(&(0, 2, 2)));
+        let mut note = |free| (pace.note_success(Some(free), 2), pace.now, pace.owed);
+        assert_eq!([note(0.3), note(0.7), note(0.5)], [(1, 3, 0), (3, 6, 0), (2, 8, 0)]);
+        assert_eq!([note(0.9), note(0.1), note(0.0)], [(0, 8, 0), (0, 8, 0), (0, 7, 1)]);
+        assert_eq!(note(0.3), (0, 8, 0), "the permit that was to be taken back stays");
+        for _ in 0..8 {
+            note(0.0);
+        }
+        assert_eq!(note(0.0), (0, 2, 6));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,22 +1,10 @@
-//! Whether this machine has room for one more schedule beside those that are played.
+//! How much of this machine the schedules that are played leave free.
 
 use std::fs::read_to_string;
 use std::time::{Duration, Instant};
 
 /// Shorter stretches say little: a schedule computes as it starts, and waits afterwards.
 const STRETCH: Duration = Duration::from_secs(1);
-
-/// One more is played while this share of the processors' time, and of the memory, is free.
-const FREE: f64 = 0.25;
-/// One less, while no more than this share is.
-const FULL: f64 = 0.05;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    More,
-    Enough,
-    TooMany,
-}
 
 /// Looks at the machine now and then.
 #[derive(Default)]
@@ -32,28 +20,21 @@ struct CpuTime {
 }
 
 impl RoomMeter {
-    /// What the time since the last look says; `Enough` for as long as it is too short, or cannot be read.
-    pub fn look(&mut self) -> Room {
+    /// The share of the processors' time since the last look that was free, or of the memory where that is
+    /// less; none while that time is too short, and where neither can be read.
+    pub fn free(&mut self) -> Option<f64> {
         if self.last.is_some_and(|(at, _)| at.elapsed() < STRETCH) {
-            return Room::Enough;
+            return None;
         }
-        let Some(now) = cpu_time(&read_to_string("/proc/stat").unwrap_or_default()) else {
-            return Room::Enough;
-        };
-        let last = self.last.replace((Instant::now(), now));
-        let memory = free_memory(&read_to_string("/proc/meminfo").unwrap_or_default());
-        last.map_or(Room::Enough, |(_, before)| room(before, now, memory.unwrap_or(0.0)))
+        let now = cpu_time(&read_to_string("/proc/stat").ok()?)?;
+        let (_, before) = self.last.replace((Instant::now(), now))?;
+        Some(idle(before, now).min(free_memory(&read_to_string("/proc/meminfo").ok()?)?))
     }
 }
 
-fn room(before: CpuTime, now: CpuTime, free_memory: f64) -> Room {
+fn idle(before: CpuTime, now: CpuTime) -> f64 {
     let all = now.all.saturating_sub(before.all).max(1);
-    let idle = now.idle.saturating_sub(before.idle) as f64 / all as f64;
-    match idle.min(free_memory) {
-        free if free >= FREE => Room::More,
-        free if free <= FULL => Room::TooMany,
-        _ => Room::Enough,
-    }
+    now.idle.saturating_sub(before.idle) as f64 / all as f64
 }
 
 /// The first line of `/proc/stat`: user, nice, system, idle, waiting for a disk, …
@@ -77,31 +58,15 @@ fn free_memory(meminfo: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const STAT: &str = "cpu  100 0 50 800 50 0 0 0 7 0\ncpu0 50 0 25 400 25 0 0 0 7 0\n";
-    const MEMINFO: &str = "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    400 kB\n";
-
-    fn after(busy: u64, idle: u64) -> Room {
-        let before = cpu_time(STAT).unwrap();
-        let now = CpuTime { idle: before.idle + idle, all: before.all + busy + idle };
-        room(before, now, free_memory(MEMINFO).unwrap())
-    }
-
     #[test]
-    fn idle_processors_have_room_and_busy_ones_have_none() {
-        assert_eq!((cpu_time(STAT).unwrap().idle, cpu_time(STAT).unwrap().all), (850, 1000));
-        assert_eq!([after(75, 25), after(76, 24), after(95, 5)], [Room::More, Room::Enough, Room::TooMany]);
-    }
-
-    #[test]
-    fn memory_limits_as_processors_do() {
-        let before = cpu_time(STAT).unwrap();
-        let idle = CpuTime { idle: before.idle + 100, all: before.all + 100 };
-        assert_eq!([room(before, idle, 0.2), room(before, idle, 0.0)], [Room::Enough, Room::TooMany]);
-    }
-
-    #[test]
-    fn what_cannot_be_read_changes_nothing() {
+    fn the_kernel_says_what_is_free() {
+        let before = cpu_time("cpu  100 0 50 800 50 0 0 0 7 0\ncpu0 50 0 25 400 25 0 0 0 7 0\n").unwrap();
+        assert_eq!((before.idle, before.all), (850, 1000));
+        let now = CpuTime { idle: before.idle + 25, all: before.all + 100 };
+        assert_eq!(idle(before, now), 0.25);
+        let memory = "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    400 kB\n";
+        assert_eq!(free_memory(memory), Some(0.4));
         assert!(cpu_time("").is_none() && cpu_time("cpu 1 x").is_none() && free_memory("").is_none());
-        assert_eq!(RoomMeter::default().look(), Room::Enough);
+        assert_eq!(RoomMeter::default().free(), None, "the first look only begins");
     }
 }
