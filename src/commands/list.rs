@@ -77,7 +77,8 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.description().about)));
     let servers = RELEASES.iter().map(|release| server(release)).collect();
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
-    let checkers = fencepost_checker::registry().iter().map(|it| row(it.name(), it.about())).collect();
+    let checkers =
+        fencepost_checker::registry().iter().map(|it| row(it.name(), it.property().about)).collect();
     vec![
         ("locks", locks),
         ("servers", servers),

@@ -30,7 +30,7 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     let no_end = run.why_its_end_says_nothing();
     for checker in registry() {
         let judged = match &no_end {
-            Some(why) if checker.needs_a_whole_run() => Err(NotJudged::because(why.clone())),
+            Some(why) if checker.property().needs_a_whole_run => Err(NotJudged::because(why.clone())),
             _ => checker.check(run),
         };
         match judged {

@@ -46,16 +46,19 @@ pub fn find_class(name: &str) -> Option<&'static FindingClass> {
 
 /// Every class of findings, in the order of the checkers: those that say most stand first.
 pub fn classes() -> impl Iterator<Item = &'static FindingClass> {
-    registry().iter().flat_map(|checker| checker.classes())
+    registry().iter().flat_map(|checker| checker.property().classes)
 }
 
 /// The properties that a lock can claim: what `properties` in a `lock.toml` may name.
 pub fn claimable() -> Vec<&'static str> {
-    registry().iter().filter_map(|checker| checker.claim().filter(|claim| *claim == checker.name())).collect()
+    registry()
+        .iter()
+        .filter_map(|checker| checker.property().claim.filter(|claim| *claim == checker.name()))
+        .collect()
 }
 
 pub(crate) fn is_claimed(lock: &LockFacts, checker: &dyn Checker) -> bool {
-    let (Some(properties), Some(claim)) = (&lock.properties, checker.claim()) else { return true };
+    let (Some(properties), Some(claim)) = (&lock.properties, checker.property().claim) else { return true };
     properties.iter().any(|property| property == claim)
 }
 

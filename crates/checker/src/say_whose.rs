@@ -12,7 +12,9 @@ use crate::whose::{Attribution, OtherCause, Whose};
 
 /// Says of every finding of a checker whose failure it shows. `overlaps` are those of the run.
 pub(crate) fn say_whose(run: &RunIndex, overlaps: &[Overlap], checker: &dyn Checker, verdict: &mut Verdict) {
-    verdict.say_whose(checker.harm(), |finding| attribution(run, overlaps, checker.blame(), finding));
+    verdict.say_whose(checker.property().harm, |finding| {
+        attribution(run, overlaps, checker.property().blame, finding)
+    });
 }
 
 fn attribution(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Finding) -> Attribution {

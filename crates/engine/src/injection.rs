@@ -178,8 +178,8 @@ impl InjectionState {
         Ok(())
     }
 
-    /// Starts servers that `ran` and died of fault `id`, and those that earlier faults left to this one. While
-    /// another fault holds one down, it is left to that. Gives names.
+    /// Starts servers that `ran` and died of fault `id`, and those that earlier faults left to this one.
+    /// While another fault holds one down, it is left to that. Gives names.
     async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
         let dead = ran.iter().cloned().chain(self.owed.lock().clone());
         let dead: BTreeSet<String> = dead.filter(|target| self.context.pid(target).is_err()).collect();
@@ -357,11 +357,13 @@ impl ScheduledFault {
         self.shared.healed.notify_waiters();
     }
 
-    /// Records the servers that do not serve again, and tries a last time.
+    /// Records the servers that do not serve again, and tries a last time. One that cannot read its own data
+    /// cannot be healed, and that is no failure of the run.
     async fn final_heal(&mut self, ran: &[String]) {
+        let mut is_unreadable = false;
         for server in ran {
             if self.shared.stays_away(self.id, server).await {
-                self.shared.log.record_end(server, Some(self.id), None).await;
+                is_unreadable |= self.shared.log.record_end(server, Some(self.id), None).await;
             }
         }
         match self.heal_within([LAST_HEALING; 2], ran).await {
@@ -370,7 +372,9 @@ impl ScheduledFault {
                 let PlannedFault { fault, on, .. } = &self.target;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
                 self.record(Kind::Info, FaultStage::Heal, Some(&error));
-                self.shared.unhealed.lock().push(sentence);
+                if !is_unreadable {
+                    self.shared.unhealed.lock().push(sentence);
+                }
             }
         }
     }

@@ -18,16 +18,24 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Records that a server ended by itself, or did not serve `after_fault`; `end` says how it ended.
-    pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>, end: Option<ServiceEnd>) {
+    /// Records that a server ended by itself, or did not serve `after_fault`; `end` says how it ended. Gives
+    /// whether it cannot read its own data, by its log.
+    pub(crate) async fn record_end(
+        &self,
+        server: &str,
+        after_fault: Option<u64>,
+        end: Option<ServiceEnd>,
+    ) -> bool {
         tokio::time::sleep(LOG_DELAY).await;
         let text = tail(&self.logs.join(format!("{server}.log")));
         let says_so = |line: &&str| self.unreadable.iter().any(|sign| line.contains(sign));
         let unreadable = text.lines().rfind(says_so).map(|line| said(line).to_owned());
         let log = error_lines(&text, LINES).iter().map(|line| said(line).to_owned()).collect();
         let (status, signal) = end.map_or((None, None), |end| (Some(end.status), end.signal));
+        let is_unreadable = unreadable.is_some();
         let ended = ServerEnded { node: server.to_owned(), after_fault, status, signal, log, unreadable };
         self.recorder.nemesis(Kind::Info, SERVER_ENDED, json!(ended), None);
+        is_unreadable
     }
 }
 

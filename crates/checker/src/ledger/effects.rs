@@ -243,20 +243,32 @@ impl<'r, 'a> Setting<'r, 'a> {
     /// When no server could grant anything to a client for certain: each was down, or parted from it.
     pub fn outages(&self, client: Option<&str>) -> Vec<Span> {
         let away = |server: &&str| {
-            let is_away = |fault: &&Fault| {
-                let is_parted = || {
-                    client.is_some_and(|client| {
-                        fault.can(FaultEffect::Parts) && !fault.description.spares_the_way(client, server)
-                    })
-                };
-                let is_down = fault.can(FaultEffect::Stops)
-                    && !fault.can(FaultEffect::Forgets)
-                    && fault.targets.contains(server);
-                fault.effective && (is_down || is_parted())
+            let parted = |fault: &Fault| {
+                let own = client.filter(|_| fault.can(FaultEffect::Parts));
+                own.is_some_and(|own| !fault.description.spares_the_way(own, server))
             };
-            let until_ns = |fault: &Fault| fault.heal_ns.or(fault.healed_ns).unwrap_or(u64::MAX);
-            let span = |fault: &Fault| Some((fault.injected_ns?, until_ns(fault)));
-            union(self.faults.iter().filter(is_away).filter_map(span).collect())
+            let down = |fault: &Fault| {
+                fault.can(FaultEffect::Stops)
+                    && !fault.can(FaultEffect::Forgets)
+                    && fault.targets.contains(server)
+            };
+            // A process that is killed while it is stopped is started again as one that runs.
+            let replaced_ns = |fault: &Fault| {
+                let kills = |other: &&Fault| other.can(FaultEffect::Kills) || other.can(FaultEffect::Forgets);
+                let later =
+                    |other: &&Fault| other.inject_ns > fault.inject_ns && other.targets.contains(server);
+                self.faults.iter().filter(kills).filter(later).map(|other| other.inject_ns).min()
+            };
+            let span = |fault: &Fault| {
+                let healed_ns = fault.heal_ns.or(fault.healed_ns).unwrap_or(u64::MAX);
+                let until_ns = match (parted(fault), down(fault)) {
+                    (true, _) => healed_ns,
+                    (false, true) => replaced_ns(fault).map_or(healed_ns, |ns| ns.min(healed_ns)),
+                    (false, false) => return None,
+                };
+                Some((fault.injected_ns.filter(|from_ns| fault.effective && *from_ns < until_ns)?, until_ns))
+            };
+            union(self.faults.iter().filter_map(span).collect())
         };
         const ALWAYS: Span = (0, u64::MAX);
         let both =

@@ -374,6 +374,19 @@ fn nothing_is_granted_while_no_server_can_be_reached() {
 }
 
 #[test]
+fn a_server_that_is_killed_while_it_is_stopped_runs_once_it_is_started_again() {
+    let stopped = fault("\"stops\"", "", "\"n1\"", (1000, 9000));
+    let killed = fault("\"stops\",\"kills\"", "", "\"n1\"", (2000, 3000)).replace("id:1", "id:2");
+    let history = format!(
+        "{ONE_SERVER}\n{stopped}\n{killed}\n4000 1 invoke acquire a {{ttl_ms:500}}\n4010 1 ok acquire a"
+    );
+    let all = events(&in_order(&history));
+    assert!(!RunIndex::new(&all).unwrap().holds[0].granted_by_no_server);
+    let only = events(&in_order(&history.replace(&killed, "")));
+    assert!(RunIndex::new(&only).unwrap().holds[0].granted_by_no_server);
+}
+
+#[test]
 fn the_doubt_in_a_reported_validity_is_how_late_this_runs_answers_were() {
     let history = |answered: u64| {
         format!(

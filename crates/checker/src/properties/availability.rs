@@ -15,7 +15,7 @@
 //! A run says nothing about this property in which no minority was ever down, or was down too shortly for a
 //! violation and no process acquired anything meanwhile.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
@@ -50,32 +50,21 @@ struct Drought<'a> {
 }
 
 impl Checker for Availability {
-    fn name(&self) -> &'static str {
-        AvailabilityFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "fault tolerance: with a minority of the servers down, the lock can still be acquired"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "unavailable",
-            meaning: "With less than half of the servers down, no process could acquire a free lock for longer than the bound.",
-            advice: "Check how long the service takes to elect a leader and to notice that a server is down.",
-        }]
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::Stuck
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::Service
-    }
-
-    fn needs_a_whole_run(&self) -> bool {
-        true
+    fn property(&self) -> Property {
+        Property {
+            classes: &[FindingClass {
+                name: "unavailable",
+                meaning: "With less than half of the servers down, no process could acquire a free lock for longer than the bound.",
+                advice: "Check how long the service takes to elect a leader and to notice that a server is down.",
+            }],
+            harm: Harm::Stuck,
+            blame: Blame::Service,
+            needs_a_whole_run: true,
+            ..Property::new(
+                AvailabilityFigures::CHECKER,
+                "fault tolerance: with a minority of the servers down, the lock can still be acquired",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

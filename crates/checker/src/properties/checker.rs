@@ -5,32 +5,45 @@ use std::borrow::Cow;
 
 /// One property and how it is checked. A new one is a file of its own and a line in the registry.
 pub trait Checker: Sync {
-    fn name(&self) -> &'static str;
-    /// Which property it checks, in one line.
-    fn about(&self) -> &'static str;
-    /// What its findings mean, class by class, those that say most first.
-    fn classes(&self) -> &'static [FindingClass] {
-        &[]
-    }
-    /// The claimed property of which this is a part, mostly its own name. None where it is about the test
-    /// itself, which counts whatever a lock claims.
-    fn claim(&self) -> Option<&'static str> {
-        Some(self.name())
-    }
-    /// What its violations mean for a user, where they are the service's or the library's failure.
-    fn harm(&self) -> Harm {
-        Harm::PromiseBroken
-    }
-    fn blame(&self) -> Blame {
-        Blame::Library
-    }
-    /// Whether it judges only a run that came to its end, on servers that were there: it asks for something
-    /// that had to come by some time, or takes errors for the lock's own.
-    fn needs_a_whole_run(&self) -> bool {
-        false
+    fn property(&self) -> Property;
+    fn name(&self) -> &'static str {
+        self.property().name
     }
     /// Judges a history. The error: it has nothing that the property is about, or no time to decide.
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged>;
+}
+
+/// What is known of a property before any run.
+#[derive(Debug)]
+pub struct Property {
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// What its findings mean, class by class, those that say most first.
+    pub classes: &'static [FindingClass],
+    /// The claimed property of which this is a part, mostly its own name. None where it is about the test
+    /// itself, which counts whatever a lock claims.
+    pub claim: Option<&'static str>,
+    /// What its violations mean for a user, where they are the service's or the library's failure.
+    pub harm: Harm,
+    pub blame: Blame,
+    /// Whether it judges only a run that came to its end, on servers that were there: it asks for something
+    /// that had to come by some time, or takes errors for the lock's own.
+    pub needs_a_whole_run: bool,
+}
+
+impl Property {
+    pub(super) const fn new(name: &'static str, about: &'static str) -> Property {
+        Property {
+            name,
+            about,
+            classes: &[],
+            claim: Some(name),
+            harm: Harm::PromiseBroken,
+            blame: Blame::Library,
+            needs_a_whole_run: false,
+        }
+    }
 }
 
 /// How it is known whose failure the findings are; docs/checking.md has the rules with their reasons.

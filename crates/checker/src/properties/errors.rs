@@ -12,7 +12,7 @@
 //! say no. That a lock is taken, that a library said no, that a guard rejected a write are results, and no
 //! errors; so is every `fail` with a code of the client's own.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;
@@ -43,28 +43,17 @@ const ACQUIRES_MIN: usize = 20;
 const TEXT_MAX: usize = 120;
 
 impl Checker for Errors {
-    fn name(&self) -> &'static str {
-        ErrorsFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "errors: without faults, operations end with a result"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "errors-without-faults",
-            meaning: "Without any fault, more than half of the acquires ended with an error.",
-            advice: "Read the text of the error: the library, its version or the way in which it is called is broken.",
-        }]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn needs_a_whole_run(&self) -> bool {
-        true
+    fn property(&self) -> Property {
+        Property {
+            classes: &[FindingClass {
+                name: "errors-without-faults",
+                meaning: "Without any fault, more than half of the acquires ended with an error.",
+                advice: "Read the text of the error: the library, its version or the way in which it is called is broken.",
+            }],
+            claim: None,
+            needs_a_whole_run: true,
+            ..Property::new(ErrorsFigures::CHECKER, "errors: without faults, operations end with a result")
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

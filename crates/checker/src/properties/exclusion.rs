@@ -14,7 +14,7 @@
 //! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
 //! two fit, and all that are believed in at once do not, the last grant overlaps with all, as one finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::claim::Claim;
 use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class};
@@ -90,42 +90,34 @@ fn overlap(run: &RunIndex, earlier: &[usize], second: usize) -> Overlap {
 }
 
 impl Checker for Exclusion {
-    fn name(&self) -> &'static str {
-        ExclusionFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "mutual exclusion: no two processes believe at the same time that they hold the same lock"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "granted-twice",
-                meaning: "The lock service granted the lock while the lease of an earlier holder was still running.",
-                advice: "Check how the service counts leases and what it keeps over faults; a fencing token limits the damage.",
-            },
-            FindingClass {
-                name: "overstayed",
-                meaning: "The earlier holder went on after its lease had run out, which no lease can prevent.",
-                advice: "Let the storage reject late writes by a fencing token.",
-            },
-            FindingClass {
-                name: "cut-off",
-                meaning: "The earlier holder went on after a fault that may have ended its session or connection, and with it \
-                          the lock.",
-                advice: "Let the holder watch the session or connection that keeps its lock, and the storage reject late \
-                         writes by a fencing token.",
-            },
-        ]
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::GrantedTwice
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByHolders
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "granted-twice",
+                    meaning: "The lock service granted the lock while the lease of an earlier holder was still running.",
+                    advice: "Check how the service counts leases and what it keeps over faults; a fencing token limits the damage.",
+                },
+                FindingClass {
+                    name: "overstayed",
+                    meaning: "The earlier holder went on after its lease had run out, which no lease can prevent.",
+                    advice: "Let the storage reject late writes by a fencing token.",
+                },
+                FindingClass {
+                    name: "cut-off",
+                    meaning: "The earlier holder went on after a fault that may have ended its session or connection, and with it \
+                              the lock.",
+                    advice: "Let the holder watch the session or connection that keeps its lock, and the storage reject late \
+                             writes by a fencing token.",
+                },
+            ],
+            harm: Harm::GrantedTwice,
+            blame: Blame::ByHolders,
+            ..Property::new(
+                ExclusionFigures::CHECKER,
+                "mutual exclusion: no two processes believe at the same time that they hold the same lock",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

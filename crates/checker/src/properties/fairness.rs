@@ -28,7 +28,7 @@ mod chance;
 mod keys;
 mod waits;
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
@@ -72,49 +72,38 @@ struct InVain<'a> {
 }
 
 impl Checker for Fairness {
-    fn name(&self) -> &'static str {
-        FairnessFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "fairness: without faults, processes that try get the lock"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "never-granted",
-                meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
-                advice: "Try the library by hand with one process: it may wait for something that never comes.",
-            },
-            FindingClass {
-                name: "idle",
-                meaning: "Without any fault, processes tried for a lock that no process held for a long time, and none got it.",
-                advice: "Look for a waiter that is not woken, an entry in the queue whose process is gone, or attempts that keep each other from the lock.",
-            },
-            FindingClass {
-                name: "starved",
-                meaning: "Without any fault, one or more processes never got the lock for a long time, while others got it over and over.",
-                advice: "Look for something that an acquire leaves behind where it fails; else let those who wait queue up, or let a process that has released the lock wait before it asks again.",
-            },
-            FindingClass {
-                name: "keys-share-a-lock",
-                meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
-                advice: "Look at how the library makes its lock of a name: by all of the name, or by a part of it, or by none.",
-            },
-        ]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("progress")
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::Stuck
-    }
-
-    fn needs_a_whole_run(&self) -> bool {
-        true
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "never-granted",
+                    meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
+                    advice: "Try the library by hand with one process: it may wait for something that never comes.",
+                },
+                FindingClass {
+                    name: "idle",
+                    meaning: "Without any fault, processes tried for a lock that no process held for a long time, and none got it.",
+                    advice: "Look for a waiter that is not woken, an entry in the queue whose process is gone, or attempts that keep each other from the lock.",
+                },
+                FindingClass {
+                    name: "starved",
+                    meaning: "Without any fault, one or more processes never got the lock for a long time, while others got it over and over.",
+                    advice: "Look for something that an acquire leaves behind where it fails; else let those who wait queue up, or let a process that has released the lock wait before it asks again.",
+                },
+                FindingClass {
+                    name: "keys-share-a-lock",
+                    meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
+                    advice: "Look at how the library makes its lock of a name: by all of the name, or by a part of it, or by none.",
+                },
+            ],
+            claim: Some("progress"),
+            harm: Harm::Stuck,
+            needs_a_whole_run: true,
+            ..Property::new(
+                FairnessFigures::CHECKER,
+                "fairness: without faults, processes that try get the lock",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -5,7 +5,7 @@
 //! And a guard that compares tokens must accept a write of a holder that overlapped no other: where it is
 //! refused, the tokens do not follow the holds.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::under_holds::{holds_of_operations, is_rejected};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
@@ -26,31 +26,26 @@ figures! {
 pub struct Fencing;
 
 impl Checker for Fencing {
-    fn name(&self) -> &'static str {
-        FencingFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "fencing tokens: a later acquisition gets a greater token"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "token-not-greater",
-                meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
-                advice: "Draw tokens from one place that never goes back, such as a counter under consensus, in the step that grants the lock.",
-            },
-            FindingClass {
-                name: "rightful-write-refused",
-                meaning: "The storage refused a write of a process that alone held the lock: an earlier holder had a greater token.",
-                advice: "Draw the token in the step that grants the lock, not before it.",
-            },
-        ]
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByMemory
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "token-not-greater",
+                    meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
+                    advice: "Draw tokens from one place that never goes back, such as a counter under consensus, in the step that grants the lock.",
+                },
+                FindingClass {
+                    name: "rightful-write-refused",
+                    meaning: "The storage refused a write of a process that alone held the lock: an earlier holder had a greater token.",
+                    advice: "Draw the token in the step that grants the lock, not before it.",
+                },
+            ],
+            blame: Blame::ByMemory,
+            ..Property::new(
+                FencingFigures::CHECKER,
+                "fencing tokens: a later acquisition gets a greater token",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

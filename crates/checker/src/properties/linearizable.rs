@@ -6,7 +6,7 @@
 //! and replicas promise less. A storage that lost its memory to a fault is none either. The search for an
 //! order has a second; past it the run is not judged by this checker, and its verdict does not change.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::figures::{Figures, figures};
@@ -41,32 +41,21 @@ const TIME: Duration = Duration::from_secs(1);
 const MEMORY_BYTES: usize = 256 << 20;
 
 impl Checker for Linearizable {
-    fn name(&self) -> &'static str {
-        LinearizableFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "linearizability: some order of the reads and writes fits the storage"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: STORAGE_WITHOUT_ORDER,
-            meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
-            advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
-        }]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("exclusion")
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::GrantedTwice
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByHolders
+    fn property(&self) -> Property {
+        Property {
+            classes: &[FindingClass {
+                name: STORAGE_WITHOUT_ORDER,
+                meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
+                advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
+            }],
+            claim: Some("exclusion"),
+            harm: Harm::GrantedTwice,
+            blame: Blame::ByHolders,
+            ..Property::new(
+                LinearizableFigures::CHECKER,
+                "linearizability: some order of the reads and writes fits the storage",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -3,7 +3,7 @@
 //! acknowledged and is not in the list that is read in the closing phase is lost. An addition of unknown end
 //! may be there or not. Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::metrics::Metric;
 use crate::prose::{are, seconds};
@@ -47,32 +47,21 @@ impl<'a> Set<'a> {
 }
 
 impl Checker for LostAdditions {
-    fn name(&self) -> &'static str {
-        LostAdditionsFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "the set: every acknowledged addition is in the final set"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "lost-addition",
-            meaning: "The storage acknowledged an added value, and yet the value is not in the final set.",
-            advice: "Let the storage reject writes of superseded holders.",
-        }]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("exclusion")
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::GrantedTwice
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByHolders
+    fn property(&self) -> Property {
+        Property {
+            classes: &[FindingClass {
+                name: "lost-addition",
+                meaning: "The storage acknowledged an added value, and yet the value is not in the final set.",
+                advice: "Let the storage reject writes of superseded holders.",
+            }],
+            claim: Some("exclusion"),
+            harm: Harm::GrantedTwice,
+            blame: Blame::ByHolders,
+            ..Property::new(
+                LostAdditionsFigures::CHECKER,
+                "the set: every acknowledged addition is in the final set",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -5,7 +5,7 @@
 //! Indeterminate writes are left out. They can only stand in the chain where an acknowledged one might have
 //! stood, which makes the true loss greater, never smaller.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
@@ -57,46 +57,35 @@ struct Key {
 }
 
 impl Checker for LostUpdates {
-    fn name(&self) -> &'static str {
-        LostUpdatesFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "the data: every acknowledged increment is in the final value"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: LOST,
-                meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
-                advice: "Look at the two holders of this story: find out why the lock let both in, and let the storage reject writes of \
-                         superseded holders.",
-            },
-            FindingClass {
-                name: WRITTEN_AFTER_LOSS,
-                meaning: "A process sent a write although it had been notified that its lock was lost, and an update was lost.",
-                advice: "Let the client stop at the notice; and let the storage check a fencing token, since a notice can come too late.",
-            },
-            FindingClass {
-                name: WRITTEN_LATE,
-                meaning: "A holder whose lock was over wrote late, the storage checks no token, and an update was lost.",
-                advice: "Let the storage check a fencing token in one step with the write, or write in a transaction that the lock's own \
-                         servers check; no lock prevents a late write by itself.",
-            },
-        ]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("exclusion")
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::GrantedTwice
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByHolders
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: LOST,
+                    meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
+                    advice: "Look at the two holders of this story: find out why the lock let both in, and let the storage reject writes of \
+                             superseded holders.",
+                },
+                FindingClass {
+                    name: WRITTEN_AFTER_LOSS,
+                    meaning: "A process sent a write although it had been notified that its lock was lost, and an update was lost.",
+                    advice: "Let the client stop at the notice; and let the storage check a fencing token, since a notice can come too late.",
+                },
+                FindingClass {
+                    name: WRITTEN_LATE,
+                    meaning: "A holder whose lock was over wrote late, the storage checks no token, and an update was lost.",
+                    advice: "Let the storage check a fencing token in one step with the write, or write in a transaction that the lock's own \
+                             servers check; no lock prevents a late write by itself.",
+                },
+            ],
+            claim: Some("exclusion"),
+            harm: Harm::GrantedTwice,
+            blame: Blame::ByHolders,
+            ..Property::new(
+                LostUpdatesFigures::CHECKER,
+                "the data: every acknowledged increment is in the final value",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -21,7 +21,7 @@
 
 mod unreached;
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::ledger::removals::took;
 use crate::prose::seconds;
@@ -50,27 +50,25 @@ enum Removed {
 }
 
 impl Checker for Ownership {
-    fn name(&self) -> &'static str {
-        OwnershipFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "ownership: no release removed the lock of another process"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "removed-by-another",
-                meaning: "A release removed the lock of another process.",
-                advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
-            },
-            FindingClass {
-                name: "released-by-no-server",
-                meaning: "A release was answered as done while no server could be reached, so it released nothing.",
-                advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
-            },
-        ]
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "removed-by-another",
+                    meaning: "A release removed the lock of another process.",
+                    advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
+                },
+                FindingClass {
+                    name: "released-by-no-server",
+                    meaning: "A release was answered as done while no server could be reached, so it released nothing.",
+                    advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
+                },
+            ],
+            ..Property::new(
+                OwnershipFigures::CHECKER,
+                "ownership: no release removed the lock of another process",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -13,7 +13,7 @@
 
 mod late;
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
@@ -63,39 +63,28 @@ fn refused_for_longer(failed: &[&Operation], ttl_ns: u64) -> bool {
 }
 
 impl Checker for Progress {
-    fn name(&self) -> &'static str {
-        ProgressFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "no deadlock: once the faults are healed, every lock can be acquired again"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "stuck",
-                meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
-                advice: "Look for a lock without a lease, or for a service that did not recover.",
-            },
-            FindingClass {
-                name: "late",
-                meaning: "All faults were healed and every TTL had passed, and the lock came free only much later.",
-                advice: "Compare how long the lock is kept in the servers with the TTL that was asked for.",
-            },
-        ]
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::Stuck
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByAnswers
-    }
-
-    fn needs_a_whole_run(&self) -> bool {
-        true
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "stuck",
+                    meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
+                    advice: "Look for a lock without a lease, or for a service that did not recover.",
+                },
+                FindingClass {
+                    name: "late",
+                    meaning: "All faults were healed and every TTL had passed, and the lock came free only much later.",
+                    advice: "Compare how long the lock is kept in the servers with the TTL that was asked for.",
+                },
+            ],
+            harm: Harm::Stuck,
+            blame: Blame::ByAnswers,
+            needs_a_whole_run: true,
+            ..Property::new(
+                ProgressFigures::CHECKER,
+                "no deadlock: once the faults are healed, every lock can be acquired again",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -117,7 +106,7 @@ impl Checker for Progress {
         suspects.extend(late.iter().map(|finding| finding.key.as_str()));
         // Servers that cannot read what they had made durable are no unhealed fault: they did not survive it.
         let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
-        if let Some(fault) = unhealed(run, unreadable) {
+        if let Some(fault) = unhealed(run, run.unreadable()) {
             let (name, id) = (fault.name, fault.id);
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }

@@ -11,7 +11,7 @@
 //!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that
 //!   is a matter of mutual exclusion.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
@@ -34,31 +34,26 @@ pub struct Renewal;
 pub const LATE_NS: u64 = 1_000_000_000;
 
 impl Checker for Renewal {
-    fn name(&self) -> &'static str {
-        RenewalFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "stopped-renewing",
-                meaning: "The library renews its locks, and stopped renewing one while its holder held it, without telling.",
-                advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
-            },
-            FindingClass {
-                name: "prolonged-when-lost",
-                meaning: "A renewal succeeded although another process had been granted the lock since.",
-                advice: "Prolong a lease only if it still holds this process's own value, in one step, and never acquire it anew.",
-            },
-        ]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("exclusion")
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "stopped-renewing",
+                    meaning: "The library renews its locks, and stopped renewing one while its holder held it, without telling.",
+                    advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
+                },
+                FindingClass {
+                    name: "prolonged-when-lost",
+                    meaning: "A renewal succeeded although another process had been granted the lock since.",
+                    advice: "Prolong a lease only if it still holds this process's own value, in one step, and never acquire it anew.",
+                },
+            ],
+            claim: Some("exclusion"),
+            ..Property::new(
+                RenewalFigures::CHECKER,
+                "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -5,7 +5,7 @@
 //! had answered a holder B whose hold came after A's; or, where the history has the storage's log, a write of
 //! A that the log has after a read or write of B. The log also shows writes whose client had given them up.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::fencing::GrantOrder;
 use super::under_holds::{holds_of_operations, is_rejected};
 use crate::figures::{Figures, figures};
@@ -39,32 +39,21 @@ struct Access {
 }
 
 impl Checker for StaleWrites {
-    fn name(&self) -> &'static str {
-        StaleWritesFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "the guard: the storage accepts no write from a holder that has been superseded"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "stale-write",
-            meaning: "The storage accepted a write from a process after a later holder had been there.",
-            advice: "Let the storage reject a token lower than the highest that it has seen, in one step with the write.",
-        }]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("exclusion")
-    }
-
-    fn harm(&self) -> Harm {
-        Harm::GrantedTwice
-    }
-
-    fn blame(&self) -> Blame {
-        Blame::ByHolders
+    fn property(&self) -> Property {
+        Property {
+            classes: &[FindingClass {
+                name: "stale-write",
+                meaning: "The storage accepted a write from a process after a later holder had been there.",
+                advice: "Let the storage reject a token lower than the highest that it has seen, in one step with the write.",
+            }],
+            claim: Some("exclusion"),
+            harm: Harm::GrantedTwice,
+            blame: Blame::ByHolders,
+            ..Property::new(
+                StaleWritesFigures::CHECKER,
+                "the guard: the storage accepts no write from a holder that has been superseded",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -11,7 +11,7 @@
 //! - *Not judged*: there were faults, or no acquire of the workload had a time-out; or half of all reads and
 //!   writes of the storage (or of these questions) took longer than [`SLOW_NS`].
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::metrics::quantile;
 use crate::prose::seconds;
@@ -39,24 +39,19 @@ pub const SLOW_NS: u64 = 100_000_000;
 const LATE_MIN: usize = 3;
 
 impl Checker for TimeOuts {
-    fn name(&self) -> &'static str {
-        TimeOutsFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "time-outs: without faults, an acquire ends by the time that it was given"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "time-out-overrun",
-            meaning: "Without any fault, acquires took much longer than the time that they had been given.",
-            advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
-        }]
-    }
-
-    fn needs_a_whole_run(&self) -> bool {
-        true
+    fn property(&self) -> Property {
+        Property {
+            classes: &[FindingClass {
+                name: "time-out-overrun",
+                meaning: "Without any fault, acquires took much longer than the time that they had been given.",
+                advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
+            }],
+            needs_a_whole_run: true,
+            ..Property::new(
+                TimeOutsFigures::CHECKER,
+                "time-outs: without faults, an acquire ends by the time that it was given",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

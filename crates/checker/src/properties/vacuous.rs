@@ -4,7 +4,7 @@
 //! ended and no fault did that, it is not known what the run tested. A holder that abandons its section,
 //! because its lease is over before it could do anything, tests nothing.
 
-use super::checker::{Checker, NotJudged};
+use super::checker::{Checker, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
@@ -25,16 +25,14 @@ figures! {
 pub struct Vacuous;
 
 impl Checker for Vacuous {
-    fn name(&self) -> &'static str {
-        VacuousFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "the test itself: processes competed for a lock, and the faults took effect"
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        None
+    fn property(&self) -> Property {
+        Property {
+            claim: None,
+            ..Property::new(
+                VacuousFigures::CHECKER,
+                "the test itself: processes competed for a lock, and the faults took effect",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -11,7 +11,7 @@
 //! the run outlasted its given time. Only locks with a TTL are judged, of which the history says so: a
 //! session may have a longer time-out of its own.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
@@ -32,31 +32,26 @@ figures! {
 pub struct Validity;
 
 impl Checker for Validity {
-    fn name(&self) -> &'static str {
-        ValidityFigures::CHECKER
-    }
-
-    fn about(&self) -> &'static str {
-        "validity: no grant was reported as valid for longer than its TTL, or as over when it came"
-    }
-
-    fn classes(&self) -> &'static [FindingClass] {
-        &[
-            FindingClass {
-                name: "validity-too-long",
-                meaning: "The library reported its lock as valid for longer than the TTL for which it had acquired it.",
-                advice: "Measure the time that an acquire takes by the monotonic clock, never by the wall clock.",
-            },
-            FindingClass {
-                name: "over-on-arrival",
-                meaning: "The library granted a lock whose validity, by its own word, had run out before.",
-                advice: "Count the validity from the beginning of the attempt that was granted, and give back a lock of which nothing is left.",
-            },
-        ]
-    }
-
-    fn claim(&self) -> Option<&'static str> {
-        Some("exclusion")
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: "validity-too-long",
+                    meaning: "The library reported its lock as valid for longer than the TTL for which it had acquired it.",
+                    advice: "Measure the time that an acquire takes by the monotonic clock, never by the wall clock.",
+                },
+                FindingClass {
+                    name: "over-on-arrival",
+                    meaning: "The library granted a lock whose validity, by its own word, had run out before.",
+                    advice: "Count the validity from the beginning of the attempt that was granted, and give back a lock of which nothing is left.",
+                },
+            ],
+            claim: Some("exclusion"),
+            ..Property::new(
+                ValidityFigures::CHECKER,
+                "validity: no grant was reported as valid for longer than its TTL, or as over when it came",
+            )
+        }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -106,17 +106,17 @@ impl Played {
 
 /// Kills the server for a millisecond. Its log has one line, in this folder.
 async fn kill(server: &Arc<Server>, logs: &Path) -> Played {
-    play("kill", server, logs).await
+    play("kill", server, logs, log(logs)).await
 }
 
 /// The same with another fault.
-async fn play(fault: &str, server: &Arc<Server>, logs: &Path) -> Played {
+async fn play(fault: &str, server: &Arc<Server>, logs: &Path, log: ServerLog) -> Played {
     std::fs::write(logs.join("n1.log"), "10:00:00.000 redis | FATAL: no memory\n").unwrap();
     let plan = toml::from_str(&format!("[[fault]]\nfault = '{fault}'\non = ['n1']\nfor_ms = 1")).unwrap();
     let options = RunOptions { lock: "redis-single".to_owned(), ..RunOptions::default() };
     let spec = RunSpec::with_plan(options, plan).unwrap();
     let begun = Instant::now();
-    let injection = Injection::begin(&spec, prepare(&spec.plan).unwrap(), context(server), log(logs));
+    let injection = Injection::begin(&spec, prepare(&spec.plan).unwrap(), context(server), log);
     injection.all_over().await;
     let took = begun.elapsed();
     let errors = injection.heal_all().await;
@@ -163,6 +163,14 @@ async fn a_server_that_does_not_come_back_is_given_up_and_recorded_with_its_log(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_read_its_data_is_no_failure_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = ServerLog { unreadable: &["no memory"], ..log(folder.path()) };
+    let killed = play("kill", &Server::new(true, 0), folder.path(), log).await;
+    assert_eq!((killed.healing(), killed.errors.len()), (vec![Kind::Invoke, Kind::Info], 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_runs_and_does_not_serve_is_recorded_too() {
     let folder = tempfile::tempdir().unwrap();
     let killed = kill(&Server::new(false, u64::MAX), folder.path()).await;
@@ -178,7 +186,7 @@ async fn a_server_that_runs_and_does_not_serve_is_recorded_too() {
 async fn a_server_that_ends_in_a_fault_is_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(false, 0);
-    let paused = play("pause", &server, folder.path()).await;
+    let paused = play("pause", &server, folder.path(), log(folder.path())).await;
     assert_eq!((paused.healing(), paused.errors.len()), (vec![Kind::Invoke, Kind::Ok], 0));
     assert_eq!(server.starts(), 1);
     let healed = paused.history.iter().rfind(|event| event.kind == Kind::Ok).unwrap();

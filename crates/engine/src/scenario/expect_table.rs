@@ -171,7 +171,7 @@ impl ExpectTable {
 /// The class, if this checker finds it: an expectation of another is never met.
 fn known_class(checker: &dyn Checker, name: &Spanned<String>) -> Result<String, Mistake> {
     let what = format!("class of {}", checker.name());
-    pick_at(&what, name, checker.classes(), |class| class.name).map(|class| class.name.to_owned())
+    pick_at(&what, name, checker.property().classes, |class| class.name).map(|class| class.name.to_owned())
 }
 
 /// The metric, if a run can have it: one of another name is never measured.

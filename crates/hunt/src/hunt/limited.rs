@@ -1,9 +1,10 @@
-//! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and the work on its
-//! findings share one, so that findings get their share and neither waits for the other.
+//! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and
+//! the work on its findings share one, so that findings get their share and neither waits for the other.
 //!
-//! It begins with what any machine carries, and adds plays while processors and memory are free. A machine may be too busy
-//! for so many: a schedule that fails halves their number, as a lost packet halves what a sender has under way, and gives
-//! clients more time to start; from then on ten schedules in a row that do not fail add one.
+//! It begins with what any machine carries, and adds plays while processors and memory are free. A machine
+//! may be too busy for so many: a schedule that fails halves their number, as a lost packet halves what a
+//! sender has under way, and gives clients more time to start; from then on ten schedules in a row that do
+//! not fail add one.
 
 use super::room::RoomMeter;
 use crate::player::Player;
@@ -42,8 +43,8 @@ struct Pace {
 
 const OF_LAST: f64 = 0.2;
 
-/// Plays are added while this share of the machine is free, as many as leave this rest; one is taken away while no more than
-/// this share is.
+/// Plays are added while this share of the machine is free, as many as leave this rest; one is taken away
+/// while no more than this share is.
 const FREE: f64 = 0.25;
 const REST: f64 = 0.15;
 const FULL: f64 = 0.05;
@@ -95,8 +96,8 @@ impl Pace {
         self.slower.checked_sub(1).map(|place| START_TIMES[place.min(START_TIMES.len() - 1)])
     }
 
-    /// Gives the number of permits to add. Before any failure it goes by what is free of the machine, as far as
-    /// that is known, and afterwards by patience.
+    /// Gives the number of permits to add. Before any failure it goes by what is free of the machine, as far
+    /// as that is known, and afterwards by patience.
     fn note_success(&mut self, free: Option<f64>, begin: usize) -> usize {
         self.in_a_row += 1;
         let wanted = match (self.slower, free) {

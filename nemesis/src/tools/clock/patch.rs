@@ -286,7 +286,7 @@ fn entries(pid: i32, vdso: &Vdso) -> Result<Vec<(usize, usize)>, ClockError> {
     processor::replacements().into_iter().map(entry).collect()
 }
 
-/// A time namespace (`ns/time`) shifts the monotonic clock: what is true there cannot be known from here.
+/// Its `ns/time` may shift the monotonic clock: what is true there cannot be known from here.
 fn same_time_offset(pid: i32) -> Result<(), ClockError> {
     let time_of = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
     match time_of(&pid.to_string()).zip(time_of("self")) {

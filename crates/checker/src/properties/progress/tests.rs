@@ -203,6 +203,18 @@ fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
         "{sentence}"
     );
     assert_eq!(verdict(&Progress, &ended("")).outcome, Outcome::Violation);
+    // The lock is granted again without it, and no healing could bring it back.
+    let lost = |of: &str| {
+        format!(
+            "100 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"],description:{{effects:[\"stops\"]}}}}
+             101 nemesis ok kill - {{id:1,stage:\"inject\",targets:[\"n1\"],effective:true}}
+             102 nemesis info kill - {{id:1,stage:\"heal\",targets:[\"n1\"]}}
+             {HEALED}
+             9002 nemesis info server-ended - {{node:\"n1\",{of}log:[\"broken\"]}}"
+        )
+    };
+    assert_eq!(verdict(&Progress, &lost("after_fault:1,")).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&Progress, &lost("after_fault:1,unreadable:\"damaged\",")).outcome, Outcome::Valid);
     let valid = format!("{HEALED}\n9002 nemesis info server-ended - {{node:\"n1\",after_fault:1,log:[]}}");
     assert_eq!(verdict(&Progress, &valid).outcome, Outcome::Valid);
 }

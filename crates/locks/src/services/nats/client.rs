@@ -7,7 +7,9 @@ use crate::error::ClientError;
 use crate::protocol::{Hello, Server};
 use crate::reply::Reply;
 use async_nats::connection::State;
-use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{
+    AccountError, AccountErrorKind, CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::kv::{Config, Operation, Store};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, Context};
@@ -198,9 +200,21 @@ fn is_without_leader<T>(answered: Option<&Result<T, PublishError>>) -> bool {
 
 /// The code of an error: the servers cannot serve now where they say so (status 503, as without a leader).
 fn refusal(error: &(dyn std::error::Error + 'static)) -> ErrorCode {
+    let is_503 = |said: &jetstream::Error| said.code() == 503;
+    let by_account = |error: &AccountError| match error.kind() {
+        AccountErrorKind::JetStream(said) => is_503(&said),
+        kind => kind == AccountErrorKind::JetStreamUnavailable,
+    };
+    let by_stream = |error: &CreateStreamError| match error.kind() {
+        CreateStreamErrorKind::JetStream(said) => is_503(&said),
+        kind => kind == CreateStreamErrorKind::JetStreamUnavailable,
+    };
     let mut causes = std::iter::successors(Some(error), |cause| cause.source());
-    let is_503 = |cause: &jetstream::Error| cause.code() == 503;
-    match causes.any(|cause| cause.downcast_ref().is_some_and(is_503)) {
+    match causes.any(|cause| {
+        cause.downcast_ref().is_some_and(is_503)
+            || cause.downcast_ref().is_some_and(by_account)
+            || cause.downcast_ref().is_some_and(by_stream)
+    }) {
         true => ErrorCode::Unavailable,
         false => ErrorCode::Refused,
     }
@@ -233,6 +247,7 @@ fn reply<T>(answered: Option<Result<T, PublishError>>) -> Reply<Option<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use async_nats::jetstream::context::{CreateKeyValueError, CreateKeyValueErrorKind};
 
     #[test]
     fn what_each_end_of_a_write_says_of_it() {
@@ -266,6 +281,12 @@ mod tests {
         let caused = |code| PublishError::with_source(PublishErrorKind::Other, said(code));
         assert_eq!(refusal(&caused(503)), ErrorCode::Unavailable);
         assert_eq!(refusal(&caused(400)), ErrorCode::Refused);
+        let account = |code| AccountError::new(AccountErrorKind::JetStream(said(code)));
+        let bucket = |cause| CreateKeyValueError::with_source(CreateKeyValueErrorKind::JetStream, cause);
+        assert_eq!(refusal(&bucket(account(503))), ErrorCode::Unavailable);
+        assert_eq!(refusal(&bucket(account(400))), ErrorCode::Refused);
+        let stream = CreateStreamError::new(CreateStreamErrorKind::JetStreamUnavailable);
+        assert_eq!(refusal(&stream), ErrorCode::Unavailable);
     }
 
     #[test]
