@@ -18,6 +18,12 @@ pub fn are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
+/// As in `2 of 31 acknowledged updates are lost (6.5 %)`.
+pub(crate) fn lost_of(lost: usize, acknowledged: usize, what: &str) -> String {
+    let percent = 100.0 * lost as f64 / acknowledged.max(1) as f64;
+    format!("{lost} of {acknowledged} acknowledged {what} {} lost ({percent:.1} %)", are(lost))
+}
+
 /// Nanoseconds as milliseconds, with a decimal below ten: `84 ms`, `0.4 ms`.
 pub fn milliseconds(ns: u64) -> String {
     let ms = ns as f64 / 1e6;

@@ -154,7 +154,9 @@ mod tests {
                  100  nemesis invoke x - {{id:1,stage:\"inject\",targets:[\"n1\"],description:{{effects:[\"stops\"],sentence:\"x\"}}}}
                  200  nemesis ok x - {{id:1,stage:\"inject\",targets:[\"n1\"],effective:true}}
                  1500 nemesis ok x - {{id:1,stage:\"heal\"}}
-                 1600 1 invoke acquire a {{ttl_ms:2000}}
+                 1590 1 invoke read    a
+                 1591 1 ok     read    a 0
+                 1600 1 invoke acquire a {{ttl_ms:2000,hold_ms:1500}}
                  1601 1 ok     acquire a {{granted_by:[\"{first}\"]}}
                  1700 2 invoke acquire a {{ttl_ms:2000}}
                  1701 2 ok     acquire a {{granted_by:[\"{second}\"]}}
@@ -166,6 +168,13 @@ mod tests {
         assert_eq!(whose(true, ("n1", "n2")), "the service");
         assert_eq!(whose(true, ("n1", "n1")), "the library");
         assert_eq!(whose(false, ("n1", "n2")), "the library");
+        // Its lease may have run from 1.6 s or from 4.6 s on.
+        let waited = |by| overlap(true, by).replace("1601 1", "4600 1").replace("1700 2", "4700 2");
+        let waited = |by| {
+            waited(by).replace("1701 2", "4701 2").replace("1800 1", "4800 1").replace("1801 1", "4801 1")
+        };
+        let whose = |by| attributed("exclusion", "lease:\"ttl\"", &waited(by));
+        assert_eq!([whose(("n1", "n2")), whose(("n1", "n1"))], ["the service", "the library"]);
     }
 
     #[test]

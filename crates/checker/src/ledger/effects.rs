@@ -57,11 +57,15 @@ impl Fault<'_> {
         self.description.can(effect)
     }
 
+    /// Whether it stops its targets, and loses nothing that they had made durable.
+    fn only_stops(&self) -> bool {
+        self.can(FaultEffect::Stops) && !self.can(FaultEffect::Forgets)
+    }
+
     /// The last moment at which it can do something to a target that ran until then: what stops or kills it
     /// does nothing more once the healing has begun.
     pub(crate) fn acts_until_ns(&self) -> u64 {
-        let is_at_once = self.can(FaultEffect::Stops) && !self.can(FaultEffect::Forgets);
-        let healing_ns = self.heal_ns.filter(|_| is_at_once);
+        let healing_ns = self.heal_ns.filter(|_| self.only_stops());
         healing_ns.or(self.healed_ns).unwrap_or(u64::MAX)
     }
 
@@ -71,7 +75,7 @@ impl Fault<'_> {
 
     /// Whether no server runs from its injection until its healing begins.
     fn stops_all(&self, servers: &[&str]) -> bool {
-        let is_down = self.effective && self.can(FaultEffect::Stops) && !self.can(FaultEffect::Forgets);
+        let is_down = self.effective && self.only_stops();
         is_down && !servers.is_empty() && servers.iter().all(|server| self.targets.contains(server))
     }
 }
@@ -247,26 +251,21 @@ impl<'r, 'a> Setting<'r, 'a> {
                 let own = client.filter(|_| fault.can(FaultEffect::Parts));
                 own.is_some_and(|own| !fault.description.spares_the_way(own, server))
             };
-            let down = |fault: &Fault| {
-                fault.can(FaultEffect::Stops)
-                    && !fault.can(FaultEffect::Forgets)
-                    && fault.targets.contains(server)
-            };
+            let down = |fault: &Fault| fault.only_stops() && fault.targets.contains(server);
             // A process that is killed while it is stopped is started again as one that runs.
             let replaced_ns = |fault: &Fault| {
                 let kills = |other: &&Fault| other.can(FaultEffect::Kills) || other.can(FaultEffect::Forgets);
-                let later =
-                    |other: &&Fault| other.inject_ns > fault.inject_ns && other.targets.contains(server);
-                self.faults.iter().filter(kills).filter(later).map(|other| other.inject_ns).min()
+                let killed = self.faults.iter().filter(kills).filter(|other| other.targets.contains(server));
+                killed.map(|other| other.inject_ns).filter(|ns| *ns > fault.inject_ns).min()
             };
             let span = |fault: &Fault| {
                 let healed_ns = fault.heal_ns.or(fault.healed_ns).unwrap_or(u64::MAX);
-                let until_ns = match (parted(fault), down(fault)) {
-                    (true, _) => healed_ns,
-                    (false, true) => replaced_ns(fault).map_or(healed_ns, |ns| ns.min(healed_ns)),
-                    (false, false) => return None,
+                let until_ns = match parted(fault) {
+                    true => healed_ns,
+                    false => replaced_ns(fault).filter(|ns| *ns < healed_ns).unwrap_or(healed_ns),
                 };
-                Some((fault.injected_ns.filter(|from_ns| fault.effective && *from_ns < until_ns)?, until_ns))
+                let away = fault.effective && (parted(fault) || down(fault));
+                Some((fault.injected_ns.filter(|from_ns| away && *from_ns < until_ns)?, until_ns))
             };
             union(self.faults.iter().filter_map(span).collect())
         };

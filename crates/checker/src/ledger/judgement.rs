@@ -9,6 +9,7 @@
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
 //! | the same, and its lock does not renew, and the run asked its process to hold it for longer | overstayed | no fence |
+//! | the same, or it still ran and an effect on the service ended it, and nothing had hindered its process | overstayed | the service |
 //! | the same, and nothing had hindered its process but the machine, with the answer or after it | overstayed, cut off | the machine |
 
 use super::effects::ServiceEffect;
@@ -94,8 +95,7 @@ pub(crate) fn whose<'r, 'a>(
             if let Some(release) = removal(&setting, &run.holds, a, b.from) {
                 return (Whose::Library, Because::Removed(release));
             }
-            let effect = setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns);
-            match effect.or_else(|| setting.new_leader(a, b)) {
+            match lost_by_service(run, a, b) {
                 Some(effect) => (Whose::Service, Because::Service(effect)),
                 None => (Whose::Library, Because::NothingElse),
             }
@@ -116,10 +116,29 @@ pub(crate) fn whose<'r, 'a>(
                 _ if would_have_been_over(run, a, b) => {
                     (Whose::Machine, Because::Machine { stalled_ns: stalled_ns(run, a) })
                 }
-                _ => (Whose::Library, Because::NothingElse),
+                // Its lease may still have run: then it was no overstaying, and the service may have lost it.
+                _ => match lost_by_service(run, a, b).filter(|_| may_have_run(a, b)) {
+                    Some(effect) => (Whose::Service, Because::Service(effect)),
+                    None => (Whose::Library, Because::NothingElse),
+                },
             }
         }
     }
+}
+
+fn lost_by_service<'r, 'a>(
+    run: &'r RunIndex<'a>,
+    a: &'r Hold<'a>,
+    b: &'r Hold<'a>,
+) -> Option<ServiceEffect<'r, 'a>> {
+    let setting = run.setting();
+    let effect = setting.on_service(a.invoke_ns, a.granted.earliest.ns, b.granted.latest.ns);
+    effect.or_else(|| setting.new_leader(a, b))
+}
+
+/// Whether the lease of the earlier holder may have gone on when the later one was granted the lock.
+fn may_have_run(a: &Hold, b: &Hold) -> bool {
+    a.lease_at(b.from).is_some_and(|lease| lease.latest.ns > b.granted.earliest.ns)
 }
 
 /// When the earlier holder asked for its first successful renewal beside the later one, and its notice.

@@ -6,7 +6,7 @@
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::metrics::Metric;
-use crate::prose::{are, seconds};
+use crate::prose::{lost_of, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
@@ -72,12 +72,7 @@ impl Checker for LostAdditions {
         let (lost, acknowledged) = counts(&sets);
         let unread = sets.iter().find(|(_, set)| set.last.is_none());
         let (outcome, summary) = if lost > 0 {
-            let share = 100.0 * lost as f64 / acknowledged as f64;
-            let are = are(lost);
-            (
-                Outcome::Violation,
-                format!("{lost} of {acknowledged} acknowledged additions {are} lost ({share:.1} %)"),
-            )
+            (Outcome::Violation, lost_of(lost, acknowledged, "additions"))
         } else if let Some((key, _)) = unread {
             (Outcome::Unknown, format!("no process read the final set of {key}"))
         } else {

@@ -10,7 +10,7 @@ use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class};
-use crate::prose::{are, seconds};
+use crate::prose::{lost_of, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
@@ -96,18 +96,11 @@ impl Checker for LostUpdates {
         let sum = |count: fn(&Key) -> usize| keys.values().map(count).sum::<usize>();
         let acknowledged = sum(|key| key.acknowledged.len());
         let lost: usize = keys.values().map(lost_at_least).sum();
-        let share = if acknowledged == 0 { 0.0 } else { lost as f64 / acknowledged as f64 };
-        let unread: Vec<&str> =
-            keys.iter().filter(|(_, key)| key.closing.is_none()).map(|(name, _)| *name).collect();
+        let unread: Vec<_> = keys.iter().filter(|(_, key)| key.closing.is_none()).collect();
 
         let (outcome, summary) = if lost > 0 {
-            let percent = share * 100.0;
-            let are = are(lost);
-            (
-                Outcome::Violation,
-                format!("{lost} of {acknowledged} acknowledged updates {are} lost ({percent:.1} %)"),
-            )
-        } else if let Some(key) = unread.first() {
+            (Outcome::Violation, lost_of(lost, acknowledged, "updates"))
+        } else if let Some((key, _)) = unread.first() {
             let more =
                 if unread.len() > 1 { format!(" and {} more", unread.len() - 1) } else { String::new() };
             (Outcome::Unknown, format!("no process read the final value of {key}{more}"))
@@ -125,16 +118,15 @@ impl Checker for LostUpdates {
             }
             finding
         });
-        let findings = findings.collect();
         let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&LostUpdatesFigures {
             acknowledged: acknowledged as u64,
             lost: lost as u64,
-            share,
+            share: lost as f64 / acknowledged.max(1) as f64,
             indeterminate: sum(|key| key.indeterminate) as u64,
             rejected: sum(|key| key.rejected) as u64,
             r#final: finals,
         });
-        Ok(verdict.with_findings(findings))
+        Ok(verdict.with_findings(findings.collect()))
     }
 }
 
