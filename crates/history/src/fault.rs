@@ -142,9 +142,16 @@ pub struct FaultEvent<'a> {
     pub requested: &'a Value,
     /// Per target, what was seen from inside it; null before anything was.
     pub observed: &'a Value,
-    /// Whether anything was observed to change.
+    /// Whether anything was observed to change: by its injection, or by its healing, which counts what it held
+    /// up meanwhile.
     pub effective: bool,
     pub description: Option<FaultDescription>,
+}
+
+/// Whether any target counted, while a fault was in force, calls that the fault refused or delayed.
+fn held_up(observed: &Value) -> bool {
+    let counted = |held_up: &Value| ["refused", "delayed"].iter().any(|how| held_up[how].as_u64() > Some(0));
+    observed.as_object().is_some_and(|of_targets| of_targets.values().any(|target| counted(&target["held_up"])))
 }
 
 impl<'a> FaultEvent<'a> {
@@ -160,14 +167,19 @@ impl<'a> FaultEvent<'a> {
             let names = value.get(field).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             names.iter().filter_map(Value::as_str).collect()
         };
+        let observed = value.get("observed").unwrap_or(&Value::Null);
+        let is_seen = match stage {
+            FaultStage::Inject => value.get("effective") == Some(&Value::Bool(true)),
+            FaultStage::Heal => held_up(observed),
+        };
         Some(FaultEvent {
             id: value.get("id").and_then(Value::as_u64)?,
             stage,
             targets: names("targets"),
             aimed: names("aimed"),
             requested: value.get("requested").unwrap_or(&Value::Null),
-            observed: value.get("observed").unwrap_or(&Value::Null),
-            effective: event.kind == Kind::Ok && value.get("effective") == Some(&Value::Bool(true)),
+            observed,
+            effective: event.kind == Kind::Ok && is_seen,
             description: value
                 .get("description")
                 .and_then(|description| FaultDescription::deserialize(description).ok()),
@@ -304,6 +316,17 @@ mod tests {
         };
         assert_eq!(FaultEvent::read(&event(Kind::Ok, fault.to_value(true))), Some(fault));
         assert_eq!(FaultEvent::read(&event(Kind::Info, json!("main"))), None);
+    }
+
+    #[test]
+    fn calls_that_a_fault_held_up_show_that_it_took_effect() {
+        let healed = |refused: u64, delayed: u64| {
+            let held_up = json!({"n1": {"held_up": {"refused": refused, "delayed": delayed}}});
+            event(Kind::Ok, json!({"id": 3, "stage": "heal", "observed": held_up}))
+        };
+        let is_effective = |event: Event| FaultEvent::read(&event).is_some_and(|fault| fault.effective);
+        assert!(is_effective(healed(1, 0)) && is_effective(healed(0, 1)));
+        assert!(!is_effective(healed(0, 0)));
     }
 
     #[test]

@@ -228,7 +228,13 @@ fn an_outage_explains_no_stuck_lock_once_the_lock_has_answered_again() {
     // A clock that was moved may have dated the lease for long.
     assert_eq!(whose(&text.replace("\"stops\",\"kills\"", "\"moves-clocks\"")), Whose::Service);
     // It has not answered since.
-    assert_eq!(whose(&text.replace("null taken", "null unreachable")), Whose::Service);
+    let silent = text.replace("null taken", "null unreachable");
+    assert_eq!(whose(&silent), Whose::Service);
+    // Nothing was seen of the fault as it began: only what it had held up, when it was healed.
+    let unseen = silent.replace("effective:true", "effective:false");
+    assert_eq!(whose(&unseen), Whose::Library);
+    let counted = "4020 nemesis ok x - {observed:{n1:{held_up:{refused:2}}},";
+    assert_eq!(whose(&unseen.replace("4020 nemesis ok x - {", counted)), Whose::Service);
 }
 
 /// B (process 2) waits from before A's grant; the tokens are the other way round.

@@ -181,11 +181,15 @@ impl<'a> Reader<'a> {
                 fault.error = event.error.as_deref();
                 fault.describe(read.description);
             }
-            (FaultStage::Heal, Some(at)) => match event.kind {
-                Kind::Ok => self.run.faults[at].healed_ns = Some(event.time),
-                Kind::Invoke => self.run.faults[at].heal_ns = Some(event.time),
-                Kind::Fail | Kind::Info => {}
-            },
+            (FaultStage::Heal, Some(at)) => {
+                let fault = &mut self.run.faults[at];
+                fault.effective |= read.effective;
+                match event.kind {
+                    Kind::Ok => fault.healed_ns = Some(event.time),
+                    Kind::Invoke => fault.heal_ns = Some(event.time),
+                    Kind::Fail | Kind::Info => {}
+                }
+            }
             (FaultStage::Heal, None) => {}
         }
     }
