@@ -8,6 +8,7 @@ use crate::properties::{Overlap, overlaps};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::Finding;
+use crate::whose::Whose;
 use fencepost_history::prose::and;
 use fencepost_history::{Kind, f};
 use meeting::two_holds;
@@ -32,28 +33,30 @@ pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
         Some(overlap) => {
             let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
             let last = format!("{}: {}", overlap.class.in_words(), reason(run, overlap.class, a, b));
-            lines_of(run, (a, b), Some(&overlap), 0, last)
+            lines_of(run, finding, (a, b), Some(&overlap), last)
         }
         None => match two_holds(run, finding) {
             Some((a, b)) => {
                 let last = format!("{}: {}", finding.class.replace('-', " "), finding.sentence);
-                lines_of(run, (&run.holds[a], &run.holds[b]), None, finding.time, last)
+                lines_of(run, finding, (&run.holds[a], &run.holds[b]), None, last)
             }
             None => Vec::new(),
         },
     }
 }
 
-/// What happened around two holds until the second of them, and `until_ns`, was over; `last` at the end.
+/// What happened around two holds until the second of them was over, and what is found if they do not
+/// overlap; `last` at the end.
 fn lines_of(
     run: &RunIndex,
+    finding: &Finding,
     (a, b): (&Hold, &Hold),
     overlap: Option<&Overlap>,
-    until_ns: u64,
     last: String,
 ) -> Vec<StoryLine> {
     let begin = a.invoke_ns;
-    let end = a.until_ns.max(b.until_ns).max(b.from_ns).max(until_ns);
+    let found_ns = if overlap.is_some() { 0 } else { finding.time };
+    let end = a.until_ns.max(b.until_ns).max(b.from_ns).max(found_ns);
     let mut lines = Vec::new();
     lines.push(line(a.from_ns, acquired(run, a, "")));
     let while_held = format!(", while process {} still held it", a.process);
@@ -63,9 +66,11 @@ fn lines_of(
     }
     let ended = run.servers_ended.iter().filter(|(time_ns, _)| (begin..=end).contains(time_ns));
     lines.extend(ended.map(|(time_ns, ended)| line(*time_ns, ended.sentence())));
+    let rests = if finding.whose == Some(Whose::Machine) { "rests" } else { "does not rest" };
+    let stalled = format!("the machine stalled (not an injected fault; the verdict {rests} on this)");
     lines.extend(run.stalls.of_each((begin, end)).map(|(node, (from_ns, until_ns))| {
-        let stalled = format!("the machine gave {node} hardly any time for {}", seconds(until_ns - from_ns));
-        line(from_ns, stalled + ": a stall, by no fault of this run")
+        let length = seconds(until_ns - from_ns);
+        line(from_ns, format!("{stalled}: it gave {node} hardly any time for {length}"))
     }));
     for (hold, earlier) in [(a, true), (b, false)] {
         tell_hold(run, hold, earlier, (begin, end), &mut lines);
@@ -136,10 +141,8 @@ fn tell_hold(
             }
             (f::WRITE, Kind::Fail) => {
                 let error = completion.error.as_deref().unwrap_or("no reason given");
-                lines.push(line(
-                    completion.time,
-                    format!("process {process} could not write {what}: {error}"),
-                ));
+                let text = format!("process {process} could not write {what}: {error}");
+                lines.push(line(completion.time, text));
             }
             (f::WRITE, _) => {
                 let text = format!("process {process} wrote {what}, and it is not known whether it was done");
@@ -164,18 +167,12 @@ fn tell_hold(
 }
 
 fn last_belief(hold: &Hold, name: &str) -> String {
-    let process = hold.process;
-    match name {
-        f::RELEASE => {
-            format!("process {process} began to release: until here it believed that it held the lock")
-        }
-        f::WRITE => {
-            format!("process {process} sent its last write: here it still believed that it held the lock")
-        }
-        _ => format!(
-            "process {process} answered `holds` with true: here it still believed that it held the lock"
-        ),
-    }
+    let here = match name {
+        f::RELEASE => "began to release: until here it believed",
+        f::WRITE => "sent its last write: here it still believed",
+        _ => "answered `holds` with true: here it still believed",
+    };
+    format!("process {} {here} that it held the lock", hold.process)
 }
 
 /// Another process whose write of the same value was acknowledged shortly before.
@@ -256,7 +253,8 @@ fn tell_fault(run: &RunIndex, fault: &Fault, begin: u64, end: u64, lines: &mut V
         false => format!("{}, as far as is known: nothing could be seen of it", fault.description.sentence),
     };
     lines.push(happened(fault.inject_ns, fault.injected_ns.filter(|_| fault.effective), &sentence));
-    if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
+    // The healing works from its beginning on, too: a client that was stopped runs again.
+    if let Some(healed) = fault.healed_ns.filter(|healed| fault.heal_ns.unwrap_or(*healed) <= end) {
         lines.push(happened(fault.heal_ns.unwrap_or(healed), Some(healed), &fault.description.healing));
     }
 }

@@ -9,7 +9,7 @@ pub enum Whose {
     Service,
     /// The client's side: its library, its use of it, or what stands between it and the servers.
     Library,
-    /// A late write that no lock prevents.
+    /// A client that overstayed, or a write that arrived late: no lock prevents that.
     NoFence,
     /// The machine that the test ran on.
     Machine,
@@ -39,18 +39,16 @@ impl Whose {
     pub fn meaning(self) -> &'static str {
         match self {
             Whose::Service => {
-                "its servers, or the protocol by which they grant, went against the lock's claim"
+                "its servers, or the protocol by which they grant, went against the lock's claim; no other cause remains"
             }
             Whose::Library => {
-                "the client's side: its library, its use of it, or what stands between it and the servers (a pooler, a setting that evicts \
-                 keys); no fault that was in force can have done this to the servers, or only a client can do it"
+                "the client's side: its library, how that is used, or what stands between it and the servers (a pooler, a setting that evicts \
+                 keys); no fault of servers or network that was in force explains or excuses this"
             }
             Whose::NoFence => {
-                "a holder was late, which no lock prevents; a fencing token or a transaction that the storage checks does"
+                "a client overstayed, or its write arrived late, which no lock prevents; a fencing token or a transaction that the storage checks does"
             }
-            Whose::Machine => {
-                "a holder was late although there was no fault: the machine was too busy for the TTL"
-            }
+            Whose::Machine => "a client overstayed without any fault: the machine was too busy for the TTL",
         }
     }
 }
@@ -83,7 +81,7 @@ impl Attribution {
         match &self.or {
             None => self.whose.meaning().to_owned(),
             Some(OtherCause { decides, .. }) => format!(
-                "a fault that was in force may explain this, and so may a mistake of the client's side; {decides}, decides"
+                "two causes remain, since a fault that was in force may explain this, and so may a mistake of the client's side; {decides}, decides"
             ),
         }
     }
@@ -115,7 +113,7 @@ pub enum Harm {
     PromiseBroken,
     /// A lock that could be had by no process, or by hardly any.
     Stuck,
-    /// The lock held, and a late holder did harm that only a fence prevents.
+    /// The lock held, and a client that overstayed did harm that only a fence prevents.
     Unfenced,
     BusyMachine,
 }
@@ -138,13 +136,13 @@ impl Harm {
     /// What it means, in a clause.
     pub fn meaning(self) -> &'static str {
         match self {
-            Harm::GrantedTwice => "two processes had the lock at once, and neither was late",
+            Harm::GrantedTwice => "two processes had the lock at once, and neither overstayed",
             Harm::PromiseBroken => {
                 "another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards, …"
             }
             Harm::Stuck => "no process could get the lock although it had to be free, or hardly any",
-            Harm::Unfenced => "the lock held, and a holder that was late wrote: only a fence prevents that",
-            Harm::BusyMachine => "a holder was late without any fault",
+            Harm::Unfenced => "the lock held; a client overstayed or a write arrived late: a fence helps",
+            Harm::BusyMachine => "a client overstayed without any fault",
         }
     }
 

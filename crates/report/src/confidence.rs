@@ -2,8 +2,8 @@
 
 use crate::words::figures;
 use fencepost_checker::{
-    Coverage, LockPhase, MissKind, NearMiss, Reached, RunVerdict, Situation, TargetRole, VacuousFigures,
-    milliseconds,
+    Coverage, ExclusionFigures, LockPhase, MissKind, Reached, RunVerdict, Situation, TargetRole,
+    VacuousFigures, milliseconds,
 };
 use maud::{Markup, html};
 
@@ -15,9 +15,9 @@ pub fn confidence(verdict: &RunVerdict) -> Option<String> {
             "no faults, so no situations to cover".to_owned()
         }
         0 => "the history does not name the nodes, so no situations were counted".to_owned(),
-        _ => coverage.to_string(),
+        _ => format!("{coverage} (a situation: which fault hit whom in which phase of the lock)"),
     };
-    Some(format!("{covered} · {}", nearest(verdict.nearest_miss.as_ref())))
+    Some(format!("{covered} · {}", nearest(verdict)))
 }
 
 /// The same after the outcome: `valid · 31 of 54 situations covered · …`.
@@ -25,21 +25,17 @@ pub fn outcome_with_confidence(verdict: &RunVerdict) -> Option<String> {
     Some(format!("{} · {}", verdict.outcome, confidence(verdict)?))
 }
 
-fn nearest(miss: Option<&NearMiss>) -> String {
-    match miss {
-        None => "no grant without a release before it".to_owned(),
-        Some(miss) if miss.kind == MissKind::Belief && miss.distance_ns < 0 => {
-            format!("longest overlap {} ({})", milliseconds(miss.distance_ns.unsigned_abs()), miss.sentence())
-        }
-        Some(miss) if miss.distance_ns < 0 => {
-            format!(
-                "longest late write {} ({})",
-                milliseconds(miss.distance_ns.unsigned_abs()),
-                miss.sentence()
-            )
-        }
-        Some(miss) => format!("nearest miss {} ({})", miss.distance(), miss.sentence()),
-    }
+fn nearest(verdict: &RunVerdict) -> String {
+    let Some(miss) = &verdict.nearest_miss else { return "no grant without a release before it".to_owned() };
+    let ExclusionFigures { granted_twice, overstayed, cut_off, .. } = figures(verdict);
+    let what = match (miss.kind, granted_twice + overstayed + cut_off) {
+        _ if miss.distance_ns >= 0 => "nearest miss".to_owned(),
+        (MissKind::Write, _) => "longest write in flight".to_owned(),
+        (MissKind::Belief, 0 | 1) => "longest overlap".to_owned(),
+        // The story may be about another.
+        (MissKind::Belief, all) => format!("longest of {all} overlaps"),
+    };
+    format!("{what} {} ({})", milliseconds(miss.distance_ns.unsigned_abs()), miss.sentence())
 }
 
 /// A table of the situations: a row for each fault and role, a column for each phase.
@@ -108,7 +104,7 @@ fn distance(ns: i64) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::redlock_clock_jump;
-    use fencepost_checker::{MissEvent, Outcome, check_run};
+    use fencepost_checker::{MissEvent, NearMiss, Outcome, Verdict, check_run};
 
     fn verdict(distance_ns: i64, kind: MissKind) -> RunVerdict {
         let event = |index, process| MissEvent { index, time_ns: 0, process };
@@ -126,15 +122,20 @@ mod tests {
         let line = |ns, kind| confidence(&verdict(ns, kind)).unwrap();
         assert_eq!(
             line(84_000_000, MissKind::Belief),
-            "1 of 3 situations covered · nearest miss 84 ms (process 7 was granted k0 84 ms after process 3 last acted as \
-             its holder)"
+            "1 of 3 situations covered (a situation: which fault hit whom in which phase of the lock) · nearest miss 84 ms \
+             (process 7 was granted k0 84 ms after process 3 last acted as its holder)"
         );
         assert!(line(-9_000_000, MissKind::Belief).contains("· longest overlap 9.0 ms (process 7"));
-        assert!(line(-9_000_000, MissKind::Write).contains("· longest late write 9.0 ms (process 7"));
+        assert!(line(-9_000_000, MissKind::Write).contains("· longest write in flight 9.0 ms (process 7"));
+        let overlaps = ExclusionFigures { granted_twice: 2, overstayed: 3, ..ExclusionFigures::default() };
+        let exclusion = Verdict::new("exclusion", Outcome::Violation, "").with_figures(&overlaps);
+        let many = RunVerdict { verdicts: vec![exclusion], ..verdict(-9_000_000, MissKind::Belief) };
+        assert!(confidence(&many).unwrap().contains("· longest of 5 overlaps 9.0 ms (process 7"));
         let released = RunVerdict { nearest_miss: None, ..verdict(0, MissKind::Belief) };
         assert_eq!(
             outcome_with_confidence(&released).unwrap(),
-            "vacuous · 1 of 3 situations covered · no grant without a release before it"
+            "vacuous · 1 of 3 situations covered (a situation: which fault hit whom in which phase of the lock) · no grant \
+             without a release before it"
         );
         let without_faults = RunVerdict { coverage: Some(Coverage::default()), ..released };
         assert!(confidence(&without_faults).unwrap().starts_with("no faults, so no situations to cover · "));

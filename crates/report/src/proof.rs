@@ -40,7 +40,7 @@ pub(crate) fn proof(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) 
     let begun_ns = finding.events.first().and_then(|index| run.event(*index)).map_or(0, |event| event.time);
     let stalled_ns = run.stalls.within((begun_ns, finding.time));
     if stalled_ns > 0 {
-        steps.push(format!("Meanwhile the machine stalled for {}.", seconds(stalled_ns)));
+        steps.push(format!("Meanwhile the machine stalled for {} (no injected fault).", seconds(stalled_ns)));
     }
     let whose =
         finding.attribution().map(|whose| format!("{whose}: {}", whose.meaning())).unwrap_or_default();

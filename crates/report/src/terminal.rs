@@ -202,8 +202,8 @@ mod tests {
         let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in [
             "1 granted twice, 0 overstayed (the service or the library)",
-            "whose the service or the library: a fault that was in force may explain this, and so may a mistake of the client's \
-             side; the same run without that fault, or the reference (`--against`), decides",
+            "whose the service or the library: two causes remain, since a fault that was in force may explain this, and so may a \
+             mistake of the client's side; the same run without that fault, or the reference (`--against`), decides",
             "whose failure: the service or the library.",
         ] {
             assert!(shown.contains(words), "{words}\n{shown}");

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | not at all, and nothing had touched the service | granted twice | the library |
 //! | only by an effect on the service: a moved clock, a lost memory, a new leader | granted twice | the service |
-//! | a release of a process that held nothing removed it | granted twice | the library |
+//! | a release of a process that did not hold it removed it | granted twice | the library |
 //! | the later grant came from no server | granted twice | the library |
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
@@ -206,7 +206,7 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
 pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
     match because {
         Because::Removed(release) => Some(format!(
-            "the release of process {} at {} had removed it, which held nothing by then",
+            "the release of process {0} at {1} had removed it, although process {0} did not hold the lock then",
             release.process,
             seconds(release.invoke.time)
         )),

@@ -89,8 +89,8 @@ impl FindingClass {
                 "Ask for a longer TTL, or play fewer runs at a time; `fencepost doctor` shows what this machine can do."
             }
             ("granted-twice", Some(Whose::Library)) => {
-                "Look at what the client sends to acquire, renew and release: each must name its own grant, and nothing may stand \
-                 between it and the servers."
+                "Check what the client really sends to the servers: the TTL, where a lease ended before its length, and its own grant in each \
+                 renewal and release; no pooler or proxy that changes or reorders commands may stand between them."
             }
             ("overstayed" | "cut-off", Some(Whose::Library)) => {
                 "Let the client look at its lease before it goes on, and report the loss; the storage can reject late writes by a \
@@ -111,7 +111,7 @@ mod tests {
         let class = |name| find_class(name).unwrap();
         let twice = class("granted-twice");
         assert_eq!(twice.advice_for(Some(Whose::Service)), twice.advice);
-        assert!(twice.advice_for(Some(Whose::Library)).contains("what the client sends"));
+        assert!(twice.advice_for(Some(Whose::Library)).contains("the client really sends"));
         let late = class("overstayed");
         assert_eq!(late.advice_for(Some(Whose::NoFence)), late.advice);
         assert!(late.advice_for(Some(Whose::Library)).contains("report the loss"));

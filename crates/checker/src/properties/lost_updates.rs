@@ -73,7 +73,7 @@ impl Checker for LostUpdates {
                 },
                 FindingClass {
                     name: WRITTEN_LATE,
-                    meaning: "A holder whose lock was over wrote late, the storage checks no token, and an update was lost.",
+                    meaning: "A write was sent or arrived when the lock of its process was over, and an update was lost: the storage checks no token.",
                     advice: "Let the storage check a fencing token in one step with the write, or write in a transaction that the lock's own \
                              servers check; no lock prevents a late write by itself.",
                 },
@@ -275,12 +275,13 @@ fn name_cause(
     }
 }
 
-/// How it is known that a write was done when its hold was over: the class, and a clause.
+/// How it is known that a write was done when its hold was over: the class, and a clause. It was sent late if
+/// the hold was over by then for certain, and in time if it cannot have been.
 fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
-    let process = hold.process;
-    let let_go_ns = hold.ends.let_go_ns;
-    let (class, over) = match (hold.ends.how, hold.ends.lease, hold.ends.cut) {
+    let Hold { process, ends, .. } = hold;
+    let let_go_ns = ends.let_go_ns;
+    let (class, over) = match (ends.how, ends.lease, ends.cut) {
         (HoldEnd::Lost, ..) if let_go_ns <= done_ns => (
             if let_go_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
             format!("process {process} was notified at {} that it had lost the lock", seconds(let_go_ns)),
@@ -298,10 +299,15 @@ fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, 
         ),
         _ => return None,
     };
-    Some((
-        class,
-        format!("; {over}, and its write was sent at {} and done at {}", seconds(sent_ns), seconds(done_ns)),
-    ))
+    let lease_ns = ends.lease.map_or(u64::MAX, |lease| lease.earliest.ns);
+    let over_ns = ends.cut.map_or(lease_ns, |cut| cut.ns.min(lease_ns)).min(let_go_ns);
+    let is_late = class == WRITTEN_AFTER_LOSS || ends.lease.is_some_and(|lease| lease.latest.ns <= sent_ns);
+    let (sent, done) = match sent_ns < over_ns {
+        true => (" in time", "arrived late: it was done"),
+        false => (if is_late { " late" } else { "" }, "done"),
+    };
+    let (sent_at, done_at) = (seconds(sent_ns), seconds(done_ns));
+    Some((class, format!("; {over}, and its write was sent{sent} at {sent_at} and {done} at {done_at}")))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The guard: the storage accepts no write from a holder that has been superseded. A holder is superseded, as
-//! far as a storage can know, once a later holder has read or written there: from then on a write of the
+//! Stale writes: the storage accepts no write from a holder that has been superseded. A holder is superseded,
+//! as far as a storage can know, once a later holder has read or written there: from then on a write of the
 //! earlier one changes the value behind the later one's back. An earlier write does no harm, and no fencing
 //! can tell it from one in time. So a finding is a write acknowledged to holder A, invoked after the storage
 //! had answered a holder B whose hold came after A's; or, where the history has the storage's log, a write of
@@ -51,7 +51,7 @@ impl Checker for StaleWrites {
             blame: Blame::ByHolders,
             ..Property::new(
                 StaleWritesFigures::CHECKER,
-                "the guard: the storage accepts no write from a holder that has been superseded",
+                "stale writes: the storage accepts no write from a holder that has been superseded",
             )
         }
     }

@@ -64,6 +64,33 @@ fn tells_of_a_server_that_ended_meanwhile() {
 }
 
 #[test]
+fn tells_when_a_stopped_client_ran_again_though_that_was_seen_later() {
+    let text = "
+        0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
+        0    1 invoke acquire a {ttl_ms:1000}
+        10   1 ok     acquire a
+        50   nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"c1\"]}
+        51   nemesis ok pause - {id:1,stage:\"inject\",targets:[\"c1\"],effective:true,description:{sentence:\"c1~was~stopped\",healing:\"c1~ran~again\"}}
+        1500 2 invoke acquire a {ttl_ms:1000}
+        1510 2 ok     acquire a
+        1600 nemesis invoke pause - {id:1,stage:\"heal\"}
+        1610 1 invoke release a
+        1620 nemesis ok pause - {id:1,stage:\"heal\"}
+        1630 1 ok     release a {believed:true}";
+    let story = story_of(text, "exclusion");
+    assert!(story.contains(&"1.600 s c1 ran again (observed by 1.620 s)".to_owned()), "{story:?}");
+}
+
+#[test]
+fn tells_of_a_stall_of_the_machine_and_whether_the_verdict_rests_on_it() {
+    let stalled = "\n    890  nemesis info stalled - {node:\"c1\",for_ms:100}\n    900";
+    let story = story_of(&JUMP.replacen("\n    900", stalled, 1), "exclusion");
+    let expected = "0.780 s the machine stalled (not an injected fault; the verdict does not rest on this): it gave c1 hardly any \
+                    time for 0.110 s";
+    assert!(story.iter().any(|line| line == expected), "{story:?}");
+}
+
+#[test]
 fn tells_of_a_release_that_removed_the_lock() {
     let text = "
         0  1 invoke acquire a {ttl_ms:2000}

@@ -188,7 +188,7 @@ fn a_cell_says_what_its_violations_mean_and_the_best_lock_stands_first() {
     console::set_colors_enabled(false);
     let text = terminal::text(&comparison);
     for line in [
-        "  ✗ granted twice: two processes had the lock at once, and neither was late",
+        "  ✗ granted twice: two processes had the lock at once, and neither overstayed",
         "coredis               ·               ·                    △ no fence 1/1",
         "redlock               ✓ holds (weak)  ✗ granted twice 1/2  ■ stuck 1/2",
     ] {

@@ -80,27 +80,25 @@ pub(super) fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) ->
     capital(&if text.contains(lock.as_str()) { text } else { format!("with {lock}, {text}") }) + "."
 }
 
-/// The lock held, and a late holder did harm.
+/// A client overstayed, or its write came late, and the lock itself held.
 fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     let counts = Counts::of(verdict);
     let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
-    let holder = match (counts.overstayed, counts.cut_off) {
-        (0, 0) => "a holder that was late".to_owned(),
-        (0, _) => format!("a holder whose {kept_by} a fault may have ended"),
-        _ => "a holder whose lease had run out".to_owned(),
+    let late = match (counts.overstayed, counts.cut_off) {
+        (0, 0) => "a write came late".to_owned(),
+        (0, _) => format!("a client went on after a fault that may have ended its {kept_by}"),
+        _ => "a client overstayed its lease".to_owned(),
     };
     let fence = match heading.guard.as_str() {
         "none" | "" => "the storage checks no token".to_owned(),
         guard => format!("the guard {guard} did not stop it"),
     };
     match counts.harm() {
-        Some(harm) => format!("the lock held; {harm}, since {holder} wrote late and {fence}"),
+        Some(harm) => format!("{harm}, since {late} and {fence}; the lock itself held"),
         None => {
             let rejected = counts.rejected().map_or(String::new(), |rejected| format!(", and {rejected}"));
             let times = times(counts.overstayed + counts.cut_off);
-            format!(
-                "the lock held; {times} {holder} went on as if it held it, which no lock prevents{rejected}"
-            )
+            format!("{times} {late}, which no lock prevents{rejected}; the lock itself held")
         }
     }
 }
@@ -110,7 +108,7 @@ fn busy_machine(verdict: &RunVerdict) -> String {
     let counts = Counts::of(verdict);
     let harm = counts.harm().map_or(String::new(), |harm| format!(", and {harm}"));
     format!(
-        "the machine was too busy for this TTL: {} a holder, or the answer that it held the lock, was late without any fault{harm}; ask for a \
+        "the machine was too busy for this TTL: {} a client overstayed, or learned late that it held the lock, without any fault{harm}; ask for a \
          longer TTL, or run less at a time",
         times(counts.overstayed.max(1)),
     )
@@ -129,7 +127,7 @@ fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
         let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
         let how = match counts.overstayed {
             0 => format!("one went on after a fault that may have ended its {kept_by}"),
-            _ => "one went on after its lease had run out".to_owned(),
+            _ => "one overstayed its lease".to_owned(),
         };
         clauses.push(format!("{times} two processes held the lock of {lock} at the same time: {how}"));
     }

@@ -129,8 +129,17 @@ fn a_late_write_is_named_with_how_that_is_known() {
     assert_eq!((&*late.0, late.1), (WRITTEN_LATE, Whose::NoFence));
     assert_eq!(
         late.2,
-        "the lease of process 1 may have been over from 1.000 s on, and its write was sent at 1.620 s and done at 1.640 s"
+        "the lease of process 1 may have been over from 1.000 s on, and its write was sent late at 1.620 s and done at 1.640 s"
     );
+    // The lease was over from 1.000 s on at the earliest, and from 1.010 s on at the latest.
+    for (sent_ms, how) in
+        [(900, "sent in time at 0.900 s and arrived late: it was done"), (1005, "sent at 1.005 s and done")]
+    {
+        let text = STOPPED.replace("    1620 1 invoke write a 1\n", "");
+        let text = text.replacen("1500", &format!("{sent_ms} 1 invoke write a 1\n    1500"), 1);
+        let (class, _, cause) = of(&text);
+        assert!(class == WRITTEN_LATE && cause.ends_with(&format!("{how} at 1.640 s")), "{class}: {cause}");
+    }
     let notified = |at: &str| STOPPED.replace(&format!("{at} 1"), &format!("{at} 1 info lost a\n{at} 1"));
     assert_eq!((&*of(&notified("1640")).0, &*of(&notified("1620")).0), (WRITTEN_LATE, WRITTEN_AFTER_LOSS));
     // Granted while the first one's lease still ran: the lock's own failure, and without any fault of a

@@ -23,7 +23,7 @@ pub(super) const SESSION_BOUND: Capabilities = Capabilities {
 };
 
 pub(super) const CLAIMS: &str = "exclusion of sessions, ownership, progress, availability with a majority up, fencing; \
-    a holder that outlives its session is kept out by its token";
+    a holder that overstays its session is kept out by its token";
 
 pub(super) static EPHEMERAL: LockDefinition = LockDefinition {
     name: "zookeeper-ephemeral",
