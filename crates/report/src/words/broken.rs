@@ -86,7 +86,7 @@ fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
     let late = match (counts.overstayed, counts.cut_off) {
         (0, 0) => "a write came late".to_owned(),
-        (0, _) => format!("a client went on after a fault that may have ended its {kept_by}"),
+        (0, _) => format!("a client whose {kept_by} a fault may have ended went on"),
         _ => "a client overstayed its lease".to_owned(),
     };
     let fence = match heading.guard.as_str() {
@@ -98,7 +98,7 @@ fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         None => {
             let rejected = counts.rejected().map_or(String::new(), |rejected| format!(", and {rejected}"));
             let times = times(counts.overstayed + counts.cut_off);
-            format!("{times} {late}, which no lock prevents{rejected}; the lock itself held")
+            format!("{late} {times}, which no lock prevents{rejected}; the lock itself held")
         }
     }
 }
@@ -108,7 +108,7 @@ fn busy_machine(verdict: &RunVerdict) -> String {
     let counts = Counts::of(verdict);
     let harm = counts.harm().map_or(String::new(), |harm| format!(", and {harm}"));
     format!(
-        "the machine was too busy for this TTL: {} a client overstayed, or learned late that it held the lock, without any fault{harm}; ask for a \
+        "the machine was too busy for this TTL: a client overstayed, or learned late that it held the lock, {} without any fault{harm}; ask for a \
          longer TTL, or run less at a time",
         times(counts.overstayed.max(1)),
     )
