@@ -143,7 +143,10 @@ impl Harm {
                 "another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards, …"
             }
             Harm::Stuck => "no process could get the lock although it had to be free, or hardly any",
-            Harm::Unfenced => "the lock held, and a holder that was late wrote: only a fence prevents that",
+            Harm::Unfenced => {
+                "a late holder went on, or its write arrived, when its lease or session was over and the next process rightly had the \
+                 lock; no lock prevents this, a storage that checks fencing tokens does"
+            }
             Harm::BusyMachine => "a holder was late without any fault",
         }
     }

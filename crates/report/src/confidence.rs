@@ -26,19 +26,19 @@ pub fn outcome_with_confidence(verdict: &RunVerdict) -> Option<String> {
 }
 
 fn nearest(miss: Option<&NearMiss>) -> String {
-    match miss {
-        None => "no grant without a release before it".to_owned(),
-        Some(miss) if miss.kind == MissKind::Belief && miss.distance_ns < 0 => {
-            format!("longest overlap {} ({})", milliseconds(miss.distance_ns.unsigned_abs()), miss.sentence())
-        }
-        Some(miss) if miss.distance_ns < 0 => {
-            format!(
-                "longest late write {} ({})",
-                milliseconds(miss.distance_ns.unsigned_abs()),
-                miss.sentence()
-            )
-        }
-        Some(miss) => format!("nearest miss {} ({})", miss.distance(), miss.sentence()),
+    let Some(miss) = miss else { return "no grant without a release before it".to_owned() };
+    let name = if miss.distance_ns < 0 { "longest" } else { "nearest miss" };
+    format!("{name} {} ({})", distance_of(miss), miss.sentence())
+}
+
+/// How near a miss was: `84 ms`. Below zero it was none, and this says what it was: `overlap 9.0 ms`, by
+/// belief, or `late write 9.0 ms`.
+pub fn distance_of(miss: &NearMiss) -> String {
+    let length = milliseconds(miss.distance_ns.unsigned_abs());
+    match (miss.distance_ns < 0, miss.kind) {
+        (false, _) => length,
+        (true, MissKind::Belief) => format!("overlap {length}"),
+        (true, MissKind::Write) => format!("late write {length}"),
     }
 }
 
