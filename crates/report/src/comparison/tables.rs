@@ -123,7 +123,7 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
         }),
         (
             "Nearest miss",
-            "from the last act of a holder that did not release to the next grant",
+            "from the last act of a holder that had not released to the next grant",
             MISSES,
             |cell| Some(distance_of(cell.confidence.as_ref()?.nearest_miss.as_ref()?)),
         ),
@@ -193,8 +193,7 @@ fn whole(cell: &Cell) -> Mark {
     }
 }
 
-/// What a violation of a property about the data did, for its own table, where what it means is not the
-/// question.
+/// What a violation of a property about the data did. Its table says that, and not how it came about.
 fn result(checker: &str) -> Option<&'static str> {
     match checker {
         LostUpdatesFigures::CHECKER => Some("updates lost"),
@@ -205,8 +204,8 @@ fn result(checker: &str) -> Option<&'static str> {
     }
 }
 
-/// `✗ granted twice 2/3`, `✓ holds`. Of a violation, the worst that it means counts; with a `result`, the sign
-/// alone says that: `✗ updates lost 3/3`.
+/// `✗ granted twice 2/3`, `✓ holds`. Of a violation, the worst that it means counts; with a `result`, the
+/// sign alone says that: `✗ updates lost 3/3`.
 pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>, result: Option<&str>) -> Mark {
     let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
     let worst = harms.first_key_value().filter(|_| outcome == Outcome::Violation);
