@@ -10,7 +10,8 @@
 //!   the write was in flight at the grant, which proves nothing: the storage may have applied it before.
 //!
 //! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to
-//! read have no distance to each other, and holds that exclude no process have none at all.
+//! read have no distance to each other. Holds that exclude no process have none at all, nor has a grant that
+//! its client called over as it learned of it, which mutual exclusion leaves out as well.
 
 use crate::prose::{lock, milliseconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
@@ -77,12 +78,6 @@ impl NearMiss {
                 format!("{granted} before a write of process {earlier} was done, which had been sent earlier")
             }
         }
-    }
-
-    /// The distance in milliseconds, for people: `84 ms`, `-3 ms`.
-    pub fn distance(&self) -> String {
-        let sign = if self.distance_ns < 0 { "-" } else { "" };
-        format!("{sign}{}", milliseconds(self.distance_ns.unsigned_abs()))
     }
 
     /// Orders near misses: a violation comes before any other, then the smaller distance.
@@ -153,7 +148,7 @@ fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>)
     // the one of each process and claim that acted last.
     let mut keys: FxHashMap<&str, Vec<Earlier>> = FxHashMap::default();
     let mut found = Vec::new();
-    for (second, hold) in run.excluding_holds() {
+    for (second, hold) in run.excluding_holds().filter(|(_, hold)| !hold.was_over_at_once()) {
         let key = keys.entry(hold.key).or_default();
         key.retain(|earlier| !released_before(&run.holds[earlier.at], hold));
         let others = key.iter().filter(|earlier| {

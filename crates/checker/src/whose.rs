@@ -141,7 +141,10 @@ impl Harm {
                 "another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards, …"
             }
             Harm::Stuck => "no process could get the lock although it had to be free, or hardly any",
-            Harm::Unfenced => "the lock held; a client overstayed or a write arrived late: a fence helps",
+            Harm::Unfenced => {
+                "a client overstayed, or its write arrived, when its lease or session was over and the next process rightly had the \
+                 lock; no lock prevents this, a storage that checks fencing tokens does"
+            }
             Harm::BusyMachine => "a client overstayed without any fault",
         }
     }

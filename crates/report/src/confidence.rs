@@ -28,14 +28,24 @@ pub fn outcome_with_confidence(verdict: &RunVerdict) -> Option<String> {
 fn nearest(verdict: &RunVerdict) -> String {
     let Some(miss) = &verdict.nearest_miss else { return "no grant without a release before it".to_owned() };
     let ExclusionFigures { granted_twice, overstayed, cut_off, .. } = figures(verdict);
-    let what = match (miss.kind, granted_twice + overstayed + cut_off) {
-        _ if miss.distance_ns >= 0 => "nearest miss".to_owned(),
-        (MissKind::Write, _) => "longest write in flight".to_owned(),
-        (MissKind::Belief, 0 | 1) => "longest overlap".to_owned(),
-        // The story may be about another.
-        (MissKind::Belief, all) => format!("longest of {all} overlaps"),
+    let name = if miss.distance_ns < 0 { "longest" } else { "nearest miss" };
+    // The story may be about another.
+    let of_all = match (miss.kind, granted_twice + overstayed + cut_off) {
+        (MissKind::Belief, overlaps @ 2..) if miss.distance_ns < 0 => format!(" of {overlaps}"),
+        _ => String::new(),
     };
-    format!("{what} {} ({})", milliseconds(miss.distance_ns.unsigned_abs()), miss.sentence())
+    format!("{name} {}{of_all} ({})", distance_of(miss), miss.sentence())
+}
+
+/// How near a miss was: `84 ms`. Below zero it was none, and this says what it was: `overlap 9.0 ms`, by
+/// belief, or `write in flight 9.0 ms`.
+pub fn distance_of(miss: &NearMiss) -> String {
+    let length = milliseconds(miss.distance_ns.unsigned_abs());
+    match (miss.distance_ns < 0, miss.kind) {
+        (false, _) => length,
+        (true, MissKind::Belief) => format!("overlap {length}"),
+        (true, MissKind::Write) => format!("write in flight {length}"),
+    }
 }
 
 /// A table of the situations: a row for each fault and role, a column for each phase.
@@ -130,7 +140,7 @@ mod tests {
         let overlaps = ExclusionFigures { granted_twice: 2, overstayed: 3, ..ExclusionFigures::default() };
         let exclusion = Verdict::new("exclusion", Outcome::Violation, "").with_figures(&overlaps);
         let many = RunVerdict { verdicts: vec![exclusion], ..verdict(-9_000_000, MissKind::Belief) };
-        assert!(confidence(&many).unwrap().contains("· longest of 5 overlaps 9.0 ms (process 7"));
+        assert!(confidence(&many).unwrap().contains("· longest overlap 9.0 ms of 5 (process 7"));
         let released = RunVerdict { nearest_miss: None, ..verdict(0, MissKind::Belief) };
         assert_eq!(
             outcome_with_confidence(&released).unwrap(),

@@ -49,8 +49,9 @@ pub fn ground_text(heading: &Heading) -> String {
 pub fn rows(rows: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        // The command is to be copied: it stays in one line.
-        let value = if *name == "repeat" { (*value).to_owned() } else { wrap_indented(value, 10) };
+        // A command is to be copied: it stays in one line.
+        let is_command = matches!(*name, "repeat" | "next");
+        let value = if is_command { (*value).to_owned() } else { wrap_indented(value, 10) };
         let _ = writeln!(text, "{}{value}", style(format!("{name:<10}")).dim());
     }
     text

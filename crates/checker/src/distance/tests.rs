@@ -41,8 +41,18 @@ fn a_grant_that_follows_a_release_is_none() {
 #[test]
 fn an_overlap_has_a_negative_distance() {
     let miss = nearest(&(taken_over("", 240) + "\n300 1 invoke holds a\n301 1 ok holds a true")).unwrap();
-    assert_eq!((miss.distance_ns, miss.distance().as_str()), (-60_000_000, "-60 ms"));
+    assert_eq!((miss.kind, miss.distance_ns), (MissKind::Belief, -60_000_000));
     assert_eq!(miss.sentence(), "process 2 was granted a 60 ms before process 1 last acted as its holder");
+}
+
+#[test]
+fn a_grant_that_was_over_as_its_client_learned_of_it_has_no_distance() {
+    let overlap = taken_over("", 240) + " {validity_ms:0}\n300 1 invoke holds a\n301 1 ok holds a true";
+    assert_eq!(nearest(&overlap), None);
+    assert!(overlaps(&RunIndex::new(&events(&overlap)).unwrap()).is_empty(), "as mutual exclusion has it");
+    // One that its client goes on under counts.
+    let used = overlap + "\n310 2 invoke holds a\n311 2 ok holds a true";
+    assert_eq!(nearest(&used).unwrap().distance_ns, -60_000_000);
 }
 
 #[test]

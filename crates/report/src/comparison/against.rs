@@ -49,6 +49,7 @@ pub(super) struct AgainstTable {
     pub lines: Vec<AgainstLine>,
 }
 
+#[derive(Default)]
 pub(super) struct AgainstLine {
     pub label: String,
     pub nemesis: String,
@@ -86,14 +87,10 @@ fn line(label: String, nemesis: &str, cell: &Cell) -> AgainstLine {
             rates: format!("{rate} against {reference}{}", in_words(kinds)),
             difference: format!("{} to {}", points(*low), points(*high)),
         },
-        None => AgainstLine {
-            label,
-            nemesis,
-            standing: if cell.not_applicable.is_some() { "n/a" } else { "not compared" }.to_owned(),
-            outcome: None,
-            rates: String::new(),
-            difference: String::new(),
-        },
+        None => {
+            let standing = if cell.not_applicable.is_some() { "n/a" } else { "not compared" }.to_owned();
+            AgainstLine { label, nemesis, standing, ..AgainstLine::default() }
+        }
     }
 }
 

@@ -59,7 +59,7 @@ fn weak(judgements: &[&Judgement], tested: usize, covered: usize, possible: usiz
     few.into_iter().chain(narrow).collect()
 }
 
-/// The rule, for a legend.
+/// What weak is, for a legend.
 pub fn rule() -> String {
-    format!("weak: held in fewer than {RUNS_MIN} runs, or in less than a third of the possible situations")
+    format!("held in fewer than {RUNS_MIN} runs, or in less than a third of the possible situations")
 }

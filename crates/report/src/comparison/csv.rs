@@ -10,19 +10,9 @@ pub fn write(comparison: &Comparison, to: impl Write) -> Result<()> {
     let checkers = comparison.checkers();
     let mut csv = ::csv::Writer::from_writer(to);
     let fixed = ["lock", "guard", "settings", "nemesis", "seed", "run", "outcome", "harm"];
-    let measured = [
-        "lost",
-        "acknowledged",
-        "acquire_median_ms",
-        "acquire_p99_ms",
-        "acquisitions",
-        "acquisitions_per_s",
-        "recovery_ms",
-        "situations_covered",
-        "situations_possible",
-        "nearest_miss_ms",
-    ];
-    csv.write_record(fixed.iter().chain(&checkers).chain(&measured))?;
+    let measured = "lost,acknowledged,acquire_median_ms,acquire_p99_ms,acquisitions,acquisitions_per_s,recovery_ms,\
+                    situations_covered,situations_possible,nearest_miss_ms";
+    csv.write_record(fixed.iter().chain(&checkers).copied().chain(measured.split(',')))?;
     for row in &comparison.rows {
         for (nemesis, cell) in comparison.nemeses.iter().zip(&row.cells) {
             for run in &cell.runs {
@@ -48,10 +38,9 @@ fn of_run(run: &CellRun, figures: &RunFigures, checkers: &[&str]) -> Vec<String>
     line.extend([number(costs.acquire_median_ms), number(costs.acquire_p99_ms)]);
     line.extend([costs.acquisitions.to_string(), costs.acquisitions_per_s.to_string()]);
     line.push(number(costs.recovery_ms));
-    let situations = figures.situations.as_ref();
     let count = |count: Option<usize>| count.map_or(String::new(), |count| count.to_string());
-    line.push(count(situations.map(|situations| situations.covered)));
-    line.push(count(situations.map(|situations| situations.possible)));
+    let (covered, possible) = figures.situations.unzip();
+    line.extend([count(covered), count(possible)]);
     line.push(number(figures.nearest_miss_ns.map(|miss_ns| (miss_ns as f64 / 1e3).round() / 1e3)));
     line
 }

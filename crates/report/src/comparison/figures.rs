@@ -26,14 +26,9 @@ pub struct RunFigures {
     pub(super) lost: u64,
     pub(super) acknowledged: u64,
     pub(super) costs: Costs,
-    pub(super) situations: Option<Situations>,
+    /// How many were covered, and how many were possible.
+    pub(super) situations: Option<(usize, usize)>,
     pub(super) nearest_miss_ns: Option<i64>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Situations {
-    pub(super) covered: usize,
-    pub(super) possible: usize,
 }
 
 impl RunFigures {
@@ -41,8 +36,7 @@ impl RunFigures {
         let updates: LostUpdatesFigures = judgement.figures().unwrap_or_default();
         let additions: LostAdditionsFigures = judgement.figures().unwrap_or_default();
         let outcome = |name| outcome_of(name, judgement).map(|(outcome, _)| outcome);
-        let situations =
-            |coverage: &Coverage| Situations { covered: coverage.covered(), possible: coverage.possible() };
+        let situations = |coverage: &Coverage| (coverage.covered(), coverage.possible());
         RunFigures {
             outcomes: registry().iter().map(|checker| outcome(checker.name())).collect(),
             harm: judgement.harms.first().copied(),

@@ -15,10 +15,9 @@ pub fn suites(comparison: &Comparison) -> Vec<Suite> {
         let servers = row.servers.iter().map(|server| ("server".to_owned(), server.clone()));
         let confidence = comparison.nemeses.iter().zip(&row.cells).filter_map(|(nemesis, cell)| {
             let confidence = cell.confidence.as_ref()?;
-            let weak = if cell.weak().is_empty() {
-                String::new()
-            } else {
-                format!(", weak: only {}", confidence.weak.join(", "))
+            let weak = match cell.weak() {
+                [] => String::new(),
+                weak => format!(", weak: only {}", weak.join(", ")),
             };
             let covered = match confidence.possible {
                 0 => format!("no situations{weak}"),

@@ -11,11 +11,7 @@ pub fn text(comparison: &Comparison) -> String {
     let comparison = &comparison.best_first();
     let matrix = tables::matrix(comparison);
     let mut text = format!("{}\n\n", tables::ending(comparison));
-    for line in &matrix.legend {
-        let _ = writeln!(text, "- {}", escaped(line));
-    }
-    text.push_str(if matrix.legend.is_empty() { "" } else { "\n" });
-    head(&mut text, comparison);
+    head(&mut text, comparison, &matrix);
     for (row, marks) in comparison.rows.iter().zip(&matrix.rows) {
         let cells: Vec<String> = row.cells.iter().zip(marks).map(|(cell, mark)| whole(cell, mark)).collect();
         line(&mut text, &comparison.label(row), &cells);
@@ -68,14 +64,19 @@ fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {
     if !table.note.is_empty() {
         let _ = write!(text, "{}.\n\n", escaped(&capital(&table.note)));
     }
-    head(text, comparison);
+    head(text, comparison, table);
     for (row, marks) in comparison.rows.iter().zip(&table.rows) {
         let cells: Vec<String> = marks.iter().map(|mark| escaped(&mark.text)).collect();
         line(text, &comparison.label(row), &cells);
     }
 }
 
-fn head(text: &mut String, comparison: &Comparison) {
+/// The legend, and the head of the table.
+fn head(text: &mut String, comparison: &Comparison, table: &Table) {
+    for (mark, meaning) in &table.legend {
+        let _ = writeln!(text, "- {}", escaped(&format!("{}: {meaning}", mark.text)));
+    }
+    text.push_str(if table.legend.is_empty() { "" } else { "\n" });
     let nemeses: Vec<String> = comparison.nemeses.iter().map(|nemesis| escaped(nemesis)).collect();
     let _ = writeln!(text, "| | {} |", nemeses.join(" | "));
     let _ = writeln!(text, "|---|{}", "---|".repeat(comparison.nemeses.len()));

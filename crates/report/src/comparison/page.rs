@@ -19,11 +19,8 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
             span { (comparison.nemeses.len()) " nemeses" }
         }
         h1 style="margin:24px 0 8px;font-size:27px;line-height:1.3" { (tables::ending(comparison)) }
-        (legend())
         p.note {
-            "A row for each lock, the best first; a column for each nemesis. 2/3: an honest observer can prove it in two of three runs. A \
-             hatched cell is weak: its properties held in fewer than five runs, or in less than a third of the situations that were possible. \
-             The numbers beneath lead to the runs."
+            "A row for each lock, the best first; a column for each nemesis. A hatched cell is weak. The numbers beneath a cell lead to its runs."
         }
         @for missing in &comparison.missing { p.unfinished { (capital(missing)) "." } }
         (matrix(comparison, folder))
@@ -39,14 +36,10 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
     document("Comparison of locks", body)
 }
 
-fn legend() -> Markup {
+fn legend(table: &Table) -> Markup {
     html! {
-        ul.legend {
-            li { span.chip.valid { "✓ holds" } " each property was tested in each run, and held" }
-            @for harm in [Harm::Unfenced, Harm::Stuck, Harm::PromiseBroken, Harm::GrantedTwice, Harm::BusyMachine] {
-                li { span.chip.(harm.class()) { (harm) } " " (harm.meaning()) }
-            }
-            li { span.chip.vacuous { "○ vacuous" } " nothing was tested; " span.chip.unknown { "? unknown" } " it could not be decided" }
+        @if !table.legend.is_empty() {
+            ul.legend { @for (mark, meaning) in &table.legend { li { (chip(mark, None)) ": " (meaning) } } }
         }
     }
 }
@@ -54,6 +47,7 @@ fn legend() -> Markup {
 fn matrix(comparison: &Comparison, folder: &Path) -> Markup {
     let table = tables::matrix(comparison);
     html! {
+        (legend(&table))
         div.tablebox { table {
             (head(comparison))
             tbody {
@@ -159,6 +153,7 @@ fn chapter(comparison: &Comparison, table: &Table) -> Markup {
     html! {
         h3 { (capital(&table.title)) }
         @if !table.note.is_empty() { p.note { (capital(&table.note)) "." } }
+        (legend(table))
         div.tablebox { table {
             (head(comparison))
             tbody {

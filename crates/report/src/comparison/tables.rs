@@ -2,17 +2,21 @@
 
 use super::confidence::rule;
 use super::model::{Cell, Comparison, Outcomes, Row};
+use crate::confidence::distance_of;
 use crate::words::property;
-use fencepost_checker::{Harm, Outcome};
+use fencepost_checker::{
+    Figures, Harm, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures, Outcome, StaleWritesFigures,
+};
 use fencepost_history::prose::count;
+use fencepost_history::{shell_path, shell_word};
 use std::collections::BTreeMap;
 
 /// A table; its rows and columns are those of the comparison.
 pub struct Table {
     pub title: String,
     pub note: String,
-    /// What its marks mean, a line each.
-    pub legend: Vec<String>,
+    /// Marks, and what each means.
+    pub legend: Vec<(Mark, String)>,
     pub rows: Vec<Vec<Mark>>,
 }
 
@@ -41,23 +45,55 @@ impl Mark {
     }
 }
 
+/// A figure of a cell, if it has one.
+type Value = fn(&Cell) -> Option<String>;
+
+/// Marks without a colour, and what each means.
+type Legend = [(&'static str, &'static str)];
+
 const NOTHING: &str = "·";
+
+/// What a nearest miss can be but a distance.
+const MISSES: &Legend = &[
+    ("overlap", "both believed for that long that they held the lock: mutual exclusion was violated"),
+    (
+        "write in flight",
+        "a write that was sent before the grant was answered that long after it: no proof that two processes believed \
+         at once, so no violation of mutual exclusion; whether it did harm, the data and the guard say",
+    ),
+    (NOTHING, "every grant followed a release"),
+];
 
 /// In place of a cell all of whose runs belong to parts that are not there.
 const MISSING: &str = "missing";
 
-/// The matrix itself: whether all properties held.
+/// The matrix itself: whether all properties held. Its legend is that of the properties' tables, too.
 pub fn matrix(comparison: &Comparison) -> Table {
-    let note = "1/2: in one of two runs; vacuous: nothing was tested";
-    let matrix = table(comparison, "All properties", note, |cell| Some(whole(cell).weakened(cell)));
+    let matrix = table(comparison, "All properties", "", |cell| Some(whole(cell).weakened(cell)));
     Table { legend: legend(comparison), ..matrix }
 }
 
-fn legend(comparison: &Comparison) -> Vec<String> {
+fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
     let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
     let seen = |harm: &Harm| cells().any(|cell| cell.harms.contains_key(harm));
-    let harms = Harm::ALL.into_iter().filter(seen);
-    harms.map(|harm| format!("{harm}: {}", harm.meaning())).collect()
+    let of = |harm: Harm| {
+        let outcome = Some(Outcome::Violation);
+        (Mark { outcome, harm: Some(harm), ..Mark::plain(harm.to_string()) }, harm.meaning().to_owned())
+    };
+    let others = plain(&[
+        ("✓ holds", "in each run that tested it"),
+        ("○ vacuous", "no run tested it"),
+        ("? unknown", "it could not be decided"),
+        ("weak", rule().as_str()),
+        ("1/2", "in one of two runs"),
+        (NOTHING, "no run, or no value of this kind"),
+    ]);
+    Harm::ALL.into_iter().filter(seen).map(of).chain(others).collect()
+}
+
+/// A legend of marks without a colour.
+fn plain(legend: &[(&str, &str)]) -> Vec<(Mark, String)> {
+    legend.iter().map(|(mark, meaning)| (Mark::plain(*mark), (*meaning).to_owned())).collect()
 }
 
 pub fn properties(comparison: &Comparison) -> Vec<Table> {
@@ -68,7 +104,7 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
             let unjudged = || cell.not_judged.iter().any(|unjudged| unjudged.checker == checker);
             judged
                 .map(|property| match property.claimed {
-                    true => verdict(&property.outcomes, &property.harms),
+                    true => verdict(&property.outcomes, &property.harms, result(checker)),
                     false => unclaimed(&property.outcomes),
                 })
                 .map(|mark| mark.weakened(cell))
@@ -78,71 +114,52 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
     comparison.checkers().into_iter().map(of_checker).collect()
 }
 
-/// How much confidence the verdicts deserve, as far as anything is known of it, and what was measured.
+/// How much confidence the verdicts deserve, and what was measured, as far as anything is known of it.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
-    let mut figures = confidence(comparison);
-    figures.retain(|table| {
-        table.rows.iter().flatten().any(|mark| ![NOTHING, MISSING, "n/a"].contains(&&*mark.text))
-    });
-    figures.extend(measurements(comparison));
-    figures
-}
-
-fn confidence(comparison: &Comparison) -> Vec<Table> {
-    vec![
-        table(comparison, "Situations covered", "of those possible, all runs together", |cell| {
+    let all: [(&str, &str, &Legend, Value); 8] = [
+        ("Situations covered", "of those possible, all runs together", &[], |cell| {
             let confidence = cell.confidence.as_ref().filter(|confidence| confidence.possible > 0)?;
-            Some(Mark::plain(format!("{} of {}", confidence.covered, confidence.possible)))
+            Some(format!("{} of {}", confidence.covered, confidence.possible))
         }),
-        table(
-            comparison,
+        (
             "Nearest miss",
             "from the last act of a holder that had not released to the next grant",
-            |cell| Some(Mark::plain(cell.confidence.as_ref()?.nearest_miss.as_ref()?.distance())),
+            MISSES,
+            |cell| Some(distance_of(cell.confidence.as_ref()?.nearest_miss.as_ref()?)),
         ),
-        table(
-            comparison,
+        (
             "Rate of violations that is left",
             "upper bound with 95 % confidence, from the number of runs without any",
+            &[],
             |cell| {
                 let confidence = cell.confidence.as_ref().filter(|_| cell.outcomes.violation == 0)?;
-                Some(Mark::plain(match confidence.rate_bound {
-                    Some(rate) => format!("< {:.0} %", (rate * 100.0).ceil()),
-                    None => "too few runs".to_owned(),
-                }))
+                let bound = confidence.rate_bound.map(|rate| format!("< {:.0} %", (rate * 100.0).ceil()));
+                Some(bound.unwrap_or_else(|| "too few runs".to_owned()))
             },
         ),
-    ]
-}
-
-fn measurements(comparison: &Comparison) -> Vec<Table> {
-    let ms = |value: Option<f64>| value.map(|ms| Mark::plain(length(ms)));
-    vec![
-        table(
-            comparison,
-            "Updates lost",
-            "of those acknowledged, with the 95 % interval, all runs together",
-            |cell| Some(Mark::plain(share(cell)?)),
-        ),
-        table(
-            comparison,
-            "Acquire, median",
-            "how long half of the acquires took at most; median of the runs",
-            |cell| ms(cell.costs.as_ref()?.acquire_median_ms),
-        ),
-        table(comparison, "Acquire, p99", "how long 99 of 100 took at most; median of the runs", |cell| {
-            ms(cell.costs.as_ref()?.acquire_p99_ms)
+        ("Updates lost", "of those acknowledged, with the 95 % interval, all runs together", &[], share),
+        ("Acquire, median", "how long half of the acquires took at most; median of the runs", &[], |cell| {
+            Some(length(cell.costs.as_ref()?.acquire_median_ms?))
         }),
-        table(comparison, "Acquisitions a second", "while the test ran; median of the runs", |cell| {
-            Some(Mark::plain(format!("{:.1}", cell.costs.as_ref()?.acquisitions_per_s)))
+        ("Acquire, p99", "how long 99 of 100 took at most; median of the runs", &[], |cell| {
+            Some(length(cell.costs.as_ref()?.acquire_p99_ms?))
         }),
-        table(
-            comparison,
+        ("Acquisitions a second", "while the test ran; median of the runs", &[], |cell| {
+            Some(format!("{:.1}", cell.costs.as_ref()?.acquisitions_per_s))
+        }),
+        (
             "Time to recover",
             "from the healing of a fault to the next acquisition, at most, all runs together",
-            |cell| ms(cell.costs.as_ref()?.recovery_ms),
+            &[],
+            |cell| Some(length(cell.costs.as_ref()?.recovery_ms?)),
         ),
-    ]
+    ];
+    let tables = all.into_iter().map(|(title, note, legend, value)| {
+        let table = table(comparison, title, note, |cell| value(cell).map(Mark::plain));
+        Table { legend: plain(legend), ..table }
+    });
+    let is_absent = |mark: &Mark| [NOTHING, MISSING, "n/a"].contains(&&*mark.text);
+    tables.filter(|table| !table.rows.iter().flatten().all(is_absent)).collect()
 }
 
 fn table(comparison: &Comparison, title: &str, note: &str, mark: impl Fn(&Cell) -> Option<Mark>) -> Table {
@@ -168,20 +185,35 @@ fn whole(cell: &Cell) -> Mark {
         (0, 0, _) => Mark::plain(MISSING),
         (0, _, 0) => Mark::plain("failed"),
         (0, _, missing) => Mark::plain(format!("failed, {missing} missing")),
-        (_, _, 0) => verdict(&cell.outcomes, &cell.harms),
+        (_, _, 0) => verdict(&cell.outcomes, &cell.harms, None),
         (_, _, missing) => {
-            let mark = verdict(&cell.outcomes, &cell.harms);
+            let mark = verdict(&cell.outcomes, &cell.harms, None);
             Mark { text: format!("{}, {missing} missing", mark.text), ..mark }
         }
     }
 }
 
-/// `✗ granted twice 2/3`, `✓ holds`. Of a violation, the worst that it means counts.
-pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>) -> Mark {
+/// What a violation of a property about the data did. Its table says that, and not how it came about.
+fn result(checker: &str) -> Option<&'static str> {
+    match checker {
+        LostUpdatesFigures::CHECKER => Some("updates lost"),
+        LostAdditionsFigures::CHECKER => Some("additions lost"),
+        StaleWritesFigures::CHECKER => Some("stale writes"),
+        LinearizableFigures::CHECKER => Some("no order fits"),
+        _ => None,
+    }
+}
+
+/// `✗ granted twice 2/3`, `✓ holds`. Of a violation, the worst that it means counts; with a `result`, the
+/// sign alone says that: `✗ updates lost 3/3`.
+pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>, result: Option<&str>) -> Mark {
     let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
     let worst = harms.first_key_value().filter(|_| outcome == Outcome::Violation);
     let (word, count) = match (outcome, worst) {
-        (Outcome::Violation, Some((harm, count))) => (harm.to_string(), *count),
+        (Outcome::Violation, Some((harm, count))) => match result {
+            Some(result) => (format!("{} {result}", harm.sign()), outcomes.violation),
+            None => (harm.to_string(), *count),
+        },
         (Outcome::Violation, None) => ("✗ violated".to_owned(), outcomes.violation),
         (Outcome::Unknown, _) => ("? unknown".to_owned(), outcomes.unknown),
         (Outcome::Valid, _) => ("✓ holds".to_owned(), outcomes.valid),
@@ -202,13 +234,11 @@ pub fn other_harms(cell: &Cell) -> Vec<String> {
 
 /// `✗ unclaimed 2/3`, `✓ holds`: as [`verdict`], of a property that the lock does not claim.
 fn unclaimed(outcomes: &Outcomes) -> Mark {
-    let mark = verdict(outcomes, &BTreeMap::new());
-    match (mark.outcome, mark.text.split_once(' ')) {
-        (Some(Outcome::Valid) | None, _) | (_, None) => mark,
-        (_, Some((sign, _))) if outcomes.violation == 0 => Mark::plain(format!("{sign} unclaimed")),
-        (_, Some((sign, _))) => {
-            Mark::plain(format!("{sign} unclaimed {}/{}", outcomes.violation, outcomes.runs()))
-        }
+    let Outcomes { violation, .. } = outcomes;
+    match outcomes.outcome() {
+        None | Some(Outcome::Valid) => verdict(outcomes, &BTreeMap::new(), None),
+        Some(Outcome::Violation) => Mark::plain(format!("✗ unclaimed {violation}/{}", outcomes.runs())),
+        Some(other) => Mark::plain(format!("{} unclaimed", other.sign())),
     }
 }
 
@@ -256,12 +286,8 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let settings = comparison.common_settings().filter(|settings| !settings.is_empty());
     let settings = settings.map(|settings| format!("all runs with {settings}"));
     let left_out = comparison.left_out.iter().map(|run| format!("left out: {run}"));
-    let mut cells = comparison.rows.iter().flat_map(|row| &row.cells);
-    let little = |cell: &Cell| cell.confidence.as_ref().is_some_and(|confidence| !confidence.weak.is_empty());
-    let weak = cells.any(little).then(rule);
-    let whole = weak.into_iter().chain(never_judged(comparison));
     let missing = comparison.missing.iter().cloned();
-    missing.chain(settings).chain(sentences).chain(whole).chain(left_out).collect()
+    missing.chain(settings).chain(sentences).chain(never_judged(comparison)).chain(left_out).collect()
 }
 
 /// The properties that no run judged, in a sentence, each with the reason that came first.
@@ -313,4 +339,16 @@ pub fn ending(comparison: &Comparison) -> String {
         count(tested, "combination"),
         count(runs, "run")
     )
+}
+
+/// The command to go on with: it explains a violation, of the lock that did worst, or hunts for one of the
+/// first lock that showed none. Empty where all did, and their runs are not there.
+pub fn next(comparison: &Comparison) -> String {
+    let runs = comparison.rows.iter().rev().flat_map(|row| &row.cells).flat_map(|cell| &cell.runs);
+    let mut shown = runs.filter(|run| run.outcome == Outcome::Violation && run.path.is_dir());
+    match (shown.next(), comparison.rows.iter().find(|row| row.worst().is_none())) {
+        (Some(run), _) => format!("fencepost explain {}", shell_path(&run.path)),
+        (None, Some(row)) => format!("fencepost hunt --lock {}", shell_word(&row.lock)),
+        (None, None) => String::new(),
+    }
 }

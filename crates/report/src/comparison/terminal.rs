@@ -3,11 +3,13 @@
 use super::against::{AgainstLine, AgainstTable, table as against_table};
 use super::model::Comparison;
 use super::tables::{self, Table};
-use crate::terminal::{colour, wrap_indented};
+use crate::terminal::{colour, rows, wrap_indented};
 use crate::words::capital;
 use console::{Style, measure_text_width, style};
 use fencepost_checker::{Harm, Outcome};
 use std::fmt::Write;
+
+const EXITS: &str = "0 whatever the verdicts; 1 worse than --baseline; 2 runs are missing; 255 a run failed";
 
 /// All of it: the matrix, each property that was not kept everywhere, the figures, and how it ends.
 pub fn text(comparison: &Comparison) -> String {
@@ -20,11 +22,8 @@ pub fn text(comparison: &Comparison) -> String {
     }
     if !kept.is_empty() {
         let names: Vec<&str> = kept.iter().map(|table| table.title.as_str()).collect();
-        let _ = writeln!(
-            text,
-            "\n{}",
-            wrap_indented(&format!("Held wherever they were tested: {}.", names.join(", ")), 0)
-        );
+        let held = format!("Held wherever they were tested: {}.", names.join(", "));
+        let _ = writeln!(text, "\n{}", wrap_indented(&held, 0));
     }
     let remarks = tables::remarks(comparison);
     if !remarks.is_empty() {
@@ -33,6 +32,7 @@ pub fn text(comparison: &Comparison) -> String {
     for remark in remarks {
         let _ = writeln!(text, "{}", wrap_indented(&remark, 0));
     }
+    let _ = write!(text, "\n{}", rows(&[("next", &tables::next(comparison)), ("exit code", EXITS)]));
     let _ = writeln!(text, "\n{}", style(tables::ending(comparison)).bold());
     text
 }
@@ -84,8 +84,9 @@ fn shown(comparison: &Comparison, table: &Table) -> String {
     if !table.note.is_empty() {
         let _ = write!(text, "{}", style(format!(" ({})", table.note)).dim());
     }
-    for line in &table.legend {
-        let _ = write!(text, "\n{}", style(wrap_indented(&format!("  {line}"), 4)).dim());
+    for (mark, meaning) in &table.legend {
+        let line = wrap_indented(&format!("  {}: {meaning}", mark.text), 4);
+        let _ = write!(text, "\n{}", style(line).dim());
     }
     let head = comparison.nemeses.iter().zip(&widths).map(|(name, &width)| format!("  {name:width$}"));
     let _ =

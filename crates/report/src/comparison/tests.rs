@@ -3,12 +3,12 @@
 use super::baseline::{SameRow, changes};
 use super::existing::of_runs;
 use super::model::{Cell, Comparison, MadeRun, Outcomes, cell};
-use super::{csv, junit, markdown, page, terminal};
+use super::{csv, junit, markdown, page, tables, terminal};
 use crate::runs::{Judgement, Run, State};
 use fencepost_checker::{
-    Costs, Finding, Harm, LostUpdatesFigures, Outcome, RunVerdict, Verdict, Whose, registry,
+    Costs, Finding, Harm, LostUpdatesFigures, MissKind, Outcome, RunVerdict, Verdict, Whose, registry,
 };
-use fencepost_history::Seed;
+use fencepost_history::{Seed, shell_path};
 use std::path::{Path, PathBuf};
 
 /// A run that was judged: outcomes of the checkers, and lost of acknowledged updates.
@@ -262,11 +262,21 @@ fn the_worth_of_a_cell_is_that_of_all_its_runs() {
     let confidence = |runs: &[Run]| cell_of(runs).confidence.unwrap();
     let held = confidence(&runs);
     assert_eq!((held.covered, held.possible), (2, 4));
-    assert_eq!(held.nearest_miss.unwrap().distance(), "84 ms");
+    assert_eq!(held.nearest_miss.unwrap().distance_ns, 84_000_000);
     assert_eq!((held.rate_bound.unwrap() * 100.0).round(), 63.0);
     runs.push(run("redlock", "none", "pause", &BROKEN, (0, 10)));
     assert_eq!((confidence(&runs).rate_bound, confidence(&runs).covered), (None, 2));
     assert_eq!(confidence(&runs[..2]).rate_bound, None);
+}
+
+#[test]
+fn a_late_write_is_no_negative_miss_beside_a_lock_that_held() {
+    console::set_colors_enabled(false);
+    let mut runs = runs_that_held(&[&[0]], -44);
+    let State::Judged(_, judgement) = &mut runs[0].state else { unreachable!() };
+    std::sync::Arc::make_mut(judgement).nearest_miss.as_mut().unwrap().kind = MissKind::Write;
+    let text = terminal::text(&of_runs(&runs, &ORDER));
+    assert!(text.contains("\nredlock  write in flight 44 ms\n") && !text.contains("-44"), "{text}");
 }
 
 #[test]
@@ -358,6 +368,8 @@ fn as_a_page_that_links_to_the_reports_that_there_are() {
     assert!(!page.contains(results.path().to_str().unwrap()), "no path of this machine");
     assert!(page.contains("mutual exclusion"));
     assert!(page.contains("chip valid weak"), "{page}");
+    let next = tables::next(&of_runs(&runs, &ORDER));
+    assert_eq!(next, format!("fencepost explain {}", shell_path(&runs[0].path)));
     assert!(page::html(&of_runs(&runs, &ORDER), Path::new("")).contains("<!DOCTYPE html>"));
 }
 
