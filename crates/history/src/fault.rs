@@ -151,7 +151,9 @@ pub struct FaultEvent<'a> {
 /// Whether any target counted, while a fault was in force, calls that the fault refused or delayed.
 fn held_up(observed: &Value) -> bool {
     let counted = |held_up: &Value| ["refused", "delayed"].iter().any(|how| held_up[how].as_u64() > Some(0));
-    observed.as_object().is_some_and(|of_targets| of_targets.values().any(|target| counted(&target["held_up"])))
+    observed
+        .as_object()
+        .is_some_and(|of_targets| of_targets.values().any(|target| counted(&target["held_up"])))
 }
 
 impl<'a> FaultEvent<'a> {

@@ -2,7 +2,7 @@
 
 use crate::words::figures;
 use fencepost_checker::{
-    Coverage, ExclusionFigures, LockPhase, MissKind, Reached, RunVerdict, Situation, TargetRole,
+    Coverage, ExclusionFigures, LockPhase, MissKind, NearMiss, Reached, RunVerdict, Situation, TargetRole,
     VacuousFigures, milliseconds,
 };
 use maud::{Markup, html};
@@ -114,7 +114,7 @@ fn distance(ns: i64) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::redlock_clock_jump;
-    use fencepost_checker::{MissEvent, NearMiss, Outcome, Verdict, check_run};
+    use fencepost_checker::{MissEvent, Outcome, Verdict, check_run};
 
     fn verdict(distance_ns: i64, kind: MissKind) -> RunVerdict {
         let event = |index, process| MissEvent { index, time_ns: 0, process };

@@ -166,8 +166,8 @@ impl<'r, 'a> Setting<'r, 'a> {
             let changes_leader = several && disturbs && fault.in_force(asked_ns, until_ns) && !is_over;
             (direct || changes_leader) && self.hits_servers(fault) && self.may_have_worked(fault)
         };
-        let begun = self.faults.iter().take_while(|fault| fault.inject_ns <= until_ns);
-        begun.filter(loses).collect()
+        let first_ns = asked_ns.min(granted_ns);
+        self.faults.iter().filter(|fault| fault.in_force(first_ns, until_ns)).filter(loses).collect()
     }
 
     /// All that can have made the service lose a hold until a moment, and when each can have.
@@ -277,7 +277,7 @@ impl<'r, 'a> Setting<'r, 'a> {
 
     /// Whether any fault that may have worked was in force at some moment between two.
     pub fn any_fault(&self, from_ns: u64, until_ns: u64) -> bool {
-        self.faults.iter().any(|fault| self.may_have_worked(fault) && fault.in_force(from_ns, until_ns))
+        self.faults.iter().any(|fault| fault.in_force(from_ns, until_ns) && self.may_have_worked(fault))
     }
 
     /// Whether a fault can have made a process late, or what it asked for, between two moments: one that

@@ -86,14 +86,14 @@ fn by_validity_ns(hold: &Hold) -> Option<u64> {
 fn is_misled(setting: &Setting, hold: &Hold) -> bool {
     let own = setting.nodes.client_of(hold.process);
     setting.faults.iter().any(|fault| {
-        let of_its_client = own.is_none_or(|own| fault.targets.contains(&own));
+        let of_its_client = || own.is_none_or(|own| fault.targets.contains(&own));
         // A client that says when it looked at its clock is misled by what stops it, and not by late packets.
         let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
             && (hold.waited_ns.is_none() || fault.can(FaultEffect::Stops) || own.is_none());
         // What a library keeps of a clock may be wrong for longer than the clock; what begins after the grant
         // changes nothing that it said.
         let moved_before = fault.can(FaultEffect::MovesClocks) && fault.inject_ns <= hold.from_ns;
-        of_its_client && (moved_before || comes_between)
+        (moved_before || comes_between) && of_its_client()
     })
 }
 

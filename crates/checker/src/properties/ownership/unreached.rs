@@ -8,6 +8,7 @@
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::spans::Span;
 use fencepost_history::{Lease, Released, f};
+use rustc_hash::FxHashMap;
 
 pub(super) struct Unreached<'r, 'a> {
     pub release: &'r Operation<'a>,
@@ -19,10 +20,19 @@ pub(super) fn unreached<'r, 'a>(run: &'r RunIndex<'a>) -> Vec<Unreached<'r, 'a>>
     let released = run.holds.iter().filter(|hold| {
         hold.ends.how == HoldEnd::Released && !hold.granted_by_no_server && hold.claim.is_alone()
     });
-    released.filter(|_| !run.faults.is_empty()).filter_map(|hold| of_hold(run, hold)).collect()
+    let mut outages = Outages::default();
+    let released = released.filter(|_| !run.faults.is_empty());
+    released.filter_map(|hold| of_hold(run, hold, &mut outages)).collect()
 }
 
-fn of_hold<'r, 'a>(run: &'r RunIndex<'a>, hold: &'r Hold<'a>) -> Option<Unreached<'r, 'a>> {
+/// Of each client, and of a process without any.
+type Outages<'r> = FxHashMap<Option<&'r str>, Vec<Span>>;
+
+fn of_hold<'r, 'a>(
+    run: &'r RunIndex<'a>,
+    hold: &'r Hold<'a>,
+    outages: &mut Outages<'r>,
+) -> Option<Unreached<'r, 'a>> {
     let is_its_release = |later: &&Operation| {
         later.process == hold.process && later.key == hold.key && later.f() == f::RELEASE
     };
@@ -39,9 +49,11 @@ fn of_hold<'r, 'a>(run: &'r RunIndex<'a>, hold: &'r Hold<'a>) -> Option<Unreache
     if !may_be || !setting.any_fault(release.invoke.time, done.time) {
         return None;
     }
-    let outages = setting.outages(run.nodes.client_of(hold.process));
-    let outage = outages.into_iter().find(|span| span.0 <= release.invoke.time && done.time < span.1)?;
-    let next = run.holds.iter().find(|next| next.key == hold.key && next.from > release.invoke.index);
+    let client = run.nodes.client_of(hold.process);
+    let outages = outages.entry(client).or_insert_with(|| setting.outages(client));
+    let outage = *outages.iter().find(|span| span.0 <= release.invoke.time && done.time < span.1)?;
+    let later = &run.holds[run.holds.partition_point(|next| next.from <= release.invoke.index)..];
+    let next = later.iter().find(|next| next.key == hold.key);
     next.is_none_or(|next| next.from_ns >= outage.1).then_some(Unreached { release, hold, outage })
 }
 
