@@ -316,8 +316,7 @@ impl ScheduledFault {
     }
 
     fn left_out(&self) {
-        let PlannedFault { fault, on, .. } = &self.target;
-        let mut value = json!({"id": self.id, "fault": fault, "targets": on});
+        let mut value = json!({"id": self.id, "fault": self.target.fault, "targets": self.target.on});
         if !self.aimed.is_empty() {
             value["aimed"] = json!(self.aimed);
         }
@@ -340,7 +339,8 @@ impl ScheduledFault {
     }
 
     fn not_injected(&self, error: &FaultError) {
-        log::warn!("{}: {error}", self.planned.fault);
+        let PlannedFault { fault, on, .. } = &self.target;
+        log::warn!("{fault} on {} failed: {error}; the run goes on and is judged", on.join(","));
         self.record(Kind::Info, FaultStage::Inject, Some(error));
     }
 

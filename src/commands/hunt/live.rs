@@ -27,23 +27,26 @@ impl HuntObserver for Live {
     }
 }
 
-/// `3:20 left · 210 played, 64 a minute · 31 of 54 situations · nearest miss 84 ms · 2 findings`.
+/// `3:20 left · 210 played, 64 a minute · 31 of 54 situations · 2 findings · nearest miss …`.
 fn line(status: &Status) -> String {
     let left = status.budget.saturating_sub(status.spent).as_secs();
-    let nearest = status.nearest_ms.map_or(String::new(), |ms| format!(" · nearest miss {ms:.0} ms"));
+    let nearest =
+        status.nearest_ms.map(|ms| format!("nearest miss of schedules without a violation {ms:.0} ms"));
     let findings = match status.findings {
-        0 => "no finding".to_owned(),
+        0 => "nothing found against this lock".to_owned(),
         1 => "1 finding".to_owned(),
         many => format!("{many} findings"),
     };
+    let found = [findings].into_iter().chain(status.shared.clone()).chain(nearest).collect::<Vec<_>>();
     format!(
-        "{}:{:02} left · {} played, {:.0} a minute · {} of {} situations{nearest} · {findings}",
+        "{}:{:02} left · {} played, {:.0} a minute · {} of {} situations · {}",
         left / 60,
         left % 60,
         status.schedules,
         status.per_minute,
         status.covered,
-        status.possible
+        status.possible,
+        found.join(" · ")
     )
 }
 
@@ -52,8 +55,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_says_rate_coverage_nearest_miss_and_findings() {
-        let status = Status {
+    fn line_says_rate_coverage_findings_and_nearest_miss() {
+        let mut status = Status {
             spent: Duration::from_secs(400),
             budget: Duration::from_secs(600),
             schedules: 210,
@@ -62,10 +65,16 @@ mod tests {
             possible: 54,
             nearest_ms: Some(84.2),
             findings: 2,
+            shared: None,
         };
+        let played = "3:20 left · 210 played, 64 a minute · 31 of 54 situations";
+        let nearest = "nearest miss of schedules without a violation 84 ms";
+        assert_eq!(line(&status), format!("{played} · 2 findings · {nearest}"));
+        let shared = "4 violations that redis-single shows too";
+        (status.findings, status.shared) = (0, Some(shared.to_owned()));
         assert_eq!(
             line(&status),
-            "3:20 left · 210 played, 64 a minute · 31 of 54 situations · nearest miss 84 ms · 2 findings"
+            format!("{played} · nothing found against this lock · {shared} · {nearest}")
         );
     }
 }

@@ -7,6 +7,7 @@ mod references;
 
 use crate::commands::context::{program, repeat};
 use crate::config::comes_from_file;
+use crate::examples::about;
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
@@ -18,7 +19,7 @@ use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
 };
 use fencepost_history::run::now;
-use fencepost_history::{shell_path, shell_word};
+use fencepost_history::{TimeSpan, shell_path, shell_word};
 use fencepost_hunt::SchedulePlayer;
 use fencepost_hunt::hunt::{
     Hunt, HuntEnd, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in,
@@ -26,7 +27,7 @@ use fencepost_hunt::hunt::{
 };
 use fencepost_hunt::search::Archive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
-use fencepost_report::hunt::{HUNT_JSON, HuntFile};
+use fencepost_report::hunt::{HUNT_JSON, HuntFile, HuntWorth, SITUATION};
 use fencepost_report::terminal;
 use live::Live;
 pub use outcome::{SUBJECT, exit_code, outcome, page_row};
@@ -92,10 +93,19 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
     if written.is_ok() {
         say!("{}", page_row(&hunt.folder.path));
     }
+    if file.worth() == HuntWorth::NothingFound {
+        let (folder, longer) = (shell_path(&hunt.folder.path), TimeSpan(2 * args.budget.0));
+        say!("next      {} hunt --resume {folder} --for {longer}", program());
+    }
     let code =
         with_files(SUBJECT, [written, part.end(stop.reason().is_none())], exit_code(&file, args.fail_on));
     args.results.send(&hunt.folder.path).await;
-    Ok(args.results.finish(code).await)
+    let code = args.results.finish(code).await;
+    let meaning = about("hunt").and_then(|hunt| hunt.exits().find(|(exit, _)| *exit == code));
+    if let Some((_, meaning)) = meaning {
+        say!("exit code {code}: {meaning}");
+    }
+    Ok(code)
 }
 
 type Begun = (HuntRequest, HuntFolder, (HuntFile, Archive, u64));
@@ -215,13 +225,11 @@ fn command(request: &HuntRequest, all: bool) -> String {
 
 fn announce(request: &HuntRequest, folder: &HuntFolder, kept: usize) {
     let (nemeses, place) = (request.nemeses.join(", "), folder.path.display().to_string());
-    let corpus = request
-        .corpus
-        .as_ref()
-        .map(|corpus| format!("begins with {kept} of the schedules that {} holds", corpus.display()));
+    let corpus = request.corpus.as_deref().map(Path::display);
+    let corpus = corpus.map(|corpus| format!("begins with {kept} of the schedules that {corpus} holds"));
     let mut rows = vec![("hunt", request.options.lock.as_str())];
     rows.extend(request.against.as_deref().map(|against| ("against", against)));
-    rows.push(("nemeses", &nemeses));
+    rows.extend([("nemeses", nemeses.as_str()), ("situation", SITUATION)]);
     rows.extend(corpus.as_deref().map(|sentence| ("corpus", sentence)));
     rows.extend([("repeat", request.command.as_str()), ("folder", &place)]);
     say!("{}", terminal::rows(&rows).trim_end());

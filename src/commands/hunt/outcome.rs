@@ -14,26 +14,20 @@ const INDENT: usize = 12;
 
 /// What a hunt found, for the terminal.
 pub fn outcome(file: &HuntFile) -> String {
-    let mut text = format!("\n{}, {}", file.summary(), file.coverage());
-    if let Some(miss) = &file.nearest_miss {
-        let _ = write!(text, ", nearest miss {:.0} ms ({})", miss.ms, miss.sentence);
+    let mut text = format!("\n{}.\n", file.summary());
+    let ended = file.ended.as_ref().map(|ended| format!("The hunt ended: {ended}."));
+    for sentence in [Some(file.coverage()), ended].into_iter().flatten().filter(|it| !it.is_empty()) {
+        text += &format!("{}\n", wrap_indented(&sentence, 0));
     }
-    if let Some(ended) = &file.ended {
-        let _ = write!(text, "; the hunt ended: {ended}");
-    }
-    text += "\n";
     for (number, group) in (1..).zip(file.groups()) {
         text += &finding(number, &group, file);
     }
-    if let Some(line) = file.of_servers() {
+    for line in [file.of_servers(), file.undecided()].into_iter().flatten() {
         let _ = write!(text, "\n{line}\n");
     }
-    if let Some(line) = file.undecided() {
-        let _ = write!(text, "\n{line}\n");
-        for undecided in file.undecided_findings() {
-            let _ = write!(text, "\n-  {}", undecided.signature);
-            text += &lines(undecided, file);
-        }
+    for undecided in file.undecided_findings() {
+        let _ = write!(text, "\n-  {}", undecided.signature);
+        text += &lines(undecided, file);
     }
     text += &what_now(file);
     text.trim_end().to_owned()
@@ -95,19 +89,12 @@ fn whose_in_words(whose: Whose) -> String {
 fn what_now(file: &HuntFile) -> String {
     let sentence = match file.worth() {
         HuntWorth::Violation => return String::new(),
-        HuntWorth::Undecided => {
-            "Not decided: what is listed above was seen, and says nothing yet of whose failure it is. Play it again with the \
-             commands above, or hunt for longer (exit code 2)."
-                .to_owned()
-        }
+        HuntWorth::Undecided => "Not decided: play these violations again, or hunt for longer.".to_owned(),
         HuntWorth::TooLittle(why) => format!(
             "Not tested: {why}. Give the hunt more time (--for), fewer schedules side by side (--jobs), or a machine with less other \
-             work (exit code 2)."
+             work."
         ),
-        HuntWorth::NothingFound => {
-            "Nothing found. That proves nothing for what did not come about: hunt.html lists it, and a longer hunt covers more."
-                .to_owned()
-        }
+        HuntWorth::NothingFound => "Situations that were not reached remain untested.".to_owned(),
     };
     format!("\n{}\n", wrap_indented(&sentence, 0))
 }

@@ -17,5 +17,8 @@ pub struct Status {
     pub covered: u64,
     pub possible: u64,
     pub nearest_ms: Option<f64>,
-    pub findings: usize,
+    /// Findings against this lock.
+    pub findings: u64,
+    /// `4 violations that redis-single shows too`.
+    pub shared: Option<String>,
 }

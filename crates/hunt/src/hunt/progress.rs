@@ -79,7 +79,6 @@ impl Progress {
 
     pub(super) fn status(&self) -> Status {
         let minutes = self.begun.elapsed().as_secs_f64() / 60.0;
-        let there = self.file.findings.iter().filter(|finding| finding.state != FindingState::Gone);
         Status {
             spent: Duration::from_millis(self.file.spent_ms),
             budget: self.request.budget.0,
@@ -88,7 +87,8 @@ impl Progress {
             covered: self.file.covered(),
             possible: self.file.possible(),
             nearest_ms: self.file.nearest_miss.as_ref().map(|miss| miss.ms),
-            findings: there.count(),
+            findings: self.file.found(),
+            shared: self.file.shared(),
         }
     }
 

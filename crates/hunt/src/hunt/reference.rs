@@ -106,7 +106,7 @@ impl Hunt {
         let _ = self.folder.write(&progress.state());
         drop(progress);
         if compared == Compared::OfServers {
-            self.observer.message(&format!("of these servers: {signature}: {reference} shows it, too"));
+            self.observer.message(&format!("no defect of this lock: {signature}: {reference} shows it too"));
         }
         Ok(compared)
     }
@@ -175,8 +175,7 @@ impl Progress {
                 && other.kind() == finding.kind()
                 && (other.state == FindingState::Minimised || is_worked_on)
         };
-        let is_compared = finding.compared.is_some();
-        self.file.against.is_some() && is_compared && self.file.findings.iter().any(is_example)
+        self.file.against.is_some() && finding.compared.is_some() && self.file.findings.iter().any(is_example)
     }
 
     /// Whether another finding of the same breach is known to be the lock's own failure.

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// The name of the file in the folder of a hunt.
 pub const HUNT_JSON: &str = "hunt.json";
 
+/// What a situation is, for readers who see the word for the first time.
+pub const SITUATION: &str = "a kind of fault, the role of its target, and the phase of the lock that it met";
+
 /// Remarks that are kept; more say nothing new.
 pub const REMARKS_MAX: usize = 20;
 
@@ -192,6 +195,15 @@ impl HuntFinding {
         (&self.signature.checker, &self.signature.class, self.whose)
     }
 
+    /// Whether it shows now: it is no known finding that no longer reproduces.
+    fn is_there(&self) -> bool {
+        self.state != FindingState::Gone
+    }
+
+    fn is_of_servers(&self) -> bool {
+        self.compared == Some(Compared::OfServers)
+    }
+
     /// Whether this is harm to the data that the other, a lock granted twice, explains.
     fn follows_from(&self, other: &HuntFinding) -> bool {
         let (of, class, whose) = other.kind();
@@ -210,7 +222,8 @@ impl HuntFinding {
             None => true,
             Some(Compared::OfServers) => false,
         };
-        self.whose == Some(Whose::Service) && self.state != FindingState::Known && is_open
+        let is_replayed = matches!(self.state, FindingState::Known | FindingState::Gone);
+        self.whose == Some(Whose::Service) && !is_replayed && is_open
     }
 }
 
@@ -287,43 +300,49 @@ impl HuntFile {
 
     /// Whether a violation was found that is there now.
     pub fn has_violation(&self) -> bool {
-        self.findings.iter().any(|finding| finding.state != FindingState::Gone)
+        self.findings.iter().any(HuntFinding::is_there)
     }
 
     /// Whether a violation was found that the reference does not show, or that was not compared.
     pub fn has_own_violation(&self) -> bool {
-        self.own_there().next().is_some()
+        self.found() > 0
+    }
+
+    /// How many findings against this lock are there now; where the hunt compares, those of a kind are one.
+    pub fn found(&self) -> u64 {
+        let is_there =
+            |one: &FindingGroup| one.example.is_there() || one.also.iter().any(|also| also.is_there());
+        self.groups().into_iter().filter(is_there).count() as u64
     }
 
     /// The findings that are not of the servers, as far as that is decided.
     fn own(&self) -> impl Iterator<Item = &HuntFinding> {
-        let is_of_servers = |finding: &HuntFinding| finding.compared == Some(Compared::OfServers);
-        self.findings.iter().filter(move |finding| !is_of_servers(finding) && !self.is_undecided(finding))
+        self.findings.iter().filter(|finding| !finding.is_of_servers() && !self.is_undecided(finding))
     }
 
     pub(super) fn is_undecided(&self, finding: &HuntFinding) -> bool {
         self.against.is_some() && finding.is_undecided()
     }
 
-    fn own_there(&self) -> impl Iterator<Item = &HuntFinding> {
-        self.own().filter(|finding| finding.state != FindingState::Gone)
+    /// `4 violations that redis-single shows too`; none where the reference shows nothing that was found.
+    pub fn shared(&self) -> Option<String> {
+        let lock = &self.against.as_ref()?.lock;
+        let many = self.findings.iter().filter(|finding| finding.is_of_servers()).count() as u64;
+        (many > 0).then(|| format!("{} that {lock} shows too", counted(many, "violation", "violations")))
     }
 
-    /// What any lock shows on these servers, in a line; none where nothing was found that is.
+    /// The same, with what they are and why they are no defect of this lock, in a line.
     pub fn of_servers(&self) -> Option<String> {
-        let lock = &self.against.as_ref()?.lock;
-        let is_shown = |finding: &&HuntFinding| finding.compared == Some(Compared::OfServers);
-        let list = in_short(self.findings.iter().filter(is_shown).map(|finding| &finding.signature));
-        (!list.is_empty()).then(|| format!("Of these servers, any lock ({lock} shows it, too): {list}"))
+        let shown = self.findings.iter().filter(|finding| finding.is_of_servers());
+        let list = in_short(shown.map(|finding| &finding.signature));
+        Some(format!("{} under the same faults (no defect of this lock): {list}", self.shared()?))
     }
 
     /// What may be of the servers, in a line; none where that is decided of each finding.
     pub fn undecided(&self) -> Option<String> {
         let list = in_short(self.undecided_findings().map(|finding| &finding.signature));
         let lock = &self.against.as_ref()?.lock;
-        (!list.is_empty()).then(|| {
-            format!("Under faults of the servers, and too rarely or too late to say whether {lock} shows it, too: {list}")
-        })
+        (!list.is_empty()).then(|| format!("Too rare or late to say whether {lock} shows it, too: {list}"))
     }
 
     /// Notes how many situations are covered by now. Points between two of the same height are left out.
@@ -338,44 +357,45 @@ impl HuntFile {
         self.curve.push(point);
     }
 
-    /// The outcome in a sentence.
+    /// The outcome, without the last full stop.
     pub fn summary(&self) -> String {
-        let schedules = counted(self.schedules, "schedule", "schedules");
-        match &self.against {
-            Some(against) if self.schedules > 0 || self.has_violation() => {
-                let is_there = |group: &FindingGroup| {
-                    let mut all = std::iter::once(&group.example).chain(&group.also);
-                    all.any(|finding| finding.state != FindingState::Gone)
-                };
-                let found = match self.groups().into_iter().filter(is_there).count() {
-                    0 => "Nothing".to_owned(),
-                    many => counted(many as u64, "violation", "violations"),
-                };
-                format!("{found} that {} does not show, in {schedules}", against.lock)
-            }
-            _ => self.plain_summary(&schedules),
-        }
-    }
-
-    fn plain_summary(&self, schedules: &str) -> String {
-        let there = self.own_there().count();
-        let unfenced = self.own_there().filter(|finding| finding.whose == Some(Whose::NoFence)).count();
-        let late = match unfenced {
-            0 => String::new(),
-            all if all == there => ", which only a fence prevents: the lock held".to_owned(),
-            some => format!(", {some} of which only a fence prevents"),
+        let played = match self.schedules {
+            0 if !self.has_violation() => return "Nothing was tested".to_owned(),
+            // Without faults, or as a known finding: plays that are no schedules.
+            0 => "before the first schedule".to_owned(),
+            many => format!("in {}", counted(many, "schedule", "schedules")),
         };
-        match there {
-            0 if self.schedules == 0 => "Nothing was tested".to_owned(),
-            0 => format!("No violation in {schedules}"),
-            1 => format!("1 violation in {schedules}{late}"),
-            many => format!("{many} different violations in {schedules}{late}"),
+        let violations = |many| counted(many, "violation", "violations");
+        let found = match (&self.against, self.found(), self.undecided_findings().count() as u64) {
+            (_, 0, 0) => format!("Nothing found against this lock {played}"),
+            (_, 0, open) => format!("{} not decided, {played}", violations(open)),
+            (None, many, _) => format!("{} {played}{}", violations(many), self.late(many)),
+            (Some(by), many, _) => format!("{} that {} does not show, {played}", violations(many), by.lock),
+        };
+        [found].into_iter().chain(self.shared()).collect::<Vec<_>>().join(". ")
+    }
+
+    /// How many of so many violations are late writes, in words that end a sentence.
+    fn late(&self, found: u64) -> String {
+        let is_late = |finding: &&HuntFinding| finding.is_there() && finding.whose == Some(Whose::NoFence);
+        match self.own().filter(is_late).count() as u64 {
+            0 => String::new(),
+            all if all == found => ", which only a fence prevents: the lock held".to_owned(),
+            some => format!(", {some} of which only a fence prevents"),
         }
     }
 
-    /// `31 of 54 situations covered`.
+    /// How much was covered, and how near that came to a violation: sentences, if there is anything to say.
     pub fn coverage(&self) -> String {
-        format!("{} of {} situations covered", self.covered(), self.possible())
+        let mut text = String::new();
+        if self.possible() > 0 {
+            let (covered, possible) = (self.covered(), self.possible());
+            text = format!("{covered} of {possible} situations covered (a situation is {SITUATION}).");
+        }
+        if let Some(NearestMiss { ms, sentence, .. }) = &self.nearest_miss {
+            text += &format!(" Nearest miss of the schedules without a violation: {ms:.0} ms ({sentence}).");
+        }
+        text.trim_start().to_owned()
     }
 
     /// The findings, those that say most about the lock first: its service's and its library's failures

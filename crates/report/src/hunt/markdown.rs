@@ -9,16 +9,12 @@ use std::fmt::Write;
 /// The whole text.
 pub fn markdown(hunt: &HuntFile) -> String {
     let mut text = format!(
-        "# Hunt: {}\n\n**{}.** {}",
+        "# Hunt: {}\n\n**{}.** Hunted for {}. {}\n",
         escaped(&hunt.lock),
         escaped(&hunt.summary()),
+        time(hunt.spent_ms),
         escaped(&hunt.coverage())
     );
-    let _ = write!(text, ", in {}.", time(hunt.spent_ms));
-    if let Some(miss) = &hunt.nearest_miss {
-        let _ = write!(text, " Nearest miss: {:.0} ms ({}).", miss.ms, escaped(&miss.sentence));
-    }
-    text += "\n";
     for missing in &hunt.missing {
         let _ = write!(text, "\n**Incomplete:** {}.\n", escaped(missing));
     }
@@ -47,8 +43,9 @@ pub fn markdown(hunt: &HuntFile) -> String {
     if let HuntWorth::TooLittle(why) = hunt.worth() {
         let _ = write!(text, "\n**This hunt says nothing of the lock:** {}.\n", escaped(&why));
     }
-    text +=
-        "\n## Situations covered\n\n| fault | target | phase | times | nearest |\n|---|---|---|---:|---:|\n";
+    if hunt.covered() > 0 {
+        text += "\n## Situations covered\n\n| fault | target | phase | times | nearest |\n|---|---|---|---:|---:|\n";
+    }
     for situation in hunt.situations.values().filter(|situation| situation.times > 0) {
         let nearest = situation.nearest_ms.map_or(String::new(), |ms| format!("{ms:.0} ms"));
         let [fault, role, phase] =

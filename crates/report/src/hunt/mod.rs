@@ -11,7 +11,7 @@ mod worth;
 
 pub use file::{
     Against, Compared, CurvePoint, FindingGroup, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss,
-    REMARKS_MAX, SituationCount,
+    REMARKS_MAX, SITUATION, SituationCount,
 };
 pub use markdown::markdown;
 pub use merged::merged;

@@ -4,6 +4,7 @@ use super::curve::curve;
 use super::file::{Compared, FindingGroup, FindingState, HuntFile, HuntFinding, SituationCount};
 use super::worth::HuntWorth;
 use crate::document;
+use crate::pipeline::encoded;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fencepost_history::prose::counted;
@@ -63,15 +64,10 @@ fn verdict(hunt: &HuntFile) -> Markup {
 }
 
 fn capital_sentence(hunt: &HuntFile) -> String {
-    let mut words = format!("{}.", hunt.coverage());
-    if let Some(miss) = &hunt.nearest_miss {
-        words += &format!(" Nearest miss: {:.0} ms ({}).", miss.ms, miss.sentence);
-    }
+    let mut words = hunt.coverage();
     match hunt.worth() {
         HuntWorth::TooLittle(why) => words += &format!(" This hunt says nothing of the lock: {why}."),
-        HuntWorth::NothingFound => {
-            words += " A hunt that finds nothing proves nothing about what it did not cover.";
-        }
+        HuntWorth::NothingFound => words += " Situations that were not reached remain untested.",
         HuntWorth::Violation | HuntWorth::Undecided => {}
     }
     if let Some(ended) = &hunt.ended {
@@ -81,14 +77,13 @@ fn capital_sentence(hunt: &HuntFile) -> String {
 }
 
 fn figures(hunt: &HuntFile) -> Markup {
-    let minutes = hunt.spent_ms as f64 / 60_000.0;
-    let rate = if minutes > 0.0 { hunt.schedules as f64 / minutes } else { 0.0 };
+    let rate = hunt.schedules as f64 * 60_000.0 / hunt.spent_ms.max(1) as f64;
     html! {
         div.figures {
-            div.bad[hunt.has_own_violation()] { b { (hunt.groups().len()) } span { "findings" } }
-            div { b { (hunt.schedules) } span { "schedules" } }
-            div { b { (format!("{rate:.0}")) } span { "schedules a minute" } }
-            div { b { (hunt.covered()) } span { "situations of " (hunt.possible()) } }
+            div.bad[hunt.has_own_violation()] { b { (hunt.found()) } span { "findings" } }
+            @if hunt.schedules > 0 { div { b { (hunt.schedules) } span { "schedules" } } }
+            @if hunt.schedules > 0 { div { b { (format!("{rate:.0}")) } span { "schedules a minute" } } }
+            @if hunt.possible() > 0 { div { b { (hunt.covered()) } span { "situations of " (hunt.possible()) } } }
             div { b { (time(hunt.spent_ms)) } span { "hunted" } }
             @if hunt.failed > 0 { div { b { (hunt.failed) } span { "schedules failed" } } }
         }
@@ -111,7 +106,7 @@ fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
         @if hunt.groups().is_empty() { p.note { "None." } }
         @for (number, group) in (1..).zip(hunt.groups()) { (one_finding(number, &group, folder)) }
         @if let Some(line) = hunt.of_servers() {
-            h2 { "Of these servers" }
+            h2 { "What the reference shows too" }
             p { (line) "." }
         }
         @if let Some(line) = hunt.undecided() {
@@ -150,7 +145,7 @@ fn one_finding(number: usize, group: &FindingGroup<'_>, folder: &Path) -> Markup
         p.key { (facts(finding)) }
         @if let Some(also) = group.also_under() { p { (also) "." } }
         @if let Some(picture) = picture { div.picture { (embedded(&picture)) } }
-        @if let Some(report) = there("report.html") { p { a href=(encoded(&report)) { "The whole report" } } }
+        @if let Some(report) = there("report.html") { p { a href=(encoded(Path::new(&report))) { "The whole report" } } }
         @if let Some(command) = &finding.command { pre { (command) } }
     }
 }
@@ -239,8 +234,4 @@ fn remarks(hunt: &HuntFile) -> Markup {
             ul { @for remark in &hunt.remarks { li { (remark) } } }
         }
     }
-}
-
-fn encoded(path: &str) -> String {
-    crate::pipeline::encoded(Path::new(path))
 }

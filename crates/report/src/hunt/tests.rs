@@ -90,7 +90,8 @@ fn the_page_names_findings_situations_and_what_they_came_to() {
     let page = html(&hunt(), Path::new("/nowhere"));
     for words in [
         "1 violation in 70 schedules",
-        "4 of 5 situations covered",
+        "4 of 5 situations covered (a situation is a kind of fault, the role of its target,",
+        "Nearest miss of the schedules without a violation: 12 ms",
         "reproduced in 9 of 10 replays · 1 fault, 2 clients · found after 12 s, in schedule 14",
         "holder&#39;s client",
         "-240 ms",
@@ -108,7 +109,7 @@ fn the_page_names_findings_situations_and_what_they_came_to() {
 fn a_hunt_that_was_killed_says_so_and_survives_its_file() {
     let killed = HuntFile { ended: None, findings: Vec::new(), ..hunt() };
     assert!(html(&killed, Path::new("/nowhere")).contains("goes on, or was killed"));
-    assert_eq!(killed.summary(), "No violation in 70 schedules");
+    assert_eq!(killed.summary(), "Nothing found against this lock in 70 schedules");
     let text = serde_json::to_string(&killed).unwrap();
     assert_eq!(serde_json::from_str::<HuntFile>(&text).unwrap(), killed);
 }
@@ -121,22 +122,30 @@ fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
     stuck.signature.checker = "progress".to_owned();
     stuck.signature.class = "stuck".to_owned();
     compared.findings[0].compared = Some(Compared::OfServers);
-    assert_eq!(compared.summary(), "Nothing that redis-single does not show, in 70 schedules");
+    let nothing = "Nothing found against this lock in 70 schedules. 1 violation that redis-single shows too";
+    assert_eq!(compared.summary(), nothing);
     assert!(compared.has_violation() && !compared.has_own_violation());
+    let shown = html(&compared, Path::new("/nowhere"));
+    assert!(shown.contains(nothing) && shown.contains("Situations that were not reached remain untested."));
     stuck.compared = Some(Compared::Own);
     stuck.state = FindingState::Rare;
     compared.findings.push(stuck.clone());
     assert!(!compared.has_own_violation(), "it may be of the servers");
+    assert!(compared.summary().starts_with("1 violation not decided, in 70 schedules"));
     let undecided = compared.undecided().unwrap();
     assert!(undecided.contains("to say whether redis-single shows it, too: stuck (progress)"), "{undecided}");
     stuck.whose = Some(fencepost_checker::Whose::Library);
     compared.findings[1] = stuck;
     assert_eq!(compared.undecided(), None);
-    assert_eq!(compared.summary(), "1 violation that redis-single does not show, in 70 schedules");
+    let both = "1 violation that redis-single does not show, in 70 schedules. 1 violation that redis-single shows too";
+    assert_eq!(compared.summary(), both);
     assert!(compared.has_own_violation());
     insta::assert_snapshot!(markdown(&compared));
     let page = html(&compared, Path::new("/nowhere"));
-    assert!(page.contains("Of these servers") && page.contains("redis-single shows it, too"), "{page}");
+    assert!(
+        page.contains("What the reference shows too") && page.contains("no defect of this lock"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -168,8 +177,21 @@ fn harm_that_follows_from_a_lock_granted_twice_is_no_violation_of_its_own() {
 fn a_finding_that_is_gone_is_no_violation() {
     let mut hunt = hunt();
     hunt.findings[0].state = FindingState::Gone;
+    hunt.against = Some(Against::new("redis-single".to_owned()));
     assert!(!hunt.has_violation());
-    assert_eq!(hunt.summary(), "No violation in 70 schedules");
+    assert_eq!(hunt.summary(), "Nothing found against this lock in 70 schedules");
+    assert_eq!(hunt.worth(), HuntWorth::NothingFound);
+}
+
+#[test]
+fn a_violation_before_the_first_schedule_is_not_counted_by_schedules() {
+    let first = HuntFile { schedules: 0, situations: BTreeMap::new(), nearest_miss: None, ..hunt() };
+    assert_eq!(first.summary(), "1 violation before the first schedule");
+    assert_eq!(first.coverage(), "");
+    let page = html(&first, Path::new("/nowhere"));
+    assert!(!page.contains("schedules a minute") && !page.contains("situations of"), "{page}");
+    let empty = HuntFile { findings: Vec::new(), ..first };
+    assert_eq!(empty.summary(), "Nothing was tested");
 }
 
 #[test]
