@@ -1,5 +1,5 @@
 //! A second witness for every nemesis: a tool that Fencepost did not write sees the fault while it is in
-//! force, and sees nothing of it before the injection and after the healing.
+//! force, and sees nothing of it before the injection and after the healing. docs/nemeses.md has the list.
 
 mod clocks;
 mod packets;
@@ -8,6 +8,7 @@ use crate::common::nodes::{self, Node, Nodes};
 use crate::common::waiting::await_until;
 use crate::common::{Ran, Running, root, under, written};
 use crate::interrupted_runs::signal;
+use crate::nemeses::listed;
 use fencepost_history::Kind;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -245,4 +246,25 @@ fn dd_waits_for_a_slow_fsync(driver: &str) {
         let took = text.split("copied, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
         took.unwrap_or_else(|| panic!("dd printed: {text}")) >= 0.3
     });
+}
+
+/// Each row of the table in docs/nemeses.md begins with a nemesis and ends with one of these tests.
+#[test]
+fn every_nemesis_has_a_second_witness() {
+    let page = include_str!("../../docs/nemeses.md");
+    let sources = [
+        include_str!("witnesses.rs"),
+        include_str!("witnesses/clocks.rs"),
+        include_str!("witnesses/packets.rs"),
+    ];
+    let rows = page.lines().skip_while(|line| !line.starts_with("| nemesis | second witness"));
+    let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+    let mut named = BTreeSet::new();
+    for row in rows {
+        let words: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        let (nemesis, test) = (words[0], words[words.len() - 1]);
+        assert!(sources.iter().any(|source| source.contains(&format!("fn {test}(driver: &str)"))), "{row}");
+        named.insert(nemesis.to_owned());
+    }
+    assert_eq!(named, listed());
 }
