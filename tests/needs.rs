@@ -7,8 +7,14 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 /// Commands that the tests run on the machine itself, and the Debian package that has each.
-const COMMANDS: [(&str, &str); 5] =
-    [("cc", "gcc"), ("docker", "docker-cli"), ("git", "git"), ("ip", "iproute2"), ("iptables", "iptables")];
+const COMMANDS: [(&str, &str); 6] = [
+    ("cc", "gcc"),
+    ("docker", "docker-cli"),
+    ("git", "git"),
+    ("ip", "iproute2"),
+    ("iptables", "iptables"),
+    ("nsenter", "util-linux"),
+];
 
 /// A sentence for each thing that is missing.
 fn missing() -> Vec<String> {

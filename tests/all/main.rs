@@ -36,3 +36,4 @@ mod shards;
 mod stores;
 mod versions;
 mod without_faults;
+mod witnesses;

@@ -1,6 +1,7 @@
 //! Servers that a test starts itself, on this machine and not in a node: for runs on servers that exist
 //! already.
 
+use super::nodes::state;
 use super::waiting::await_until;
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, image_store};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -50,8 +51,7 @@ impl ByHand {
 
     /// The letter of its state in /proc: `T` while it is stopped.
     pub fn state(&self) -> char {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
-        stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
+        state(self.child.id()).expect("it runs")
     }
 
     /// A Redis that speaks plainly, and asks for no password.

@@ -94,7 +94,7 @@ fn in_engine(ours: impl Fn(&str) -> bool) -> Vec<String> {
     containers.into_iter().chain(networks).collect()
 }
 
-fn docker(args: &[&str]) -> std::process::Output {
+pub(super) fn docker(args: &[&str]) -> std::process::Output {
     Command::new("docker").args(args).output().expect("these tests need the docker command")
 }
 

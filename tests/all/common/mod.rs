@@ -5,6 +5,7 @@ pub mod by_hand;
 pub mod leftovers;
 #[path = "../../needs.rs"]
 pub mod needs;
+pub mod nodes;
 pub mod server;
 pub mod turn;
 pub mod waiting;
@@ -204,7 +205,8 @@ pub fn directed(scenario: &str, args: &str) -> Ran {
     }
 }
 
-fn written(text: &str) -> tempfile::NamedTempFile {
+/// A file with this text, whose name ends in `.toml`.
+pub fn written(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
     std::fs::write(file.path(), text).expect("a writable file");
     file

@@ -1,0 +1,270 @@
+//! A second witness for every nemesis: a tool that Fencepost did not write sees the fault while it is in
+//! force, and sees nothing of it before the injection and after the healing. docs/nemeses.md has the list.
+
+mod clocks;
+mod packets;
+
+use crate::common::nodes::{self, Node, Nodes};
+use crate::common::waiting::await_until;
+use crate::common::{Ran, Running, root, under, written};
+use crate::interrupted_runs::signal;
+use crate::nemeses::listed;
+use fencepost_history::Kind;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+under!(
+    local: [proc_shows_a_paused_server_as_stopped, what_was_not_fsynced_is_gone_after_a_power_loss],
+    local_by_night: [
+        ss_finds_no_listener_of_a_killed_server,
+        etcdctl_names_another_leader_when_the_leader_is_killed,
+        etcdctl_names_another_leader_when_the_leader_is_paused,
+        etcdctl_names_another_leader_after_a_failover,
+        redis_cli_gets_the_error_reply,
+        dd_finds_no_space_on_a_full_disk,
+        dd_waits_for_a_slow_fsync,
+    ],
+    docker: [],
+    docker_by_night: [
+        proc_shows_a_paused_server_as_stopped,
+        what_was_not_fsynced_is_gone_after_a_power_loss,
+        ss_finds_no_listener_of_a_killed_server,
+        etcdctl_names_another_leader_when_the_leader_is_killed,
+        etcdctl_names_another_leader_when_the_leader_is_paused,
+        etcdctl_names_another_leader_after_a_failover,
+        redis_cli_gets_the_error_reply,
+        dd_finds_no_space_on_a_full_disk,
+        dd_waits_for_a_slow_fsync,
+    ],
+);
+
+/// Servers whose client acquires when it may: folders of `tests/locks`.
+const ON_REDIS: &str = "gated-redis";
+const ON_ETCD: &str = "gated-etcd";
+
+const SERVERS: [&str; 3] = ["n1", "n2", "n3"];
+
+/// Plays a run with one fault, and lets `sees` look with a tool: whether it sees the fault. It must do so at
+/// once while the fault is in force, which its second argument says, and come to see nothing of it before the
+/// injection and after the healing. No clock decides that: the fault begins with the client's first acquire
+/// and ends with its second, and the client acquires when this function lets it.
+fn watch(
+    driver: &str,
+    lock: &str,
+    fault: &str,
+    parameters: &str,
+    mut sees: impl FnMut(&Nodes, bool) -> bool,
+) {
+    let plan = written(&format!(
+        "[[fault]]\nwhen = 'any acquire'\nuntil = 'any acquire'\nfor = '3000s'\nfault = '{fault}'\n{parameters}\n"
+    ));
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let args = format!(
+        "test --driver {driver} --lock {}/tests/locks/{lock} --nemesis-file {} --results {} --clients 1 \
+         --concurrency 1 --workload lock --hold 1ms --ttl 2s --acquire-timeout 3000s --time-limit 3000s",
+        root(),
+        plan.path().display(),
+        results.path().display()
+    );
+    let mut running = Running::start(&args.split_whitespace().collect::<Vec<_>>());
+    await_event(&mut running, results.path(), &["\"invoke\"", "\"f\":\"acquire\""]);
+    let nodes = nodes::of(&mut running);
+    let grant = |number: u32| {
+        let file = nodes["c1"].path(&format!("/tmp/grant-{number}"));
+        std::fs::write(file, "").expect("the client's node is there");
+    };
+    let of_fault = format!("\"f\":\"{fault}\"");
+    await_until(&format!("nothing is seen of {fault} before its injection"), || !sees(&nodes, false));
+    grant(1);
+    await_event(&mut running, results.path(), &[&of_fault, "\"stage\":\"inject\"", "\"effective\""]);
+    assert!(sees(&nodes, true), "{fault} is in force, and is not seen");
+    grant(2);
+    await_event(&mut running, results.path(), &[&of_fault, "\"stage\":\"heal\"", "\"ok\""]);
+    await_until(&format!("nothing is seen of {fault} after its healing"), || !sees(&nodes, false));
+    signal(&mut running, Signal::SIGINT);
+    let ran = Ran::new(running.finish(), results);
+    let injected = ran.stages("inject", Kind::Ok);
+    assert_eq!(injected.len(), 1, "{}", ran.stderr);
+    // Whether Fencepost takes a line for slow depends on what else the machine does.
+    assert!(fault == "slow" || injected[0]["effective"] == true, "only one of two saw it: {injected:?}");
+}
+
+/// Waits until a line of the history has all these words. Fails if the run ends before.
+fn await_event(running: &mut Running, results: &Path, words: &[&str]) {
+    let history = results.join("latest/history.jsonl");
+    await_until(&format!("an event with {words:?}"), || {
+        let ended = running.child().try_wait().expect("it is ours");
+        assert!(ended.is_none(), "the run ended before it had an event with {words:?}: {ended:?}");
+        let text = std::fs::read_to_string(&history).unwrap_or_default();
+        text.lines().any(|line| words.iter().all(|word| line.contains(word)))
+    });
+}
+
+fn proc_shows_a_paused_server_as_stopped(driver: &str) {
+    watch(driver, ON_REDIS, "pause", "on = ['n1']", |nodes, _| {
+        let states = nodes["n1"].states("redis-server");
+        assert_eq!(states.len(), 1, "{states:?}");
+        states[0].1 == 'T'
+    });
+}
+
+fn ss_finds_no_listener_of_a_killed_server(driver: &str) {
+    let mut processes = BTreeSet::new();
+    watch(driver, ON_REDIS, "kill", "on = ['n1']", |nodes, _| {
+        let is_listening = nodes["n1"].run(&["ss", "-Hltn"]).contains(":6379");
+        let states = nodes["n1"].states("redis-server");
+        processes.extend(states.iter().map(|(process, _)| *process));
+        assert_eq!(states.is_empty(), !is_listening, "{states:?}");
+        !is_listening
+    });
+    assert_eq!(processes.len(), 2, "one before and another one after the fault: {processes:?}");
+}
+
+/// The node that leads, and the term, where it answers and all members that answer agree on it.
+fn leader(nodes: &Nodes) -> Option<(&'static str, u64)> {
+    let all = SERVERS.into_iter().filter_map(|name| Some((name, member(&nodes[name])?)));
+    let all: Vec<(&'static str, Member)> = all.collect();
+    let (_, first) = all.first()?;
+    let is_same = |other: &Member| (other.leader, other.term) == (first.leader, first.term);
+    let (name, _) = all.iter().find(|(_, member)| member.id == first.leader)?;
+    (all.len() > 1 && all.iter().all(|(_, member)| is_same(member))).then_some((*name, first.term))
+}
+
+/// The status of a member of etcd.
+struct Member {
+    id: u64,
+    leader: u64,
+    term: u64,
+}
+
+/// None where it does not answer.
+fn member(node: &Node) -> Option<Member> {
+    let endpoint = format!("--endpoints=http://{}:2379", node.address());
+    let words = ["etcdctl", "--command-timeout=2s", &endpoint, "endpoint", "status", "--write-out=json"];
+    let answer = node.command(&words).output().expect("the command nsenter");
+    let answer: Value = serde_json::from_slice(&answer.stdout).ok()?;
+    let status = &answer[0]["Status"];
+    let id = status["header"]["member_id"].as_u64()?;
+    Some(Member { id, leader: status["leader"].as_u64()?, term: status["raftTerm"].as_u64()? })
+}
+
+/// Another member came to lead after this one. An election raises the term by one: where it was raised by
+/// more, there was an election before the fault, too, and the fault hit the leader of that one.
+fn followed(was: Option<(&str, u64)>, hit: Option<&str>, now: (&str, u64)) -> bool {
+    let (name, term) = was.expect("it was looked at before");
+    now.1 > term && (now.1 > term + 1 || (now.0 != name && hit.is_none_or(|hit| hit == name)))
+}
+
+/// The process of one member is as `is_hit` says, and the others have another leader.
+fn another_member_leads(driver: &str, fault: &str, is_hit: fn(&[(u32, char)]) -> bool) {
+    let mut was = None;
+    watch(driver, ON_ETCD, fault, "on = ['leader']", |nodes, in_force| {
+        let hit = SERVERS.into_iter().filter(|name| is_hit(&nodes[*name].states("etcd")));
+        let hit: Vec<&str> = hit.collect();
+        if !in_force {
+            was = leader(nodes);
+            return !hit.is_empty() || was.is_none();
+        }
+        assert_eq!(hit.len(), 1, "{hit:?}");
+        followed(was, Some(hit[0]), await_leader(nodes))
+    });
+}
+
+fn await_leader(nodes: &Nodes) -> (&'static str, u64) {
+    let mut found = None;
+    await_until("the members that answer agree on a leader among them", || {
+        found = leader(nodes);
+        found.is_some()
+    });
+    found.expect("it was waited for")
+}
+
+fn etcdctl_names_another_leader_when_the_leader_is_killed(driver: &str) {
+    another_member_leads(driver, "leader-kill", <[_]>::is_empty);
+}
+
+fn etcdctl_names_another_leader_when_the_leader_is_paused(driver: &str) {
+    another_member_leads(driver, "leader-pause", |states| states.iter().any(|(_, state)| *state == 'T'));
+}
+
+/// No member ends or stops.
+fn etcdctl_names_another_leader_after_a_failover(driver: &str) {
+    let mut was = None;
+    let mut processes = BTreeSet::new();
+    watch(driver, ON_ETCD, "failover", "on = ['leader']", |nodes, in_force| {
+        let states: Vec<(u32, char)> = SERVERS.iter().flat_map(|name| nodes[*name].states("etcd")).collect();
+        assert!(states.len() == 3 && states.iter().all(|(_, state)| *state != 'T'), "{states:?}");
+        processes.extend(states.iter().map(|(process, _)| *process));
+        if !in_force {
+            was = leader(nodes);
+            return was.is_none();
+        }
+        followed(was, None, await_leader(nodes))
+    });
+    assert_eq!(processes.len(), 3, "{processes:?}");
+}
+
+fn redis_cli_gets_the_error_reply(driver: &str) {
+    watch(driver, ON_REDIS, "error-replies", "on = ['n1']\nreply = 'oom'", |nodes, _| {
+        let answer = nodes["n1"].run(&["redis-cli", "SET", "written-by-hand", "1"]);
+        let is_refused = answer.starts_with("OOM ");
+        assert_ne!(is_refused, answer.starts_with("OK"), "{answer}");
+        is_refused
+    });
+}
+
+/// While it is not in force, a file is written without fsync: it must be there for the next look.
+fn what_was_not_fsynced_is_gone_after_a_power_loss(driver: &str) {
+    let write = "printf durable | dd of=/data/durable conv=fsync && printf lost | dd of=/data/lost";
+    watch(driver, ON_REDIS, "power-loss", "on = ['n1']", |nodes, in_force| {
+        let node = &nodes["n1"];
+        if !in_force {
+            node.run(&["sh", "-c", write]);
+        }
+        assert_eq!(node.run(&["cat", "/data/durable"]), "durable");
+        node.run(&["cat", "/data/lost"]) != "lost"
+    });
+}
+
+fn dd_finds_no_space_on_a_full_disk(driver: &str) {
+    let write = "dd if=/dev/zero of=/data/by-hand bs=4096 count=10; rm /data/by-hand";
+    watch(driver, ON_REDIS, "disk-full", "on = ['n1']\nbytes_left = 100", |nodes, _| {
+        let text = nodes["n1"].run(&["sh", "-c", write]);
+        let is_full = text.contains("No space left on device");
+        assert_ne!(is_full, text.contains("40960 bytes"), "{text}");
+        is_full
+    });
+}
+
+/// By its own clock, from `4096 bytes (4.1 kB, 4.0 KiB) copied, 0.301686 s, 13.6 kB/s`.
+fn dd_waits_for_a_slow_fsync(driver: &str) {
+    let write = ["dd", "if=/dev/zero", "of=/data/by-hand", "bs=4096", "count=1", "conv=fsync"];
+    watch(driver, ON_REDIS, "disk-slow", "on = ['n1']\nfsync = '300ms'", |nodes, _| {
+        let text = nodes["n1"].run(&write);
+        let took = text.split("copied, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+        took.unwrap_or_else(|| panic!("dd printed: {text}")) >= 0.3
+    });
+}
+
+/// Each row of the table in docs/nemeses.md begins with a nemesis and ends with one of these tests.
+#[test]
+fn every_nemesis_has_a_second_witness() {
+    let page = include_str!("../../docs/nemeses.md");
+    let sources = [
+        include_str!("witnesses.rs"),
+        include_str!("witnesses/clocks.rs"),
+        include_str!("witnesses/packets.rs"),
+    ];
+    let rows = page.lines().skip_while(|line| !line.starts_with("| nemesis | second witness"));
+    let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+    let mut named = BTreeSet::new();
+    for row in rows {
+        let words: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        let (nemesis, test) = (words[0], words[words.len() - 1]);
+        assert!(sources.iter().any(|source| source.contains(&format!("fn {test}(driver: &str)"))), "{row}");
+        named.insert(nemesis.to_owned());
+    }
+    assert_eq!(named, listed());
+}
