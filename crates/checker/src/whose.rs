@@ -122,15 +122,20 @@ impl Harm {
     pub const ALL: [Harm; 5] =
         [Harm::GrantedTwice, Harm::PromiseBroken, Harm::Stuck, Harm::Unfenced, Harm::BusyMachine];
 
+    /// Its class, its words and its sign.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Harm::GrantedTwice => ("granted-twice", "granted twice", "✗"),
+            Harm::PromiseBroken => ("promise-broken", "promise broken", "◆"),
+            Harm::Stuck => ("stuck", "stuck", "■"),
+            Harm::Unfenced => ("unfenced", "no fence", "△"),
+            Harm::BusyMachine => ("busy-machine", "busy machine", "~"),
+        }
+    }
+
     /// In a word or two, for a cell of a table.
     pub fn in_words(self) -> &'static str {
-        match self {
-            Harm::GrantedTwice => "granted twice",
-            Harm::PromiseBroken => "promise broken",
-            Harm::Stuck => "stuck",
-            Harm::Unfenced => "no fence",
-            Harm::BusyMachine => "busy machine",
-        }
+        self.names().1
     }
 
     /// What it means, in a clause.
@@ -151,24 +156,12 @@ impl Harm {
 
     /// Its name in `verdict.json`, and in style sheets.
     pub fn class(self) -> &'static str {
-        match self {
-            Harm::GrantedTwice => "granted-twice",
-            Harm::PromiseBroken => "promise-broken",
-            Harm::Stuck => "stuck",
-            Harm::Unfenced => "unfenced",
-            Harm::BusyMachine => "busy-machine",
-        }
+        self.names().0
     }
 
     /// A sign that tells it from the others without colour.
     pub fn sign(self) -> &'static str {
-        match self {
-            Harm::GrantedTwice => "✗",
-            Harm::PromiseBroken => "◆",
-            Harm::Stuck => "■",
-            Harm::Unfenced => "△",
-            Harm::BusyMachine => "~",
-        }
+        self.names().2
     }
 }
 

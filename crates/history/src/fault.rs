@@ -37,16 +37,10 @@ pub enum FaultEffect {
 }
 
 impl FaultEffect {
-    pub const ALL: [FaultEffect; 8] = [
-        FaultEffect::Stops,
-        FaultEffect::Kills,
-        FaultEffect::Forgets,
-        FaultEffect::MovesClocks,
-        FaultEffect::Parts,
-        FaultEffect::Delays,
-        FaultEffect::Duplicates,
-        FaultEffect::Refuses,
-    ];
+    pub const ALL: [FaultEffect; 8] = {
+        use FaultEffect::{Delays, Duplicates, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
+        [Stops, Kills, Forgets, MovesClocks, Parts, Delays, Duplicates, Refuses]
+    };
 
     /// As a clause whose subject is the fault.
     pub fn in_words(self) -> &'static str {
@@ -142,18 +136,15 @@ pub struct FaultEvent<'a> {
     pub requested: &'a Value,
     /// Per target, what was seen from inside it; null before anything was.
     pub observed: &'a Value,
-    /// Whether anything was observed to change: by its injection, or by its healing, which counts what it held
-    /// up meanwhile.
+    /// Whether anything was observed to change: by its injection, or by its healing, which counts what it
+    /// held up meanwhile.
     pub effective: bool,
     pub description: Option<FaultDescription>,
 }
 
-/// Whether any target counted, while a fault was in force, calls that the fault refused or delayed.
-fn held_up(observed: &Value) -> bool {
-    let counted = |held_up: &Value| ["refused", "delayed"].iter().any(|how| held_up[how].as_u64() > Some(0));
-    observed
-        .as_object()
-        .is_some_and(|of_targets| of_targets.values().any(|target| counted(&target["held_up"])))
+/// Whether a target counted, while a fault was in force, calls that the fault refused or delayed.
+fn held_up(target: &Value) -> bool {
+    ["refused", "delayed"].iter().any(|how| target["held_up"][how].as_u64() > Some(0))
 }
 
 impl<'a> FaultEvent<'a> {
@@ -170,10 +161,8 @@ impl<'a> FaultEvent<'a> {
             names.iter().filter_map(Value::as_str).collect()
         };
         let observed = value.get("observed").unwrap_or(&Value::Null);
-        let is_seen = match stage {
-            FaultStage::Inject => value.get("effective") == Some(&Value::Bool(true)),
-            FaultStage::Heal => held_up(observed),
-        };
+        let has_held_up = || observed.as_object().is_some_and(|targets| targets.values().any(held_up));
+        let is_seen = value.get("effective") == Some(&Value::Bool(true)) || has_held_up();
         Some(FaultEvent {
             id: value.get("id").and_then(Value::as_u64)?,
             stage,

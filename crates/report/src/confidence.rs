@@ -7,6 +7,9 @@ use fencepost_checker::{
 };
 use maud::{Markup, html};
 
+/// What a situation is, for readers who see the word for the first time.
+pub const SITUATION: &str = "which fault hit whom in which phase of the lock";
+
 /// In one line: `31 of 54 situations covered · nearest miss 84 ms (…)`. None in older verdicts.
 pub fn confidence(verdict: &RunVerdict) -> Option<String> {
     let coverage = verdict.coverage.as_ref()?;
@@ -15,7 +18,7 @@ pub fn confidence(verdict: &RunVerdict) -> Option<String> {
             "no faults, so no situations to cover".to_owned()
         }
         0 => "the history does not name the nodes, so no situations were counted".to_owned(),
-        _ => format!("{coverage} (a situation: which fault hit whom in which phase of the lock)"),
+        _ => format!("{coverage} (a situation: {SITUATION})"),
     };
     Some(format!("{covered} · {}", nearest(verdict)))
 }
@@ -30,10 +33,8 @@ fn nearest(verdict: &RunVerdict) -> String {
     let ExclusionFigures { granted_twice, overstayed, cut_off, .. } = figures(verdict);
     let name = if miss.distance_ns < 0 { "longest" } else { "nearest miss" };
     // The story may be about another.
-    let of_all = match (miss.kind, granted_twice + overstayed + cut_off) {
-        (MissKind::Belief, overlaps @ 2..) if miss.distance_ns < 0 => format!(" of {overlaps}"),
-        _ => String::new(),
-    };
+    let overlaps = granted_twice + overstayed + cut_off;
+    let of_all = if overlaps > 1 { format!(" of {overlaps}") } else { String::new() };
     format!("{name} {}{of_all} ({})", distance_of(miss), miss.sentence())
 }
 

@@ -296,7 +296,11 @@ mod tests {
     fn stopping_a_tree_stops_its_descendants() {
         let mut shell = Command::new("sh").args(["-c", "sleep 60 & sleep 60"]).spawn().unwrap();
         let pid = i32::try_from(shell.id()).unwrap();
-        eventually("the shell has both sleepers", || descendants(pid).len() == 2);
+        // A shell waits in the kernel, where nothing stops it, until its child has become the sleeper.
+        let sleeps =
+            |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default() == "sleep\n";
+        let sleepers = || descendants(pid).into_iter().filter(sleeps).count();
+        eventually("the shell has both sleepers", || sleepers() == 2);
         let tree: Vec<i32> = descendants(pid).into_iter().chain([pid]).collect();
         assert!(signal_tree(pid, nix::libc::SIGSTOP).unwrap());
         eventually("all are stopped", || tree.iter().all(|pid| state(*pid) == Some('T')));

@@ -1,5 +1,6 @@
 //! `hunt.json`: what a hunt covered and found. Written after each schedule: a killed hunt can go on.
 
+use crate::confidence::SITUATION;
 use crate::findings::{Signature, in_short};
 use fencepost_checker::Whose;
 use fencepost_history::Seed;
@@ -9,9 +10,6 @@ use std::collections::BTreeMap;
 
 /// The name of the file in the folder of a hunt.
 pub const HUNT_JSON: &str = "hunt.json";
-
-/// What a situation is, for readers who see the word for the first time.
-pub const SITUATION: &str = "a kind of fault, the role of its target, and the phase of the lock that it met";
 
 /// Remarks that are kept; more say nothing new.
 pub const REMARKS_MAX: usize = 20;
@@ -390,7 +388,7 @@ impl HuntFile {
         let mut text = String::new();
         if self.possible() > 0 {
             let (covered, possible) = (self.covered(), self.possible());
-            text = format!("{covered} of {possible} situations covered (a situation is {SITUATION}).");
+            text = format!("{covered} of {possible} situations covered (a situation: {SITUATION}).");
         }
         if let Some(NearestMiss { ms, sentence, .. }) = &self.nearest_miss {
             text += &format!(" Nearest miss of the schedules without a violation: {ms:.0} ms ({sentence}).");

@@ -9,9 +9,10 @@ mod page;
 mod tests;
 mod worth;
 
+pub use crate::confidence::SITUATION;
 pub use file::{
     Against, Compared, CurvePoint, FindingGroup, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss,
-    REMARKS_MAX, SITUATION, SituationCount,
+    REMARKS_MAX, SituationCount,
 };
 pub use markdown::markdown;
 pub use merged::merged;

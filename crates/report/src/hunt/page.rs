@@ -81,8 +81,7 @@ fn figures(hunt: &HuntFile) -> Markup {
     html! {
         div.figures {
             div.bad[hunt.has_own_violation()] { b { (hunt.found()) } span { "findings" } }
-            @if hunt.schedules > 0 { div { b { (hunt.schedules) } span { "schedules" } } }
-            @if hunt.schedules > 0 { div { b { (format!("{rate:.0}")) } span { "schedules a minute" } } }
+            @if hunt.schedules > 0 { div { b { (hunt.schedules) } span { "schedules" } } div { b { (format!("{rate:.0}")) } span { "schedules a minute" } } }
             @if hunt.possible() > 0 { div { b { (hunt.covered()) } span { "situations of " (hunt.possible()) } } }
             div { b { (time(hunt.spent_ms)) } span { "hunted" } }
             @if hunt.failed > 0 { div { b { (hunt.failed) } span { "schedules failed" } } }

@@ -20,18 +20,14 @@ pub(super) fn unreached<'r, 'a>(run: &'r RunIndex<'a>) -> Vec<Unreached<'r, 'a>>
     let released = run.holds.iter().filter(|hold| {
         hold.ends.how == HoldEnd::Released && !hold.granted_by_no_server && hold.claim.is_alone()
     });
-    let mut outages = Outages::default();
-    let released = released.filter(|_| !run.faults.is_empty());
+    let mut outages = FxHashMap::default();
     released.filter_map(|hold| of_hold(run, hold, &mut outages)).collect()
 }
-
-/// Of each client, and of a process without any.
-type Outages<'r> = FxHashMap<Option<&'r str>, Vec<Span>>;
 
 fn of_hold<'r, 'a>(
     run: &'r RunIndex<'a>,
     hold: &'r Hold<'a>,
-    outages: &mut Outages<'r>,
+    outages: &mut FxHashMap<u64, Vec<Span>>,
 ) -> Option<Unreached<'r, 'a>> {
     let is_its_release = |later: &&Operation| {
         later.process == hold.process && later.key == hold.key && later.f() == f::RELEASE
@@ -49,11 +45,10 @@ fn of_hold<'r, 'a>(
     if !may_be || !setting.any_fault(release.invoke.time, done.time) {
         return None;
     }
-    let client = run.nodes.client_of(hold.process);
-    let outages = outages.entry(client).or_insert_with(|| setting.outages(client));
+    let outages = outages.entry(hold.process);
+    let outages = outages.or_insert_with(|| setting.outages(run.nodes.client_of(hold.process)));
     let outage = *outages.iter().find(|span| span.0 <= release.invoke.time && done.time < span.1)?;
-    let later = &run.holds[run.holds.partition_point(|next| next.from <= release.invoke.index)..];
-    let next = later.iter().find(|next| next.key == hold.key);
+    let next = run.holds.iter().find(|next| next.key == hold.key && next.from > release.invoke.index);
     next.is_none_or(|next| next.from_ns >= outage.1).then_some(Unreached { release, hold, outage })
 }
 
