@@ -344,9 +344,11 @@ pub fn ending(comparison: &Comparison) -> String {
 /// The command to go on with: it explains a violation, of the lock that did worst, or hunts for one of the
 /// first lock that showed none. Empty where all did, and their runs are not there.
 pub fn next(comparison: &Comparison) -> String {
-    let runs = comparison.rows.iter().rev().flat_map(|row| &row.cells).flat_map(|cell| &cell.runs);
-    let mut shown = runs.filter(|run| run.outcome == Outcome::Violation && run.path.is_dir());
-    match (shown.next(), comparison.rows.iter().find(|row| row.worst().is_none())) {
+    let mut cells: Vec<&Cell> = comparison.rows.iter().rev().flat_map(|row| &row.cells).collect();
+    cells.sort_by_key(|cell| cell.harms.keys().next().copied().map_or(Harm::ALL.len(), |harm| harm as usize));
+    let mut runs = cells.iter().flat_map(|cell| &cell.runs);
+    let shown = runs.find(|run| run.outcome == Outcome::Violation && run.path.is_dir());
+    match (shown, comparison.rows.iter().find(|row| row.worst().is_none())) {
         (Some(run), _) => format!("fencepost explain {}", shell_path(&run.path)),
         (None, Some(row)) => format!("fencepost hunt --lock {}", shell_word(&row.lock)),
         (None, None) => String::new(),

@@ -32,8 +32,8 @@ pub fn text(comparison: &Comparison) -> String {
     for remark in remarks {
         let _ = writeln!(text, "{}", wrap_indented(&remark, 0));
     }
-    let _ = write!(text, "\n{}", rows(&[("next", &tables::next(comparison)), ("exit code", EXITS)]));
-    let _ = writeln!(text, "\n{}", style(tables::ending(comparison)).bold());
+    let _ = writeln!(text, "\n{}\n", style(tables::ending(comparison)).bold());
+    text += &rows(&[("next", &tables::next(comparison)), ("exit code", EXITS)]);
     text
 }
 

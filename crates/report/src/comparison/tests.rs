@@ -196,7 +196,7 @@ fn a_cell_says_what_its_violations_mean_and_the_best_lock_stands_first() {
     }
     let ending =
         "violated in 3 (granted twice in 1, stuck in 1, no fence in 1), 1 not decided or not tested.";
-    assert!(text.trim_end().ends_with(ending), "{text}");
+    assert!(text.contains(ending), "{text}");
 }
 
 #[test]

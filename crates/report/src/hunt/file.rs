@@ -210,18 +210,11 @@ impl HuntFinding {
             && OF_DATA.contains(&self.signature.checker.as_str())
     }
 
-    /// Whether it came under faults of the servers, and too rarely to tell it from what any lock shows there.
+    /// Whether it came under faults of the servers, and is not known to be no failure of theirs: too rarely
+    /// to be compared often enough, too late, or in a run that the reference cannot play.
     fn is_undecided(&self) -> bool {
-        let is_open = match self.compared {
-            Some(Compared::Own) => true,
-            // What is small and could not be compared never will be.
-            Some(Compared::Unknown) => self.state != FindingState::Minimised,
-            // The hunt ended before it was compared.
-            None => true,
-            Some(Compared::OfServers) => false,
-        };
         let is_replayed = matches!(self.state, FindingState::Known | FindingState::Gone);
-        self.whose == Some(Whose::Service) && !is_replayed && is_open
+        self.whose == Some(Whose::Service) && !is_replayed && !self.is_of_servers()
     }
 }
 

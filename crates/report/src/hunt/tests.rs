@@ -171,6 +171,10 @@ fn harm_that_follows_from_a_lock_granted_twice_is_no_violation_of_its_own() {
     (early.findings[1].compared, early.findings[1].whose) = (None, Some(fencepost_checker::Whose::Service));
     assert_eq!(early.summary(), "1 violation that redis-single does not show, in 70 schedules");
     assert!(early.undecided().unwrap().contains("granted twice"));
+    // Nor does one that is small, and that the reference could not play.
+    early.findings[1].state = FindingState::Minimised;
+    early.findings[1].compared = Some(Compared::Unknown);
+    assert!(early.undecided().unwrap().contains("granted twice"));
 }
 
 #[test]
