@@ -80,7 +80,7 @@ impl Coverage {
             coverage.add(&situation, Reached::default());
         }
         let handovers = handovers(run);
-        for Meeting { fault, situations } in meetings(run) {
+        for Meeting { fault, situations } in meetings(run).into_iter().filter(|met| met.fault.effective) {
             let mut met: BTreeMap<&Situation, Option<i64>> = BTreeMap::new();
             for (situation, key) in &situations {
                 let nearest = met.entry(situation).or_default();

@@ -106,7 +106,7 @@ impl Hunt {
         let _ = self.folder.write(&progress.state());
         drop(progress);
         if compared == Compared::OfServers {
-            self.observer.message(&format!("no defect of this lock: {signature}: {reference} shows it too"));
+            self.observer.message(&format!("not specific to this lock: {signature}: {reference} shows it"));
         }
         Ok(compared)
     }

@@ -59,7 +59,7 @@ const MISSES: &Legend = &[
     (
         "write in flight",
         "a write that was sent before the grant was answered that long after it: no proof that two processes believed \
-         at once, so no violation of mutual exclusion; whether it did harm, the data and the guard say",
+         at once, so no violation of mutual exclusion; whether it did harm, the data and stale writes say",
     ),
     (NOTHING, "every grant followed a release"),
 ];

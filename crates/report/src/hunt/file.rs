@@ -322,11 +322,11 @@ impl HuntFile {
         (many > 0).then(|| format!("{} that {lock} shows too", counted(many, "violation", "violations")))
     }
 
-    /// The same, with what they are and why they are no defect of this lock, in a line.
+    /// The same, with what they are and why they are not specific to this lock, in a line.
     pub fn of_servers(&self) -> Option<String> {
         let shown = self.findings.iter().filter(|finding| finding.is_of_servers());
         let list = in_short(shown.map(|finding| &finding.signature));
-        Some(format!("{} under the same faults (no defect of this lock): {list}", self.shared()?))
+        Some(format!("{} under the same faults (not specific to this lock): {list}", self.shared()?))
     }
 
     /// What may be of the servers, in a line; none where that is decided of each finding.

@@ -143,7 +143,7 @@ fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
     insta::assert_snapshot!(markdown(&compared));
     let page = html(&compared, Path::new("/nowhere"));
     assert!(
-        page.contains("What the reference shows too") && page.contains("no defect of this lock"),
+        page.contains("What the reference shows too") && page.contains("not specific to this lock"),
         "{page}"
     );
 }
