@@ -8,7 +8,7 @@ use console::{Style, style};
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, StaleWritesFigures, Verdict, seconds,
 };
-use fencepost_history::shell_word;
+use fencepost_history::{shell_path, shell_word};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -92,8 +92,14 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
     }
     // Servers of one's own are for single runs.
     let on_own_servers = heading.settings.iter().any(|(name, _)| name == "servers");
-    if verdict.outcome == Outcome::Valid && !on_own_servers {
-        row("next", &format!("fencepost hunt --lock {}", shell_word(&heading.lock)));
+    match verdict.outcome {
+        Outcome::Valid if !on_own_servers => {
+            row("next", &format!("fencepost hunt --lock {}", shell_word(&heading.lock)));
+        }
+        Outcome::Violation => {
+            row("next", &format!("fencepost explain {}", shell_path(report.parent().unwrap_or(report))));
+        }
+        _ => {}
     }
     row("report", &report.display().to_string());
     let ending = wrap_indented(&sentence(heading, run, verdict), 0);
@@ -144,15 +150,13 @@ fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
         figures.push(format!("lost updates {lost} of {all} ({share:.1} %)"));
     }
     if let Some(writes) = verdict.figures::<StaleWritesFigures>() {
-        figures.push(format!("stale writes rejected {}", writes.rejected));
+        figures.push(format!("stale writes {} accepted, {} rejected", writes.accepted, writes.rejected));
     }
     if !run.faults.is_empty() {
         let effective = run.faults.iter().filter(|fault| fault.effective).count();
         let unhealed = run.faults.iter().filter(|fault| fault.effective && fault.healed_ns.is_none()).count();
-        let left_out = match run.faults_left_out {
-            0 => String::new(),
-            count => format!(", {count} left out"),
-        };
+        let count = run.faults_left_out;
+        let left_out = if count == 0 { String::new() } else { format!(", {count} left out") };
         let all = run.faults.len();
         figures.push(format!("faults {effective} of {all} effective, {unhealed} not healed{left_out}"));
     }
