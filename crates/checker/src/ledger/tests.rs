@@ -237,6 +237,15 @@ fn an_outage_explains_no_stuck_lock_once_the_lock_has_answered_again() {
     assert_eq!(whose(&unseen), Whose::Library);
     let counted = "4020 nemesis ok x - {observed:{n1:{held_up:{refused:2}}},";
     assert_eq!(whose(&unseen.replace("4020 nemesis ok x - {", counted)), Whose::Service);
+    // A connection that a partition cut off may still hold the lock at the server, whomever it targets.
+    let parted = |between: &str| {
+        let parts = fault("\"parts\"", &format!(",between:{between}"), "\"c1\"", (3000, 4000));
+        let of_connection = ONE_SERVER.replace("lease:\"ttl\"", "lease:\"connection\"");
+        whose(&format!("{of_connection}{STUCK}\n{parts}"))
+    };
+    assert_eq!(parted("[[\"c1\"],[\"n1\"]]"), Whose::Service);
+    assert_eq!(parted("[[\"c1\"]]"), Whose::Service);
+    assert_eq!(parted("[[\"c1\"],[\"storage\"]]"), Whose::Library);
 }
 
 /// B (process 2) waits from before A's grant; the tokens are the other way round.
