@@ -132,7 +132,7 @@ mod tests {
         );
         assert_eq!(
             says(true).await,
-            "MariaDB on n1 did not serve within 60 s (ERROR 2002 (HY000): no); the log of n1 says why"
+            "MariaDB on n1 did not serve within 120 s (ERROR 2002 (HY000): no); the log of n1 says why"
         );
     }
 

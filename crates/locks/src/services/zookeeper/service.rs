@@ -258,7 +258,7 @@ mod tests {
         let alone = "This ZooKeeper instance is not currently serving requests\n";
         assert_eq!(
             says(alone, "", true).await,
-            "ZooKeeper on n1 did not serve within 60 s (it has found no quorum); the log of n1 says why"
+            "ZooKeeper on n1 did not serve within 120 s (it has found no quorum); the log of n1 says why"
         );
         assert_eq!(
             says("", "refused", false).await,
