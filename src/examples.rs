@@ -40,6 +40,12 @@ impl About {
         [own, "failed"].into_iter().filter_map(|name| EXAMPLES.exits.get(name)).flatten()
     }
 
+    /// `exit code 1: a property is violated`; none where the code has no meaning of its own.
+    pub fn exit(&self, code: i32) -> Option<String> {
+        let (_, meaning) = self.exits().find(|(exit, _)| *exit == code)?;
+        Some(format!("exit code {code}: {meaning}"))
+    }
+
     /// How the help of its command is laid out: the examples come before the usage.
     fn template(&self) -> String {
         let width = self.lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);

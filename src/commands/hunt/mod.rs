@@ -101,9 +101,8 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         with_files(SUBJECT, [written, part.end(stop.reason().is_none())], exit_code(&file, args.fail_on));
     args.results.send(&hunt.folder.path).await;
     let code = args.results.finish(code).await;
-    let meaning = about("hunt").and_then(|hunt| hunt.exits().find(|(exit, _)| *exit == code));
-    if let Some((_, meaning)) = meaning {
-        say!("exit code {code}: {meaning}");
+    if let Some(meaning) = about("hunt").and_then(|hunt| hunt.exit(code)) {
+        say!("{meaning}");
     }
     Ok(code)
 }

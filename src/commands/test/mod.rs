@@ -6,6 +6,7 @@ mod slow_machine;
 
 use crate::commands::context::repeat;
 use crate::config::comes_from_file;
+use crate::examples::about;
 use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
@@ -132,10 +133,13 @@ async fn run_and_judge(
     };
     args.results.send(&folder.path).await;
     // Whatever else went wrong, a violation stays one; but what was not healed or removed is no success.
-    if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
-        return Ok(args.results.finish(FAILED).await);
+    let is_clean = outcome == Outcome::Violation || cleanup_errors.is_empty();
+    let code = args.results.finish(if is_clean { code } else { FAILED }).await;
+    let is_the_verdicts = code != 0 && args.pipeline.expect.is_none();
+    if let Some(meaning) = about("test").filter(|_| is_the_verdicts).and_then(|test| test.exit(code)) {
+        say!("{meaning}");
     }
-    Ok(args.results.finish(code).await)
+    Ok(code)
 }
 
 /// A run that failed may have recorded a violation before it did: a violation outranks everything.

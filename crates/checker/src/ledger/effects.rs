@@ -117,9 +117,8 @@ impl<'r, 'a> Setting<'r, 'a> {
     pub fn faults_on_servers(&self, until_ns: u64) -> Vec<&'r Fault<'a>> {
         let of_server = |fault: &&Fault| {
             let is_of_packets = !self.servers.is_empty() && !fault.description.between.is_empty();
-            let is_of_server = |node: &str| {
-                self.is_server(node) || is_of_packets && !fault.spares(node, self.servers)
-            };
+            let is_of_server =
+                |node: &str| self.is_server(node) || is_of_packets && !fault.spares(node, self.servers);
             fault.targets.iter().any(|target| is_of_server(target))
         };
         let begun = self.faults.iter().filter(|fault| fault.inject_ns <= until_ns);

@@ -6,7 +6,7 @@ use fencepost_checker::Whose;
 use fencepost_history::Seed;
 use fencepost_history::prose::counted;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the file in the folder of a hunt.
 pub const HUNT_JSON: &str = "hunt.json";
@@ -324,9 +324,13 @@ impl HuntFile {
 
     /// The same, with what they are and why they are not specific to this lock, in a line.
     pub fn of_servers(&self) -> Option<String> {
-        let shown = self.findings.iter().filter(|finding| finding.is_of_servers());
-        let list = in_short(shown.map(|finding| &finding.signature));
-        Some(format!("{} under the same faults (not specific to this lock): {list}", self.shared()?))
+        let shown = || self.findings.iter().filter(|finding| finding.is_of_servers());
+        let list = in_short(shown().map(|finding| &finding.signature));
+        let behind: BTreeSet<&str> =
+            shown().filter_map(|finding| finding.whose).map(Whose::in_words).collect();
+        let behind = Vec::from_iter(behind).join(", ");
+        let behind = if behind.is_empty() { behind } else { format!("; behind them: {behind}") };
+        Some(format!("{} under the same faults (not specific to this lock{behind}): {list}", self.shared()?))
     }
 
     /// What may be of the servers, in a line; none where that is decided of each finding.
