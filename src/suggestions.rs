@@ -43,7 +43,8 @@ pub fn with_suggestion(mut error: Error) -> Error {
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => text(ContextKind::InvalidArg).and_then(|argument| {
             let usage = error.get(ContextKind::Usage).map(ContextValue::to_string).unwrap_or_default();
-            for_argument(&command_in(&usage), argument.split('=').next().unwrap_or_default())
+            let command = usage.split_whitespace().nth(2).unwrap_or_default();
+            for_argument(command, argument.split('=').next().unwrap_or_default())
         }),
         ErrorKind::InvalidValue
             if text(ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("language")) =>
@@ -80,10 +81,6 @@ fn of_number(error: &Error) -> Option<String> {
 }
 
 /// The command of a usage line: `Usage: fencepost test [OPTIONS]`.
-fn command_in(usage: &str) -> String {
-    usage.split_whitespace().nth(2).unwrap_or_default().to_owned()
-}
-
 fn for_argument(command: &str, argument: &str) -> Option<String> {
     if let Some(row) = SUGGESTIONS.option.iter().find(|row| row.answers(argument, command)) {
         return Some(row.tip.clone());

@@ -118,17 +118,14 @@ fn unfinished(run: &RunIndex) -> Option<String> {
 
 fn stalled(run: &RunIndex) -> Option<String> {
     let stalled_ns = run.stalls.within((0, run.end_ns));
-    let (begin, end) = if 2 * stalled_ns > run.end_ns {
-        (
-            "The machine was too busy for this run: for",
-            ", so little was tested; `fencepost doctor` measures the machine.",
-        )
-    } else {
-        ("The machine was busy: for", ".")
+    let (busy, end) = match 2 * stalled_ns > run.end_ns {
+        true => ("too busy for this run", ", so little was tested; `fencepost doctor` measures the machine"),
+        false => ("busy", ""),
     };
     (10 * stalled_ns > run.end_ns).then(|| {
         format!(
-            "{begin} {} of {} a program of its nodes was ready and waited for a core. That time counts against no lock{end}",
+            "The machine was {busy}: for {} of {} a program of its nodes was ready and waited for a core. That time counts \
+             against no lock{end}.",
             seconds(stalled_ns),
             seconds(run.end_ns)
         )

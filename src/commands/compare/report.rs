@@ -49,10 +49,6 @@ impl ComparisonFiles {
         self.baseline.as_deref().map(read_baseline).transpose().map_err(BadUsage::new)
     }
 
-    fn same_row(&self) -> SameRow {
-        if self.across_versions { SameRow::AcrossVersions } else { SameRow::Exactly }
-    }
-
     /// Refuses files that only comparisons have, for a merge of something else. Errors: another one is asked
     /// for.
     pub fn check_only(&self, possible: &[&str], what: &str) -> Result<(), BadUsage> {
@@ -112,7 +108,8 @@ fn beside(path: &Path) -> PathBuf {
 /// Says it on the terminal, and to GitHub. Gives the exit code.
 pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>, files: &ComparisonFiles) -> i32 {
     say!("{}", comparison::terminal_text(comparison).trim_end());
-    let changes = baseline.map(|baseline| changes(baseline, comparison, files.same_row()));
+    let same_row = if files.across_versions { SameRow::AcrossVersions } else { SameRow::Exactly };
+    let changes = baseline.map(|baseline| changes(baseline, comparison, same_row));
     for line in changes.iter().flat_map(Changes::lines) {
         say!("{}", terminal::wrap_indented(&line, 8));
     }

@@ -177,7 +177,7 @@ fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
     }
     // A client with a mistake in it, such as a wrong port, gets no lock either.
     let unanswered = stuck.iter().all(|key| key.attempts.iter().all(|acquire| is_silence(acquire)));
-    if unanswered && !ever_acquired(run) {
+    if unanswered && run.acquires().all(|acquire| acquire.ok().is_none()) {
         return Some(format!(
             "no process ever acquired a lock, and no attempt was answered by it, so it is not known that one stayed stuck; the \
              last attempt ended with: {}",
@@ -246,10 +246,6 @@ fn is_unanswered(acquire: &Operation) -> bool {
         let code = event.error.as_ref().map(OperationError::code);
         event.kind == Kind::Info || code == Some(ErrorCode::Unreachable)
     })
-}
-
-fn ever_acquired(run: &RunIndex) -> bool {
-    run.acquires().any(|acquire| acquire.ok().is_some())
 }
 
 /// Whether a process whose script was cut short may hold a key: its grant, or its last operation, has no end.

@@ -23,19 +23,14 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
         }
     }
     let (first, last) = (*finding.events.iter().min()?, *finding.events.iter().max()?);
+    let first_ns = run.event(first).map_or(0, |event| event.time);
     let near = |overlap: &Overlap| {
         let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
         let both = cited.contains(&a.process) && cited.contains(&b.process);
-        both && b.key == finding.key
-            && a.from <= first
-            && a.ends.let_go_ns.max(b.ends.let_go_ns) >= event_ns(run, first)
+        both && b.key == finding.key && a.from <= first && a.ends.let_go_ns.max(b.ends.let_go_ns) >= first_ns
     };
     let begun = all.partition_point(|overlap| second_from(overlap) <= last);
     all[..begun].iter().rev().find(|overlap| near(overlap)).cloned()
-}
-
-fn event_ns(run: &RunIndex, index: u64) -> u64 {
-    run.event(index).map_or(0, |event| event.time)
 }
 
 /// The two holds of a finding whose holders did not certainly believe at the same time: the earliest and the

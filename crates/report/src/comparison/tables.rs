@@ -80,11 +80,8 @@ fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
         let outcome = Some(Outcome::Violation);
         (Mark { outcome, harm: Some(harm), ..Mark::plain(harm.to_string()) }, harm.meaning().to_owned())
     };
-    let is_violated = cells().any(|cell| !cell.harms.is_empty());
-    let of_data =
-        [("✗ or △ updates lost", "what became of the data; the sign is that of the violation behind it")];
-    let of_data = plain(if is_violated { &of_data } else { &[] });
     let others = plain(&[
+        ("✗ or △ updates lost", "what became of the data; the sign is that of the violation behind it"),
         ("✓ holds", "in each run that tested it"),
         ("○ vacuous", "no run tested it"),
         ("? unknown", "it could not be decided"),
@@ -92,7 +89,7 @@ fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
         ("1/2", "in one of two runs"),
         (NOTHING, "no run, or no value of this kind"),
     ]);
-    Harm::ALL.into_iter().filter(seen).map(of).chain(of_data).chain(others).collect()
+    Harm::ALL.into_iter().filter(seen).map(of).chain(others).collect()
 }
 
 /// A legend of marks without a colour.

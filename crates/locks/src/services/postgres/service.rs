@@ -18,7 +18,8 @@ const PSQL: &str = "postgres-psql";
 
 /// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes
 /// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss
-/// of power later finds a database that clients can reach. Segments of the log are small: initdb fills the first.
+/// of power later finds a database that clients can reach. Segments of its log are small, since initdb fills
+/// the first.
 const SCRIPT: &str = r#"
 as=""
 mkdir -p "$1" || exit 1
