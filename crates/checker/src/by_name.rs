@@ -74,3 +74,37 @@ pub fn check_lines(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::JsonLines;
+    use crate::{Algorithm, Budget, Outcome};
+
+    #[test]
+    fn each_key_has_a_verdict_in_the_order_in_which_the_keys_came() {
+        let text: String = [("b", 1), ("a", 2), ("c", 1)]
+            .iter()
+            .map(|(key, read)| {
+                let line = |kind: &str, f: &str, value: &str| {
+                    format!("{{\"process\":1,\"type\":\"{kind}\",\"f\":\"{f}\",\"key\":\"{key}\",\"value\":{value}}}\n")
+                };
+                let read = read.to_string();
+                [line("invoke", "write", "1"), line("ok", "write", "1"), line("invoke", "read", "null"), line("ok", "read", &read)]
+                    .concat()
+            })
+            .collect();
+        let options = CheckOptions {
+            algorithm: Algorithm::Auto,
+            budget: Budget::unlimited(),
+            evidence: false,
+            witness: false,
+        };
+        let reading = ReadOptions::default();
+        let verdicts =
+            check_lines(ModelName::Register, &mut JsonLines::new(text.as_bytes()), &reading, &options)
+                .unwrap();
+        let said: Vec<_> = verdicts.iter().map(|each| (each.key.as_deref().unwrap(), each.outcome)).collect();
+        assert_eq!(said, [("b", Outcome::Valid), ("a", Outcome::Violation), ("c", Outcome::Valid)]);
+    }
+}

@@ -211,6 +211,14 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_lasts_for_some_time() {
+        let none = TWO_HOLDERS.replacen("2000}", "0}", 1);
+        let wants = "\"acquire\" wants {\"ttl_ms\": n} with n above 0";
+        assert!(verdicts(&none).unwrap_err().contains(wants));
+        assert!(verdicts(&TWO_HOLDERS.replacen("2000}", "1}", 1)).is_ok());
+    }
+
+    #[test]
     fn rejects_two_who_believe() {
         let verdicts = verdicts(TWO_HOLDERS).unwrap();
         assert_eq!(verdicts[0].outcome, Outcome::Violation);

@@ -56,3 +56,28 @@ fn shared_ns(stalls: &[Span], span: Span) -> u64 {
     }
     span.1 - span.0 - length_ns(&difference(&[span], stalls, span))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_touches_a_span_is_not_in_it() {
+        let mut stalls = Stalls::default();
+        stalls.add("n1", 10, 111_000_000);
+        stalls.add("n2", 20, 300_000_000);
+        stalls.settle();
+        let of = |from_ms: u64, until_ms: u64| {
+            let span = (from_ms * 1_000_000, until_ms * 1_000_000);
+            let nodes: Vec<&str> = stalls.of_each(span).map(|(node, _)| node).collect();
+            (nodes, stalls.within(span) / 1_000_000, stalls.rest_of(span) / 1_000_000)
+        };
+        // Those of n1 last from 100 to 111 ms, by its report, which is a tenth late; those of n2 from 278 on.
+        assert_eq!(of(50, 100), (vec![], 0, 50));
+        assert_eq!(of(111, 278), (vec![], 0, 167));
+        assert_eq!(of(99, 101), (vec!["n1"], 1, 1));
+        assert_eq!(of(0, 400), (vec!["n1", "n2"], 33, 367));
+        assert_eq!(stalls.of("n2", (0, 400_000_000)), 22_000_000);
+        assert_eq!(stalls.of("n3", (0, 400_000_000)), 0);
+    }
+}

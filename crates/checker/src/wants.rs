@@ -153,3 +153,23 @@ impl Wants<'_> {
 pub(crate) fn length_of(span: Span) -> u64 {
     span.1 - span.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::events;
+
+    #[test]
+    fn an_attempt_is_within_a_span_only_if_it_shares_a_moment_with_it() {
+        let events = events("10 1 invoke acquire a {ttl_ms:200}\n 20 1 fail acquire a null taken");
+        let run = RunIndex::new(&events).unwrap();
+        let wants = Wants { failed: run.acquires().collect(), ..Wants::default() };
+        let within = |from_ms: u64, until_ms: u64| {
+            wants.failed_within((from_ms * 1_000_000, until_ms * 1_000_000)).len()
+        };
+        assert_eq!(
+            [(0, 10), (0, 11), (19, 30), (20, 30)].map(|(from, until)| within(from, until)),
+            [0, 1, 1, 0]
+        );
+    }
+}

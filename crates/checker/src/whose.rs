@@ -171,3 +171,18 @@ impl fmt::Display for Harm {
         write!(out, "{} {}", self.sign(), self.in_words())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cause_is_said_in_its_own_words_and_two_with_what_decides() {
+        let alone = Attribution::from(Whose::Library);
+        assert_eq!(alone.meaning(), Whose::Library.meaning());
+        let or = Some(OtherCause { whose: Whose::Library, decides: "a run without faults".to_owned() });
+        let two = Attribution { whose: Whose::Service, or };
+        assert!(two.meaning().starts_with("two causes remain"), "{}", two.meaning());
+        assert!(two.meaning().ends_with("a run without faults, decides"), "{}", two.meaning());
+    }
+}

@@ -99,6 +99,18 @@ fn each_key_and_each_process_counts_by_itself() {
 }
 
 #[test]
+fn a_violation_ranks_before_every_miss_and_a_nearer_miss_before_a_farther_one() {
+    let [far, near] = [240, 150].map(|granted_ms| nearest(&taken_over("", granted_ms)).unwrap());
+    assert_eq!((far.rank(), near.rank()), ((true, 140_000_000, 5), (true, 50_000_000, 5)));
+    let overlap = NearMiss { distance_ns: -7_000_000, ..near.clone() };
+    assert_eq!(overlap.rank(), (false, -7_000_000, 5));
+    // A write in flight that is done later than the next grant is no violation.
+    let late = NearMiss { kind: MissKind::Write, ..overlap.clone() };
+    assert_eq!(late.rank(), (true, -7_000_000, 5));
+    assert!(overlap.rank() < late.rank() && near.rank() < far.rank());
+}
+
+#[test]
 fn those_who_share_the_lock_have_no_distance() {
     let shared = taken_over("", 240).replace("ttl_ms:200", "ttl_ms:200,mode:\"shared\"");
     assert_eq!(nearest(&shared), None);

@@ -179,3 +179,17 @@ fn without_outages(hold: &mut Hold, outages: &[Span]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_some_moments_within_a_span_is_found() {
+        let first = |from_ns, until_ns| first_within(&[1, 5, 9], from_ns, until_ns);
+        assert_eq!(
+            [first(0, 9), first(2, 9), first(5, 5), first(6, 8), first(10, 20)],
+            [Some(1), Some(5), Some(5), None, None]
+        );
+    }
+}

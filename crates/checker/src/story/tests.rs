@@ -141,3 +141,9 @@ fn two_holds_that_do_not_meet_have_a_story_and_one_hold_has_none() {
         1 1 ok     acquire a {validity_ms:1001}";
     assert_eq!(story_of(of_one, "validity"), Vec::<String>::new());
 }
+
+#[test]
+fn a_write_that_was_under_way_for_long_says_since_when() {
+    assert_eq!(sent(1_000_000_000, 1_049_999_999), "");
+    assert_eq!(sent(1_000_000_000, 1_050_000_000), " (sent at 1.000 s)");
+}
