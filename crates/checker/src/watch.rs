@@ -10,8 +10,8 @@
 //! maps; memory is one entry a process and key in use, since a process is forgotten with its first
 //! indeterminate operation. Grants are counted by claim: a shared hold is broken by exclusive grants only. Of
 //! a semaphore, of which two holds break nothing, it counts no overlaps: the checker does. A grant that is
-//! over as its process learns of it breaks none, and counts only once that process shows belief in it: from
-//! then on, so the watch may count fewer than the checker, which looks back.
+//! over as its process learns of it breaks none, also where that process goes on: of those the watch counts
+//! fewer than the checker.
 
 use crate::belief::is_over;
 use crate::claim::Claim;
@@ -66,8 +66,6 @@ impl Grants {
 struct Known {
     grants: u64,
     claim: Claim,
-    /// The grant was over as its process learned of it, and does not count yet.
-    over_at_once: bool,
 }
 
 impl Watch {
@@ -118,15 +116,8 @@ impl Watch {
         match (completed.belief, invoked.under, completed.under) {
             (Belief::Shown, Some((known, granted)), Some(hold)) => {
                 self.overlaps += granted - known.grants;
-                let mut now = Known { grants: granted, over_at_once: false, ..known };
-                let goes_on = self.holds.contains_key(&hold);
-                if known.over_at_once && goes_on {
-                    // Its own grant breaks others from here on, and not itself.
-                    grants.count(known.claim);
-                    now.grants += u64::from(!Claim::fit([known.claim; 2]));
-                }
-                if goes_on {
-                    self.holds.insert(hold, now);
+                if let Some(goes_on) = self.holds.get_mut(&hold) {
+                    goes_on.grants = granted;
                 }
             }
             (Belief::Denied, _, Some(hold)) => drop(self.holds.remove(&hold)),
@@ -140,8 +131,7 @@ impl Watch {
         }
         if let Some(granted) = completed.granted {
             let Granted { hold, claim, grant, .. } = *granted;
-            let over_at_once = is_over(grant.validity_ms);
-            if !over_at_once {
+            if !is_over(grant.validity_ms) {
                 grants.count(claim);
             }
             if let Some(token) = grant.token {
@@ -152,7 +142,7 @@ impl Watch {
                     (grants.greatest_token, grants.has_greatest) = (Some(token), Some(process));
                 }
             }
-            self.holds.insert(hold, Known { grants: grants.against(claim), claim, over_at_once });
+            self.holds.insert(hold, Known { grants: grants.against(claim), claim });
         }
     }
 }

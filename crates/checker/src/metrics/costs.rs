@@ -102,6 +102,24 @@ mod tests {
     }
 
     #[test]
+    fn the_way_back_begins_when_no_fault_is_left() {
+        let second = RUN
+            .replace(
+                "900  nemesis invoke",
+                "800  nemesis invoke kill - {id:1,stage:\"inject\"}
+        810  nemesis ok     kill - {id:1,stage:\"inject\",effective:true}
+        900  nemesis invoke",
+            )
+            .replace(
+                "1350 2 ok",
+                "1090 nemesis invoke kill - {id:1,stage:\"heal\"}
+        1100 nemesis ok     kill - {id:1,stage:\"heal\"}
+        1350 2 ok",
+            );
+        assert_eq!(measured(&second).recovery_ms, Some(250.0));
+    }
+
+    #[test]
     fn a_service_that_never_came_back_took_at_least_until_the_end() {
         let costs = measured(
             &RUN.replace("1350 2 ok     acquire a", "1350 2 fail acquire a null timeout")

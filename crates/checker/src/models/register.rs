@@ -143,6 +143,13 @@ mod tests {
     use crate::testing::{accepts, accepts_with, rejects, rejects_with, undecided_by_fast_path};
 
     #[test]
+    fn only_a_register_with_cas_knows_it() {
+        let cas = |mut register: Register| register.invoke(1, "cas", "[1, 2]").map(drop);
+        assert_eq!(cas(Register::default()), Err(Refusal::UnknownOperation("read and write")));
+        assert_eq!(cas(Register::with_cas()), Ok(()));
+    }
+
+    #[test]
     fn accepts_reads_of_the_last_write() {
         accepts::<Register>("1( read null) 1( write 1) 2( read 1) 1( write 2 2( read 1) 3( read 2) 1)");
         accepts::<Register>("1( write 1 2( write 2 3( read 1) 3( read 2) 1) 2)");

@@ -77,6 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_register_starts_with_its_first_value_and_no_other() {
+        let mut values = Values::starting_with("7");
+        assert_eq!((values.number("7"), values.name(0)), (Some(0), "7".to_owned()));
+        assert_eq!(values.number("null"), Some(1));
+    }
+
+    #[test]
     fn the_same_value_has_the_same_number() {
         let mut values = Values::default();
         assert_eq!(values.number("null"), Some(0));

@@ -147,3 +147,22 @@ fn a_write_that_was_under_way_for_long_says_since_when() {
     assert_eq!(sent(1_000_000_000, 1_049_999_999), "");
     assert_eq!(sent(1_000_000_000, 1_050_000_000), " (sent at 1.000 s)");
 }
+
+#[test]
+fn a_fault_that_was_over_or_had_not_begun_is_no_part_of_a_story() {
+    let pause = |id: u64, from: u64| {
+        format!(
+            "{from} nemesis invoke pause - {{id:{id},stage:\"inject\",targets:[\"n5\"]}}
+             {} nemesis ok pause - {{id:{id},stage:\"inject\",targets:[\"n5\"],effective:true,description:{{sentence:\"n5~stood~still\"}}}}
+             {} nemesis invoke pause - {{id:{id},stage:\"heal\"}}
+             {} nemesis ok pause - {{id:{id},stage:\"heal\"}}",
+            from + 5,
+            from + 10,
+            from + 15
+        )
+    };
+    let told = |text: &str| story_of(text, "exclusion").iter().any(|line| line.contains("n5 stood still"));
+    assert!(told(&JUMP.replacen("    150", &format!("{}\n    150", pause(2, 120)), 1)));
+    assert!(!told(&JUMP.replacen("    100", &format!("{}\n    100", pause(2, 20)), 1)));
+    assert!(!told(&format!("{JUMP}\n{}", pause(2, 2000))));
+}

@@ -1,0 +1,108 @@
+//! What is said of small random runs, whole: verdicts, stories, ledger, coverage and costs, as snapshots. A
+//! change of the judge that its other tests do not notice shows here, in words, beside the run it is about.
+//! Whether it was right to change is for a person to say: nothing here knows what is true.
+
+mod random {
+    pub mod script;
+}
+
+use fencepost_checker::run_index::RunIndex;
+use fencepost_checker::{
+    Finding, RunVerdict, Watch, check_index, ledger_table, nearest_miss, overlaps, situations_of, story,
+};
+use fencepost_history::{Event, Process};
+use random::script::run_of;
+use std::fmt::Write;
+
+/// How many runs. Fewer let the judge be changed unseen; more are not read by anybody.
+const RUNS: u64 = 60;
+
+#[test]
+fn what_is_said_of_small_runs_is_what_was_said_before() {
+    for seed in 0..RUNS {
+        let events = run_of(seed);
+        insta::assert_snapshot!(format!("run-{seed:02}"), said_of(&events));
+    }
+}
+
+fn said_of(events: &[Event]) -> String {
+    let mut text: String = events.iter().map(line_of).collect();
+    let run = RunIndex::new(events).expect("the generator makes whole histories");
+    let verdict = check_index(&run);
+    let _ = writeln!(text, "\n{}: in peace {}", verdict.outcome, run.is_in_peace());
+    for one in &verdict.verdicts {
+        let claimed = if one.claimed { "" } else { " (not claimed)" };
+        let _ = writeln!(text, "{}: {}{claimed}: {}", one.checker, one.outcome, one.summary);
+        let _ = writeln!(text, "    {}", serde_json::to_string(&one.stats).expect("figures are JSON"));
+        one.findings.iter().for_each(|finding| finding_of(&run, finding, &mut text));
+    }
+    for unjudged in &verdict.not_judged {
+        let _ = writeln!(text, "{}: {}", unjudged.checker, unjudged.reason);
+    }
+    rest_of(&run, &verdict, &mut text);
+    let mut watch = Watch::new();
+    events.iter().for_each(|event| watch.push(event));
+    let _ = writeln!(text, "watch: {} overlaps, {} tokens", watch.overlaps(), watch.stale_tokens());
+    text + &ledger_table(&run, None)
+}
+
+fn line_of(event: &Event) -> String {
+    let process = match event.process {
+        Process::Client(process) => process.to_string(),
+        Process::Nemesis => "nemesis".to_owned(),
+    };
+    let kind = serde_json::to_value(event.kind).expect("a kind is a word");
+    let key = event.key.as_deref().unwrap_or("-");
+    let error = event.error.as_ref().map_or(String::new(), |error| format!(" {error}"));
+    let (ms, kind) = (event.time / 1_000_000, kind.as_str().expect("a kind is a word"));
+    let mut value = serde_json::Value::clone(&event.value);
+    if let Some(description) = value.pointer_mut("/description") {
+        *description = description["effects"].take();
+    }
+    format!("{:>3} {ms:>6} {process} {kind} {} {key} {value}{error}\n", event.index, event.f)
+}
+
+fn finding_of(run: &RunIndex, finding: &Finding, text: &mut String) {
+    let Finding { class, key, time, events, sentence, whose, or, .. } = finding;
+    let _ = writeln!(text, "  - {class} of {key} at {time}, {events:?}: {sentence}");
+    let _ = writeln!(text, "    whose: {whose:?}, or {or:?}");
+    for line in story(run, finding) {
+        let _ = writeln!(text, "      {:>9} {}", line.time_ns / 1_000_000, line.text);
+    }
+}
+
+fn rest_of(run: &RunIndex, verdict: &RunVerdict, text: &mut String) {
+    let _ = writeln!(text, "metrics: {:?}", verdict.metrics);
+    let _ = writeln!(text, "costs: {:?}", verdict.costs);
+    let _ = writeln!(text, "nearest miss: {:?}", nearest_miss(run));
+    let _ = writeln!(text, "overlaps: {:?}", overlaps(run));
+    let _ = writeln!(text, "situations: {:?}", situations_of(run));
+    let coverage = verdict.coverage.as_ref().expect("every judged run has its coverage");
+    let _ = writeln!(text, "coverage: {coverage}");
+    for (situation, reached) in coverage.situations().filter(|(_, reached)| reached.times > 0) {
+        let _ = writeln!(text, "    {situation:?} {reached:?}");
+    }
+}
+
+/// By night (`FENCEPOST_KNOWN_RUNS=100000`, `.ci/nightly known`) as many as are asked for.
+#[test]
+fn whatever_a_run_holds_it_is_judged_and_the_watch_counts_no_more_overlaps() {
+    let asked = std::env::var("FENCEPOST_KNOWN_RUNS").ok().and_then(|count| count.parse().ok());
+    for seed in RUNS..asked.unwrap_or(1_000) {
+        let events = run_of(seed);
+        let run = RunIndex::new(&events).expect("the generator makes whole histories");
+        assert!(!said_of(&events).is_empty());
+        let mut watch = Watch::new();
+        events.iter().for_each(|event| watch.push(event));
+        // Grants that were over as they came count from what their processes did later.
+        assert!(watch.overlaps() <= overlaps(&run).len() as u64, "seed {seed}");
+    }
+}
+
+/// Prints what is said of one run: `FENCEPOST_SAID_RUN=68`, with `--ignored --nocapture`.
+#[test]
+#[ignore = "prints a run for a person"]
+fn print_a_run() {
+    let seed = std::env::var("FENCEPOST_SAID_RUN").ok().and_then(|seed| seed.parse().ok());
+    println!("{}", said_of(&run_of(seed.expect("FENCEPOST_SAID_RUN is the seed of a run"))));
+}
