@@ -12,6 +12,7 @@ use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class};
 use crate::prose::{lost_of, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
+use crate::storage_order::storage_order;
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{Kind, RunPhase, f};
@@ -39,17 +40,19 @@ const WRITTEN_AFTER_LOSS: &str = "written-after-loss";
 const WRITTEN_LATE: &str = "written-late";
 
 #[derive(Clone, Copy)]
-struct Write {
+struct Update {
     process: u64,
     value: i64,
     invoke: u64,
     ok: u64,
     ok_ns: u64,
+    /// Among the writes of its key; see [`put_in_order`].
+    place: usize,
 }
 
 #[derive(Default)]
-struct Key {
-    acknowledged: Vec<Write>,
+struct KeyUpdates {
+    acknowledged: Vec<Update>,
     indeterminate: usize,
     rejected: usize,
     /// The last value read in the closing phase, with the event and its time.
@@ -93,7 +96,7 @@ impl Checker for LostUpdates {
         if keys.is_empty() {
             return Err(NotJudged::because("the workload increments no counter"));
         }
-        let sum = |count: fn(&Key) -> usize| keys.values().map(count).sum::<usize>();
+        let sum = |count: fn(&KeyUpdates) -> usize| keys.values().map(count).sum::<usize>();
         let acknowledged = sum(|key| key.acknowledged.len());
         let lost: usize = keys.values().map(lost_at_least).sum();
         let unread: Vec<_> = keys.iter().filter(|(_, key)| key.closing.is_none()).collect();
@@ -130,9 +133,9 @@ impl Checker for LostUpdates {
     }
 }
 
-fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
+fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {
     let closing = run.phase(RunPhase::Closing).map(|phase| phase.from);
-    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, KeyUpdates> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
         // A list is a set, and another checker's.
         if operation.invoke.value.is_array() {
@@ -145,12 +148,13 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
             _ => key.indeterminate += 1,
         }
         if let (Some(ok), Some(value)) = (operation.ok(), operation.invoke.value.as_i64()) {
-            key.acknowledged.push(Write {
+            key.acknowledged.push(Update {
                 process: operation.process,
                 value,
                 invoke: operation.invoke.index,
                 ok: ok.index,
                 ok_ns: ok.time,
+                place: 0,
             });
         }
     }
@@ -163,13 +167,23 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
             key.closing = Some((value, ok.index, ok.time));
         }
     }
-    keys.values_mut().for_each(|key| key.acknowledged.sort_by_key(|write| write.ok));
+    let logged = storage_order(run).into_iter().enumerate();
+    let logged = logged.map(|(place, at)| (run.operations[at].invoke.index, place)).collect();
+    keys.values_mut().for_each(|key| put_in_order(&mut key.acknowledged, &logged));
     keys
+}
+
+/// In the order of the storage's log, or of the answers where one of them is not in that: the answers to two
+/// writes can cross each other.
+fn put_in_order(writes: &mut [Update], logged: &FxHashMap<u64, usize>) {
+    let all = writes.iter().all(|write| logged.contains_key(&write.invoke));
+    writes.sort_by_key(|write| if all { logged[&write.invoke] as u64 } else { write.ok });
+    writes.iter_mut().enumerate().for_each(|(place, write)| write.place = place);
 }
 
 /// How many acknowledged writes cannot be in the final value; see the top of this file. Where no process read
 /// that, only those count that took another's place.
-fn lost_at_least(key: &Key) -> usize {
+fn lost_at_least(key: &KeyUpdates) -> usize {
     let last = key.closing.map_or(i64::MAX, |(value, ..)| value);
     let kept: FxHashSet<i64> =
         key.acknowledged.iter().map(|write| write.value).filter(|value| *value <= last).collect();
@@ -177,13 +191,13 @@ fn lost_at_least(key: &Key) -> usize {
 }
 
 /// What is found on a key, with the two writes that it is about, if any.
-fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
-    let mut first: FxHashMap<i64, Write> = FxHashMap::default();
-    let mut greatest: Option<Write> = None;
+fn findings(name: &str, key: &KeyUpdates) -> Vec<(Finding, Option<[Update; 2]>)> {
+    let mut first: FxHashMap<i64, Update> = FxHashMap::default();
+    let mut greatest: Option<Update> = None;
     // The last write that set the counter back, with the one that it overwrote: later ones repeat values.
-    let (mut last, mut back): (Option<Write>, Option<[Write; 2]>) = (None, None);
+    let (mut last, mut back): (Option<Update>, Option<[Update; 2]>) = (None, None);
     let mut findings = Vec::new();
-    let finding = |write: &Write, events: Vec<u64>, sentence: String| Finding {
+    let finding = |write: &Update, events: Vec<u64>, sentence: String| Finding {
         class: LOST.to_owned(),
         key: name.to_owned(),
         time: write.ok_ns,
@@ -192,7 +206,7 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
         ..Finding::default()
     };
     for write in &key.acknowledged {
-        let Write { process, value, ok_ns, .. } = *write;
+        let Update { process, value, ok_ns, .. } = *write;
         let time = seconds(ok_ns);
         back = match last.replace(*write) {
             Some(last) if last.value >= value => Some([last, *write]),
@@ -205,7 +219,7 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
                 before.process,
                 seconds(before.ok_ns),
             );
-            let cause = back.filter(|[over, _]| over.ok >= before.ok);
+            let cause = back.filter(|[over, _]| over.place >= before.place);
             let beside = cause.map(|[over, late]| if late.ok == write.ok { over } else { late });
             let beside = beside.filter(|beside| beside.ok != before.ok);
             let [one, late] = cause.unwrap_or([*before, *write]);
@@ -240,7 +254,7 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
             seconds(write.ok_ns),
             write.value,
         );
-        let events = match back.filter(|[over, _]| over.ok >= write.ok) {
+        let events = match back.filter(|[over, _]| over.place >= write.place) {
             Some([over, late]) => vec![over.ok, late.ok, read],
             None => vec![write.ok, read],
         };
@@ -255,10 +269,10 @@ fn name_cause(
     run: &RunIndex,
     order: &GrantOrder,
     holds: &FxHashMap<u64, usize>,
-    [one, other]: [Write; 2],
+    [one, other]: [Update; 2],
     finding: &mut Finding,
 ) {
-    let of = |write: Write| holds.get(&write.invoke).copied();
+    let of = |write: Update| holds.get(&write.invoke).copied();
     let (Some(first), Some(second)) = (of(one), of(other)) else { return };
     let (earlier, later, late) = match (order.came_after(second, first), order.came_after(first, second)) {
         (true, _) => (first, second, one),
@@ -277,7 +291,7 @@ fn name_cause(
 
 /// How it is known that a write was done when its hold was over: the class, and a clause. It was sent late if
 /// the hold was over by then for certain, and in time if it cannot have been.
-fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
+fn lateness(run: &RunIndex, hold: &Hold, write: Update) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let Hold { process, ends, .. } = hold;
     let let_go_ns = ends.let_go_ns;

@@ -4,7 +4,7 @@ use fencepost_checker::model::{History, Model};
 use fencepost_checker::models::{
     FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet,
 };
-use fencepost_checker::operations::{Builder, Handle, Stamp};
+use fencepost_checker::operations::{Builder, OpenHandle, Stamp};
 use fencepost_history::{Seed, Stream};
 use rand::RngExt;
 
@@ -36,7 +36,7 @@ pub trait Behaviour: Model {
 struct Running<M: Model> {
     number: u32,
     last: Option<M::Op>,
-    open: Option<(Handle, M::Op, Option<M::Ret>)>,
+    open: Option<(OpenHandle, M::Op, Option<M::Ret>)>,
     /// Nothing is recorded of the end of its open operation.
     fated: bool,
 }

@@ -77,7 +77,15 @@ impl Script {
         self.random.random_bool(share)
     }
 
-    fn add(&mut self, process: Process, kind: Kind, f: &str, key: Option<&str>, value: Value, error: Option<&str>) {
+    fn add(
+        &mut self,
+        process: Process,
+        kind: Kind,
+        f: &str,
+        key: Option<&str>,
+        value: Value,
+        error: Option<&str>,
+    ) {
         let (index, time) = (self.events.len() as u64, self.now_ms * 1_000_000);
         let (key, error) = (key.map(Into::into), error.map(Into::into));
         self.events.push(Event { index, time, process, kind, f: f.into(), key, value: value.into(), error });
@@ -91,8 +99,16 @@ impl Script {
         let lease = if self.chance(0.2) { "session" } else { "ttl" };
         let mut can = vec!["token", "validity"];
         can.extend(self.has_renewals.then_some(["extend", "lost"]).into_iter().flatten());
-        self.nemesis(Kind::Info, "lock", json!({"name": "drawn", "lease": lease, "can": can, "client": ["drawn"]}));
-        let nemeses = if seed.is_multiple_of(5) { json!([]) } else { json!(["pause", "kill", "clock-jump", "partition"]) };
+        self.nemesis(
+            Kind::Info,
+            "lock",
+            json!({"name": "drawn", "lease": lease, "can": can, "client": ["drawn"]}),
+        );
+        let nemeses = if seed.is_multiple_of(5) {
+            json!([])
+        } else {
+            json!(["pause", "kill", "clock-jump", "partition"])
+        };
         self.nemesis(Kind::Info, "nemeses", nemeses);
         self.nemesis(Kind::Info, "servers", json!(SERVERS[..self.servers]));
         let leads = self.servers > 1;
@@ -128,8 +144,15 @@ impl Script {
 
     fn acquire(&mut self, at: usize) {
         self.slots[at].key = if self.chance(0.9) { "a" } else { "b" };
-        let (timeout_ms, hold_ms) = ([250, 500, 1_000][self.random.random_range(0..3)], STEPS_MS[self.random.random_range(2..12)]);
-        self.say(at, Kind::Invoke, f::ACQUIRE, json!({"ttl_ms": TTL_MS, "timeout_ms": timeout_ms, "hold_ms": hold_ms}), None);
+        let (timeout_ms, hold_ms) =
+            ([250, 500, 1_000][self.random.random_range(0..3)], STEPS_MS[self.random.random_range(2..12)]);
+        self.say(
+            at,
+            Kind::Invoke,
+            f::ACQUIRE,
+            json!({"ttl_ms": TTL_MS, "timeout_ms": timeout_ms, "hold_ms": hold_ms}),
+            None,
+        );
     }
 
     fn use_it(&mut self, at: usize) {
@@ -194,7 +217,8 @@ impl Script {
     }
 
     fn inject(&mut self) {
-        let name = ["pause", "kill", "clock-jump", "partition", "delay", "pause"][self.random.random_range(0..6)];
+        let name =
+            ["pause", "kill", "clock-jump", "partition", "delay", "pause"][self.random.random_range(0..6)];
         let targets = ["c1", "c2", "c3", "storage", "n1", "n1", SERVERS[self.servers - 1]];
         let target = targets[self.random.random_range(0..targets.len())];
         if self.faults.iter().any(|fault| !fault.healed && fault.target == target) {
@@ -207,7 +231,8 @@ impl Script {
             "partition" => json!(["parts"]),
             _ => json!(["delays"]),
         };
-        let between = if name == "partition" { json!([[target], SERVERS[..self.servers]]) } else { json!([]) };
+        let between =
+            if name == "partition" { json!([[target], SERVERS[..self.servers]]) } else { json!([]) };
         let id = self.faults.len() as u64;
         let description = json!({
             "effects": effects, "between": between, "sentence": format!("{target} had a {name}"),
@@ -234,8 +259,16 @@ impl Script {
 
     fn happens_to_a_node(&mut self) {
         match self.random.random_range(0..4) {
-            0 => self.nemesis(Kind::Info, "server-ended", json!({"node": "n1", "status": "was ended by SIGSEGV"})),
-            1 => self.nemesis(Kind::Info, "section-abandoned", json!({"process": 1, "key": "a", "late_ms": 100})),
+            0 => self.nemesis(
+                Kind::Info,
+                "server-ended",
+                json!({"node": "n1", "status": "was ended by SIGSEGV"}),
+            ),
+            1 => self.nemesis(
+                Kind::Info,
+                "section-abandoned",
+                json!({"process": 1, "key": "a", "late_ms": 100}),
+            ),
             _ => {
                 let node = ["c1", "c2", "n1"][self.random.random_range(0..3)];
                 let for_ms = [50, 250, 500][self.random.random_range(0..3)];
@@ -270,7 +303,9 @@ impl Script {
                 self.log.push(json!(["a", 99, "read", null]));
                 self.add(Process::Client(99), Kind::Ok, f::READ, Some("a"), value, None);
             }
-            false => self.add(Process::Client(99), Kind::Fail, f::ACQUIRE, Some("a"), Value::Null, Some("taken")),
+            false => {
+                self.add(Process::Client(99), Kind::Fail, f::ACQUIRE, Some("a"), Value::Null, Some("taken"))
+            }
         }
         let log = std::mem::take(&mut self.log);
         self.nemesis(Kind::Info, "storage-log", json!(log));

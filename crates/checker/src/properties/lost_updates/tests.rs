@@ -47,6 +47,47 @@ fn rejects_a_counter_that_went_back_and_a_write_that_vanished() {
 }
 
 #[test]
+fn writes_whose_answers_crossed_are_in_the_order_of_the_storages_log() {
+    // Process 1 writes 2 after its lease, and the storage does that last; process 3 reads it, and writes 3.
+    let history = |log: &str| {
+        format!(
+            "0   nemesis info lock - {{lease:\"ttl\"}}
+             0   1 invoke acquire a {{ttl_ms:50}}
+             1   1 ok     acquire a
+             60  2 invoke acquire a {{ttl_ms:50}}
+             61  2 ok     acquire a
+             62  2 invoke write   a 3
+             63  2 ok     write   a 3
+             64  2 invoke write   a 4
+             65  1 invoke write   a 2
+             66  1 ok     write   a 2
+             67  2 ok     write   a 4
+             70  2 invoke release a
+             71  2 ok     release a
+             72  3 invoke acquire a {{ttl_ms:50}}
+             73  3 ok     acquire a
+             74  3 invoke write   a 3
+             75  3 ok     write   a 3
+             80  nemesis info phase - \"closing\"
+             81  9 invoke read a
+             82  9 ok read a 3
+             90  nemesis info storage-log - [{log}]"
+        )
+    };
+    let said = |log: &str| {
+        let findings = verdict(&LostUpdates, &history(log)).findings;
+        let twice = findings.into_iter().find(|finding| finding.sentence.contains("two increments"));
+        twice.expect("3 was written twice").sentence
+    };
+    let logged = said(
+        r#"["a",2,"write",3],["a",2,"write",4],["a",1,"write",2],["a",3,"write",3],["a",9,"read",null]"#,
+    );
+    assert!(logged.contains("in between process 1 had written 2; the lease of process 1"), "{logged}");
+    let unlogged = said("");
+    assert!(unlogged.ends_with("in between process 2 had written 4"), "{unlogged}");
+}
+
+#[test]
 fn an_indeterminate_write_is_never_held_against_anyone() {
     // 2 may have been written by the indeterminate one, so 3 may stand on it.
     let fine = history(&[(1, 1, "ok"), (2, 2, "info"), (3, 3, "ok")], 3);
