@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use synthetic::{Size, redlock};
+use synthetic::{SyntheticSize, redlock};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 const EVENTS: usize = 1_000_000;
@@ -35,7 +35,8 @@ fn write_run(folder: &Path) {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/redlock-clock-jump/run.toml");
     std::fs::copy(example, folder.join("run.toml")).expect("the settings of the example");
     std::fs::create_dir(folder.join("plots")).expect("a writable folder");
-    let mut events = redlock(Size { processes: 30, keys: 8, seconds: 1200, hold_ms: 10, unsure: 500 });
+    let mut events =
+        redlock(SyntheticSize { processes: 30, keys: 8, seconds: 1200, hold_ms: 10, unsure: 500 });
     assert!(events.len() >= EVENTS, "only {} events", events.len());
     // A run that ends in order closes; what is cut off here are the last sections before.
     let closing = events.iter().rposition(|event| event.f == PHASE).expect("a phase");

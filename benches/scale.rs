@@ -8,7 +8,7 @@ mod server;
 mod synthetic;
 
 use fencepost_campaign::compare::{CellRecord, CompareCampaign};
-use fencepost_campaign::parts::{CampaignKind, PartFile, PartWriter, Record, RunKey, assign};
+use fencepost_campaign::parts::{CampaignKind, PartFile, PartWriter, RunKey, RunRecord, assign};
 use fencepost_history::run::RunFile;
 use fencepost_history::{Seed, Shard};
 use fencepost_report::comparison::{Cell, Comparison, MadeRun, Row};
@@ -125,7 +125,7 @@ fn parts(original: &Original, folder: &Path, runs: usize) -> usize {
                 judgement: judgement.clone(),
                 path: PathBuf::new(),
             };
-            let record = Record::new(run, true, Some(10_000), &CellRecord::Made(made)).expect("a record");
+            let record = RunRecord::new(run, true, Some(10_000), &CellRecord::Made(made)).expect("a record");
             writer.add(&record).expect("a writable folder");
         }
         writer.end(true).expect("a writable folder");

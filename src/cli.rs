@@ -31,11 +31,11 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Subcommands,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum Subcommands {
     /// Start a cluster, take its lock from many clients, inject faults, and judge whether the lock held.
     Test(Box<TestArgs>),
     /// Play scenarios of the debate about distributed locks on real servers, and compare the outcome with

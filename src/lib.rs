@@ -21,7 +21,7 @@ mod testing;
 mod unwritten;
 
 use clap::{CommandFactory, FromArgMatches};
-use cli::{Cli, Command};
+use cli::{Cli, Subcommands};
 use commands::{analyze, check, compare, doctor, export, gc, images, list, manual, serve, test};
 use console::style;
 use exit::{BAD_USAGE, FAILED};
@@ -95,36 +95,36 @@ fn is_bad_usage(error: &anyhow::Error) -> bool {
         || error.is::<Malformed>()
 }
 
-fn dispatch(command: Command) -> anyhow::Result<i32> {
+fn dispatch(command: Subcommands) -> anyhow::Result<i32> {
     match command {
-        Command::Test(args) => test::test(&args),
-        Command::Scenario(args) => commands::scenario::scenario(&args),
-        Command::Compare(args) => compare::compare(&args),
-        Command::Hunt(args) => commands::hunt::hunt(&args),
-        Command::Merge(args) => commands::merge::merge(&args),
-        Command::Analyze(args) => analyze::analyze(&args),
-        Command::Explain(args) => commands::explain::explain(&args),
-        Command::Replay(args) => commands::replay::replay(&args),
-        Command::Shrink(args) => commands::shrink::shrink(&args),
-        Command::Check(args) => check::check(&args),
-        Command::Export(args) => export::export(&args),
-        Command::Gc(args) => gc::gc(&args),
-        Command::Serve(args) => serve::serve(&args),
-        Command::List(args) => list::list(&args.what),
-        Command::Lock(args) => commands::lock::lock(args),
-        Command::Upload(args) => commands::upload::upload(&args),
-        Command::Clean => runtime()?.block_on(commands::clean::clean()),
-        Command::Doctor(args) => runtime()?.block_on(doctor::doctor(&args)),
-        Command::Images(args) => runtime()?.block_on(images::images(args.command)),
-        Command::Completions { shell } => manual::completions(shell, Cli::command()),
-        Command::Man { folder } => manual::man(folder.as_deref(), &Cli::command()),
-        Command::Supervise { down_ms } => {
+        Subcommands::Test(args) => test::test(&args),
+        Subcommands::Scenario(args) => commands::scenario::scenario(&args),
+        Subcommands::Compare(args) => compare::compare(&args),
+        Subcommands::Hunt(args) => commands::hunt::hunt(&args),
+        Subcommands::Merge(args) => commands::merge::merge(&args),
+        Subcommands::Analyze(args) => analyze::analyze(&args),
+        Subcommands::Explain(args) => commands::explain::explain(&args),
+        Subcommands::Replay(args) => commands::replay::replay(&args),
+        Subcommands::Shrink(args) => commands::shrink::shrink(&args),
+        Subcommands::Check(args) => check::check(&args),
+        Subcommands::Export(args) => export::export(&args),
+        Subcommands::Gc(args) => gc::gc(&args),
+        Subcommands::Serve(args) => serve::serve(&args),
+        Subcommands::List(args) => list::list(&args.what),
+        Subcommands::Lock(args) => commands::lock::lock(args),
+        Subcommands::Upload(args) => commands::upload::upload(&args),
+        Subcommands::Clean => runtime()?.block_on(commands::clean::clean()),
+        Subcommands::Doctor(args) => runtime()?.block_on(doctor::doctor(&args)),
+        Subcommands::Images(args) => runtime()?.block_on(images::images(args.command)),
+        Subcommands::Completions { shell } => manual::completions(shell, Cli::command()),
+        Subcommands::Man { folder } => manual::man(folder.as_deref(), &Cli::command()),
+        Subcommands::Supervise { down_ms } => {
             fencepost_nemesis::supervise(down_ms);
             Ok(0)
         }
-        Command::Fence => Ok(small_runtime()?.block_on(fencepost_locks::run_fencing())),
-        Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
-        Command::Storage(setup) => Ok(small_runtime()?
+        Subcommands::Fence => Ok(small_runtime()?.block_on(fencepost_locks::run_fencing())),
+        Subcommands::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
+        Subcommands::Storage(setup) => Ok(small_runtime()?
             .block_on(fencepost_storage::run_storage(&setup, fencepost_locks::connect_sequencers))),
     }
 }

@@ -1,6 +1,6 @@
-//! Lines on standard output and standard error.
+//! LinePrinter on standard output and standard error.
 
-use fencepost_campaign::Lines;
+use fencepost_campaign::LinePrinter;
 use fencepost_history::is_steering;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -115,7 +115,7 @@ pub fn print_error(words: std::fmt::Arguments<'_>) {
 /// The terminal, for crates that know nothing of it.
 pub struct Terminal;
 
-impl Lines for Terminal {
+impl LinePrinter for Terminal {
     fn say(&self, line: &str) {
         say!("{line}");
     }

@@ -1,7 +1,7 @@
 //! Runtimes for commands that wait for servers, and Ctrl-C.
 
 use crate::output::complain;
-use fencepost_engine::{Reason, Stop};
+use fencepost_engine::{Stop, StopReason};
 use std::io;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -24,7 +24,7 @@ pub async fn listen_for_signals(stop: Arc<Stop>) {
     loop {
         let any = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
         futures_util::future::select_all(any).await;
-        let ends_already = matches!(stop.reason(), Some(Reason::Interrupted));
+        let ends_already = matches!(stop.reason(), Some(StopReason::Interrupted));
         complain!(
             "fencepost: {} the run: healing what is broken, removing what was started",
             if ends_already { "still ending" } else { "ending" }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct SuggestionRow {
     /// The commands, separated by blanks; any, where none is named.
     #[serde(default)]
     of: String,
@@ -20,14 +20,14 @@ struct Row {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Suggestions {
-    option: Vec<Row>,
-    command: Vec<Row>,
+    option: Vec<SuggestionRow>,
+    command: Vec<SuggestionRow>,
 }
 
 static SUGGESTIONS: LazyLock<Suggestions> =
     LazyLock::new(|| toml::from_str(include_str!("suggestions.toml")).expect("a test reads it"));
 
-impl Row {
+impl SuggestionRow {
     fn answers(&self, word: &str, command: &str) -> bool {
         let has = |list: &str, word| list.split(' ').any(|each| each == word);
         has(&self.words, word) && (self.of.is_empty() || has(&self.of, command))

@@ -2,8 +2,8 @@
 
 use crate::clock_fault::{ClockNemesis, Moved, Words};
 use crate::distributions::{around_ttl, draw_log};
-use crate::motion::{Clock, Model, Motion};
-use crate::nemesis::Settings;
+use crate::motion::{Clock, DriftModel, Motion};
+use crate::nemesis::NemesisSettings;
 use crate::topology::Topology;
 use fencepost_history::Stream;
 use rand::RngExt;
@@ -35,10 +35,10 @@ pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
 /// As slow as a clock is made: it loses 95 of 100 seconds.
 const SLOWEST_PPM: i64 = 950_000;
 
-fn drift(moved: &Moved) -> (Model, f64) {
+fn drift(moved: &Moved) -> (DriftModel, f64) {
     match moved.motion() {
         Some(Motion::Drift { model, drift_ppm, .. }) => (model, drift_ppm as f64 / 1e4),
-        _ => (Model::Linear, 0.0),
+        _ => (DriftModel::Linear, 0.0),
     }
 }
 
@@ -46,10 +46,10 @@ fn sentence(moved: &Moved) -> String {
     let (model, percent) = drift(moved);
     let way = if percent < 0.0 { "slow" } else { "fast" };
     let how = match model {
-        Model::Linear => "",
-        Model::Periodic => ", in waves",
-        Model::Step => ", in steps",
-        Model::NonIdeal => ", unsteadily",
+        DriftModel::Linear => "",
+        DriftModel::Periodic => ", in waves",
+        DriftModel::Step => ", in steps",
+        DriftModel::NonIdeal => ", unsteadily",
     };
     format!("{} began to run up to {:.1} % too {way}{how}", moved.clock(), percent.abs())
 }
@@ -58,7 +58,7 @@ fn sentence(moved: &Moved) -> String {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct DriftParameters {
     clock: Clock,
-    model: Model,
+    model: DriftModel,
     drift_ppm: i64,
     /// Of a periodic, step or non-ideal drift.
     period_ms: u64,
@@ -68,22 +68,28 @@ pub(crate) struct DriftParameters {
 
 impl Default for DriftParameters {
     fn default() -> DriftParameters {
-        DriftParameters { clock: Clock::Wall, model: Model::Linear, drift_ppm: 0, period_ms: 1000, seed: 0 }
+        DriftParameters {
+            clock: Clock::Wall,
+            model: DriftModel::Linear,
+            drift_ppm: 0,
+            period_ms: 1000,
+            seed: 0,
+        }
     }
 }
 
 /// A tenth of drift matters to a client that trusts its lease to the last tenth; at fifty times the rate the
 /// lease is over before a client could use it. The gain is of the size of the TTL, or many times that.
-fn draw(topology: &Topology, settings: &Settings, random: &mut Stream) -> DriftParameters {
-    let all = [Model::Linear, Model::Periodic, Model::Step, Model::NonIdeal];
+fn draw(topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> DriftParameters {
+    let all = [DriftModel::Linear, DriftModel::Periodic, DriftModel::Step, DriftModel::NonIdeal];
     let model = all.choose(random).copied().unwrap_or_default();
     let fast = random.random_bool(2.0 / 3.0);
     // A slow clock cannot lose more than all, nor a wave swing further back than that.
-    let most: f64 = if fast && model != Model::Periodic { 50.0 } else { SLOWEST_PPM as f64 / 1e6 };
+    let most: f64 = if fast && model != DriftModel::Periodic { 50.0 } else { SLOWEST_PPM as f64 / 1e6 };
     let drawn = draw_log(0.1, most, random);
     let requested = settings.options.clock_drift_ppm.map(|ppm| f64::from(ppm.get()) / 1e6);
     // What was requested is the user's choice, where a clock can do it.
-    let limit = if fast && model != Model::Periodic { f64::INFINITY } else { most };
+    let limit = if fast && model != DriftModel::Periodic { f64::INFINITY } else { most };
     let size_ppm = (requested.unwrap_or(drawn).min(limit) * 1e6).round() as i64;
     DriftParameters {
         clock: settings.options.clock,
@@ -100,7 +106,7 @@ mod tests {
     use fencepost_history::Seed;
     use std::num::NonZeroU32;
 
-    fn drawn(settings: &Settings) -> Vec<(Model, f64)> {
+    fn drawn(settings: &NemesisSettings) -> Vec<(DriftModel, f64)> {
         let mut random = Seed(5).stream("drift");
         let topology = crate::testing::topology(5, 5);
         let all = (0..1000).map(|_| draw(&topology, settings, &mut random));
@@ -110,7 +116,7 @@ mod tests {
     #[test]
     fn every_model_is_drawn_with_rates_that_a_lease_feels() {
         let drawn = drawn(&crate::testing::settings(20));
-        for model in [Model::Linear, Model::Periodic, Model::Step, Model::NonIdeal] {
+        for model in [DriftModel::Linear, DriftModel::Periodic, DriftModel::Step, DriftModel::NonIdeal] {
             assert!(drawn.iter().any(|(each, _)| *each == model), "{model:?}");
         }
         let rates: Vec<f64> = drawn.iter().map(|(_, ppm)| *ppm).collect();

@@ -6,7 +6,7 @@ use crate::context::FaultContext;
 use crate::distributions::{around_ttl, draw_log, millis, subset};
 use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::motion::{Motion, Motions};
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
 use crate::roles::Role;
 use crate::tools::clock::Observed;
 use crate::topology::Topology;
@@ -47,7 +47,7 @@ pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<V
 
 /// How far clocks go wrong, in milliseconds: half the TTL to hundreds of times, on a logarithmic scale: just
 /// past the TTL is as likely as many TTLs. Forward, which ends leases early, is twice as likely.
-pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
+pub(crate) fn draw_size_ms(topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(0.5, 300.0, random));
     let size_ms = millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64;
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
@@ -68,7 +68,11 @@ const AIMS: &[Aim] = &[
 const TRUSTS_LONGER: f64 = 0.75;
 const WAITER_TRUSTS_LONGER: f64 = 0.5;
 
-pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
+pub(crate) fn draw_beyond_ttl_ms(
+    topology: &Topology,
+    settings: &NemesisSettings,
+    random: &mut Stream,
+) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(1.1, 300.0, random));
     millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64
 }
@@ -80,8 +84,8 @@ pub(crate) struct ClockNemesis<P: 'static> {
     pub options: &'static [&'static str],
     /// Shortest and longest fault, in TTLs.
     pub around: (f64, f64),
-    pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
-    pub make_lease_end_early: fn(P, &Topology, &Settings, &mut Stream) -> P,
+    pub draw: fn(&Topology, &NemesisSettings, &mut Stream) -> P,
+    pub make_lease_end_early: fn(P, &Topology, &NemesisSettings, &mut Stream) -> P,
     pub make_lease_seem_longer: fn(P) -> P,
     pub motions: fn(&P) -> Motions,
     pub words: Words,
@@ -133,7 +137,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         }
     }
 
-    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<P>> {
+    fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
         let on = draw_targets(topology, random)?;
         let parameters = (self.draw)(topology, settings, random);
         let (shortest, longest) = self.around;
@@ -145,7 +149,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         drawn: Draw<P>,
         aim: &DrawnAim,
         topology: &Topology,
-        settings: &Settings,
+        settings: &NemesisSettings,
         random: &mut Stream,
     ) -> Draw<P> {
         let trusts_longer = match aim.aim.role {

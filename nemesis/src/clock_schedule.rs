@@ -8,12 +8,12 @@ use crate::tools::clock::Skew;
 
 #[derive(Debug, Default)]
 pub(crate) struct ClockSchedule {
-    wall: Track,
-    monotonic: Track,
+    wall: MotionTrack,
+    monotonic: MotionTrack,
 }
 
 #[derive(Debug, Default)]
-struct Track {
+struct MotionTrack {
     parts: Vec<Part>,
     /// Up to when the parts are counted, in nanoseconds.
     at_ns: u64,
@@ -76,7 +76,7 @@ impl ClockSchedule {
     }
 }
 
-impl Track {
+impl MotionTrack {
     fn advance(&mut self, now_ns: u64) {
         while let Some(due_ns) = self.due_ns().filter(|due_ns| *due_ns <= now_ns) {
             self.drift_to(due_ns);
@@ -129,14 +129,14 @@ impl Track {
 
 #[cfg(test)]
 mod tests {
-    use super::super::motion::Model;
+    use super::super::motion::DriftModel;
     use super::*;
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
 
     fn linear(drift_ppm: i64) -> Motion {
-        Motion::Drift { model: Model::Linear, drift_ppm, period_ms: 0, seed: 0 }
+        Motion::Drift { model: DriftModel::Linear, drift_ppm, period_ms: 0, seed: 0 }
     }
 
     fn wall_ms(schedule: &mut ClockSchedule, at_ns: u64) -> i64 {
@@ -191,8 +191,12 @@ mod tests {
     }
 
     fn motion() -> impl Strategy<Value = Motion> {
-        let model =
-            prop_oneof![Just(Model::Linear), Just(Model::Periodic), Just(Model::Step), Just(Model::NonIdeal)];
+        let model = prop_oneof![
+            Just(DriftModel::Linear),
+            Just(DriftModel::Periodic),
+            Just(DriftModel::Step),
+            Just(DriftModel::NonIdeal)
+        ];
         prop_oneof![
             (-600_000..600_000_i64).prop_map(|by_ms| Motion::Jump { by_ms }),
             (-600_000..600_000_i64, 10..500_u64)

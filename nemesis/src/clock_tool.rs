@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// Takes a `ClockCall` as JSON. Motions go on by themselves, on a thread of the agent's.
 #[derive(Default)]
 pub struct ClockTool {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTool>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedTool {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -94,12 +94,12 @@ impl Tool for ClockTool {
     }
 }
 
-impl Shared {
+impl SharedTool {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    fn play(self: &Arc<Shared>) {
+    fn play(self: &Arc<SharedTool>) {
         let mut state = self.lock();
         if state.next_wake().is_some() && !state.played {
             state.played = true;

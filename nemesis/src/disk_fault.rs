@@ -5,9 +5,9 @@ use crate::context::FaultContext;
 use crate::disk_tool::{DiskCall, DiskHealed, Probed};
 use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
 use crate::roles::Role;
-use crate::tools::disk::Probe;
+use crate::tools::disk::DiskProbe;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
@@ -39,9 +39,9 @@ pub(crate) struct DiskNemesis<P: 'static> {
     pub draw: fn(&Topology, &mut Stream) -> P,
     /// What the disk tool has to do, or why these parameters make no sense.
     pub call: fn(&P) -> Result<DiskCall, Refusal>,
-    pub shows: fn(&P, &Probe) -> bool,
+    pub shows: fn(&P, &DiskProbe) -> bool,
     pub words: Words<P>,
-    pub still: fn(&Probe) -> Option<&'static str>,
+    pub still: fn(&DiskProbe) -> Option<&'static str>,
 }
 
 pub(crate) struct Words<P: 'static> {
@@ -67,7 +67,7 @@ where
         }
     }
 
-    fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<P>> {
+    fn draw(&self, topology: &Topology, _: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
         let on = topology.draw_servers(random)?;
         let parameters = (self.draw)(topology, random);
         let (shortest, longest) = self.around;
@@ -88,7 +88,7 @@ where
             ..FaultDescription::default()
         };
         let (shows, still) = (self.shows, self.still);
-        let shows = Box::new(move |probe: &Probe| shows(&parameters, probe));
+        let shows = Box::new(move |probe: &DiskProbe| shows(&parameters, probe));
         Ok(Box::new(WorsenedDisks { on: on.to_vec(), call, description, shows, still }))
     }
 }
@@ -97,8 +97,8 @@ struct WorsenedDisks {
     on: Vec<String>,
     call: DiskCall,
     description: FaultDescription,
-    shows: Box<dyn Fn(&Probe) -> bool + Send + Sync>,
-    still: fn(&Probe) -> Option<&'static str>,
+    shows: Box<dyn Fn(&DiskProbe) -> bool + Send + Sync>,
+    still: fn(&DiskProbe) -> Option<&'static str>,
 }
 
 #[async_trait]

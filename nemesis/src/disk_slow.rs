@@ -3,7 +3,7 @@
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
 use crate::distributions::{draw_log, millis};
-use crate::tools::disk::{Probe, Slow};
+use crate::tools::disk::{DiskProbe, Slow};
 use crate::topology::Topology;
 use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
@@ -49,6 +49,6 @@ fn slowed(slow: &Slow) -> String {
 }
 
 /// A probe writes once and fsyncs once. That reads are slow shows in what the server met, at the healing.
-fn shows(slow: &Slow, probe: &Probe) -> bool {
+fn shows(slow: &Slow, probe: &DiskProbe) -> bool {
     probe.ms >= (slow.write_ms + slow.fsync_ms) as f64
 }

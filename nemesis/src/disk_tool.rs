@@ -1,6 +1,6 @@
 //! The tool by which an agent puts a disk under its node's data, and breaks it.
 
-use crate::tools::disk::{Disk, DiskCounts, Probe, Slow, Torn};
+use crate::tools::disk::{Disk, DiskCounts, DiskProbe, Slow, Torn};
 use fencepost_cluster::agent::{Tool, ToolError};
 use fencepost_cluster::{ClusterError, Node};
 use parking_lot::Mutex;
@@ -43,8 +43,8 @@ pub(crate) enum DiskCall {
 /// What a small file met that was written before and after a change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Probed {
-    pub before: Probe,
-    pub after: Probe,
+    pub before: DiskProbe,
+    pub after: DiskProbe,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub(crate) struct DiskLook {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DiskHealed {
     pub held_up: DiskCounts,
-    pub after: Probe,
+    pub after: DiskProbe,
 }
 
 const PROBE_BYTES: usize = 4096;

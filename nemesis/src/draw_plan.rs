@@ -2,7 +2,7 @@
 
 use crate::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::distributions::millis;
-use crate::nemesis::{Draw, Nemesis, Settings};
+use crate::nemesis::{Draw, Nemesis, NemesisSettings};
 use crate::plan::Plan;
 use crate::planned_fault::PlannedFault;
 use crate::topology::Topology;
@@ -16,7 +16,7 @@ use rand::RngExt;
 /// those that end with an event are expected to end by then. The first comes early enough to fit, where any
 /// can. Faults of different ones overlap freely, but for those that would undo each other: there the nemesis
 /// that is named later gives way. Every fault is healed within `time_limit`.
-pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
+pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &NemesisSettings, seed: Seed) -> Plan {
     let mut faults: Vec<PlannedFault> = Vec::new();
     for nemesis in nemeses {
         faults.extend(draw_beside(&faults, *nemesis, topology, settings, seed));
@@ -30,7 +30,7 @@ pub(crate) fn draw_beside(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
     topology: &Topology,
-    settings: &Settings,
+    settings: &NemesisSettings,
     seed: Seed,
 ) -> Vec<PlannedFault> {
     let mut more = draw_one(nemesis, topology, settings, seed);
@@ -44,7 +44,7 @@ const AWAITED_TTLS: f64 = 1.5;
 fn draw_one(
     nemesis: &dyn Nemesis,
     topology: &Topology,
-    settings: &Settings,
+    settings: &NemesisSettings,
     seed: Seed,
 ) -> Vec<PlannedFault> {
     let mut random = seed.stream(&format!("nemesis-{}", nemesis.name()));
@@ -80,7 +80,7 @@ fn draw_next(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
     topology: &Topology,
-    settings: &Settings,
+    settings: &NemesisSettings,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
     let place = faults.len();
@@ -122,7 +122,7 @@ fn leaves_two(
 pub fn draw_fault(
     nemesis: &dyn Nemesis,
     topology: &Topology,
-    settings: &Settings,
+    settings: &NemesisSettings,
     which: Option<WhichAim>,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
@@ -143,7 +143,7 @@ pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
 fn draw_aimed(
     nemesis: &dyn Nemesis,
     topology: &Topology,
-    settings: &Settings,
+    settings: &NemesisSettings,
     which: WhichAim,
     random: &mut Stream,
 ) -> Option<PlannedFault> {

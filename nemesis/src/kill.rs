@@ -8,7 +8,7 @@ use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NoParameters, Settings};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
 use crate::roles::Role;
 use crate::topology::{ServerFaults, Topology};
 use async_trait::async_trait;
@@ -82,7 +82,7 @@ const AIMS: &[Aim] = &[
 pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 
 /// The drawn length of a fault that takes servers down, unless the command line says how long they stay down.
-pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {
+pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &NemesisSettings) -> Draw<P> {
     Draw { length: settings.options.restart_after.map_or(drawn.length, |time| time.0), ..drawn }
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {
 pub(crate) fn down_for_a_while(
     on: Vec<String>,
     topology: &Topology,
-    settings: &Settings,
+    settings: &NemesisSettings,
     random: &mut Stream,
 ) -> Draw<NoParameters> {
     // Half of them restart at once, as under a supervisor: too soon for a server that forgot its locks.

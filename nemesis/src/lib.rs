@@ -72,7 +72,7 @@ pub use fault_text::{AwaitedEvent, FAULT_KEYS, FaultEntry, fault_text};
 pub use fencepost_history::Refusal;
 pub use groups::{Groups, OneWay, parse_partition};
 pub use motion::{Clock, Motions};
-pub use nemesis::{Draw, Nemesis, NemesisDescription, Settings};
+pub use nemesis::{Draw, Nemesis, NemesisDescription, NemesisSettings};
 pub use options::NemesisOptions;
 pub use packets_tool::PacketsTool;
 pub use plan::{Enabled, Plan};

@@ -45,13 +45,13 @@ pub enum Motion {
     /// Stands still.
     Freeze,
     /// Runs at another rate.
-    Drift { model: Model, drift_ppm: i64, period_ms: u64, seed: u32 },
+    Drift { model: DriftModel, drift_ppm: i64, period_ms: u64, seed: u32 },
 }
 
 /// How the rate of a drifting clock changes over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Model {
+pub enum DriftModel {
     /// One rate from beginning to end.
     #[default]
     Linear,
@@ -101,13 +101,13 @@ impl Motion {
                     let sentence = format!("a drift of {drift_ppm} ppm is not between {least} and {most}");
                     return Err(Refusal::at("drift_ppm", sentence));
                 }
-                if model == Model::Periodic && drift_ppm.abs() >= PPM_STILL {
+                if model == DriftModel::Periodic && drift_ppm.abs() >= PPM_STILL {
                     let sentence = format!(
                         "a periodic drift of {drift_ppm} ppm would run backwards; stay below {PPM_STILL}"
                     );
                     return Err(Refusal::at("drift_ppm", sentence));
                 }
-                if model == Model::Linear { Ok(()) } else { period(period_ms) }
+                if model == DriftModel::Linear { Ok(()) } else { period(period_ms) }
             }
         }
     }
@@ -123,18 +123,18 @@ impl Motion {
                 Move { leap_ns, drift_ppm: 0, lasts_ns: Some(period_ms * MS as u64 / 2) }
             }
             Motion::Drift { model, drift_ppm, period_ms, seed } => match model {
-                Model::Linear => Move { drift_ppm, ..Move::default() },
-                Model::Step => {
+                DriftModel::Linear => Move { drift_ppm, ..Move::default() },
+                DriftModel::Step => {
                     let leap_ns = i128::from(drift_ppm) * i128::from(period_ms);
                     let leap_ns = i64::try_from(leap_ns).unwrap_or(i64::MAX);
                     Move { leap_ns, drift_ppm: 0, lasts_ns: Some(period_ms * MS as u64) }
                 }
-                Model::Periodic => {
+                DriftModel::Periodic => {
                     let (piece_ns, turns) = piece(number, period_ms);
                     let drift_ppm = (drift_ppm as f64 * (turns * TAU).sin()).round() as i64;
                     Move { leap_ns: 0, drift_ppm, lasts_ns: Some(piece_ns) }
                 }
-                Model::NonIdeal => {
+                DriftModel::NonIdeal => {
                     let (piece_ns, turns) = piece(number, period_ms);
                     let drift_ppm = (drift_ppm as f64 * wander(seed, turns)).round() as i64;
                     let before_ns = number.checked_sub(1).map_or(0, |before| jitter_ns(seed, before));
@@ -169,13 +169,13 @@ fn jitter_ns(seed: u32, number: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn drift(model: Model, drift_ppm: i64) -> Motion {
+    fn drift(model: DriftModel, drift_ppm: i64) -> Motion {
         Motion::Drift { model, drift_ppm, period_ms: 800, seed: 7 }
     }
 
     #[test]
     fn a_wave_comes_back_to_where_it_began() {
-        let motion = drift(Model::Periodic, 500_000);
+        let motion = drift(DriftModel::Periodic, 500_000);
         let moves = (0..32).map(|number| motion.step(number));
         let gained: i64 =
             moves.map(|each| each.drift_ppm * each.lasts_ns.expect("a piece of a wave ends") as i64).sum();
@@ -185,14 +185,14 @@ mod tests {
     #[test]
     fn steps_gain_as_much_as_a_line() {
         assert_eq!(
-            drift(Model::Step, -50_000).step(3),
+            drift(DriftModel::Step, -50_000).step(3),
             Move { leap_ns: -40 * MS, drift_ppm: 0, lasts_ns: Some(800_000_000) }
         );
     }
 
     #[test]
     fn a_cheap_quartz_stays_between_true_and_as_wrong_as_was_said() {
-        let motion = drift(Model::NonIdeal, -300_000);
+        let motion = drift(DriftModel::NonIdeal, -300_000);
         let moves: Vec<Move> = (0..1000).map(|number| motion.step(number)).collect();
         assert!(moves.iter().all(|each| (-300_000..=0).contains(&each.drift_ppm)));
         assert!(moves.iter().any(|each| each.drift_ppm < -200_000));
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn what_no_clock_can_do_is_refused() {
         let refused = |motion: Motion| motion.check().unwrap_err().sentence;
-        assert!(refused(drift(Model::Linear, -1_000_001)).contains("between"));
-        assert!(refused(drift(Model::Periodic, 1_000_000)).contains("backwards"));
+        assert!(refused(drift(DriftModel::Linear, -1_000_001)).contains("between"));
+        assert!(refused(drift(DriftModel::Periodic, 1_000_000)).contains("backwards"));
         assert!(refused(Motion::Strobe { size_ms: 5, period_ms: 0 }).contains("too short"));
-        assert!(drift(Model::Linear, Skew::DRIFT_PPM_MAX).check().is_ok());
+        assert!(drift(DriftModel::Linear, Skew::DRIFT_PPM_MAX).check().is_ok());
     }
 }

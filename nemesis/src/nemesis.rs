@@ -165,7 +165,7 @@ fn what_remains(possible: ServerFaults) -> String {
 
 /// What the command line says about nemeses.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct NemesisSettings {
     pub time_limit: Duration,
     /// Mean time between the end of a fault and the beginning of the next of the same nemesis.
     pub interval: Duration,
@@ -185,12 +185,12 @@ pub struct Draw<P = Map<String, Value>> {
 pub trait Nemesis: Send + Sync {
     fn description(&self) -> NemesisDescription;
     /// Draws targets, length and parameters of a fault. None where this topology offers no target.
-    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw>;
+    fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw>;
     fn draw_aimed(
         &self,
         aim: &DrawnAim,
         topology: &Topology,
-        settings: &Settings,
+        settings: &NemesisSettings,
         random: &mut Stream,
     ) -> Option<Draw>;
     /// Makes a fault ready; refuses parameters that it does not take.
@@ -211,7 +211,7 @@ pub(crate) trait TypedNemesis: Send + Sync {
     fn draw(
         &self,
         topology: &Topology,
-        settings: &Settings,
+        settings: &NemesisSettings,
         random: &mut Stream,
     ) -> Option<Draw<Self::Parameters>>;
     /// Fits a drawn fault to what it is aimed at; its targets and its length are those of the aim already.
@@ -221,7 +221,7 @@ pub(crate) trait TypedNemesis: Send + Sync {
         drawn: Draw<Self::Parameters>,
         _aim: &DrawnAim,
         _topology: &Topology,
-        _settings: &Settings,
+        _settings: &NemesisSettings,
         _random: &mut Stream,
     ) -> Draw<Self::Parameters> {
         drawn
@@ -237,8 +237,8 @@ type Prepare<P> = fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>;
 /// A nemesis as a row: what it is, and the functions that draw its faults and make one ready.
 pub(crate) struct NemesisRow<P> {
     pub description: NemesisDescription,
-    pub draw: fn(&Topology, &Settings, &mut Stream) -> Option<Draw<P>>,
-    pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &Topology, &Settings, &mut Stream) -> Draw<P>,
+    pub draw: fn(&Topology, &NemesisSettings, &mut Stream) -> Option<Draw<P>>,
+    pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &Topology, &NemesisSettings, &mut Stream) -> Draw<P>,
     pub prepare: Prepare<P>,
 }
 
@@ -249,7 +249,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for NemesisRow<P> {
         self.description
     }
 
-    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<P>> {
+    fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
         (self.draw)(topology, settings, random)
     }
 
@@ -258,7 +258,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for NemesisRow<P> {
         drawn: Draw<P>,
         aim: &DrawnAim,
         topology: &Topology,
-        settings: &Settings,
+        settings: &NemesisSettings,
         random: &mut Stream,
     ) -> Draw<P> {
         (self.adapt_to_aim)(drawn, aim, topology, settings, random)
@@ -274,7 +274,7 @@ impl<N: TypedNemesis> Nemesis for N {
         TypedNemesis::description(self)
     }
 
-    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw> {
+    fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw> {
         let topology = TypedNemesis::description(self).reachable(topology);
         TypedNemesis::draw(self, &topology, settings, random).map(untyped)
     }
@@ -283,7 +283,7 @@ impl<N: TypedNemesis> Nemesis for N {
         &self,
         aim: &DrawnAim,
         topology: &Topology,
-        settings: &Settings,
+        settings: &NemesisSettings,
         random: &mut Stream,
     ) -> Option<Draw> {
         let topology = &*TypedNemesis::description(self).reachable(topology);

@@ -3,7 +3,7 @@
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::distributions::{around_ttl, subset};
 use crate::fault::Fault;
-use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
 use crate::network_fault::Impaired;
 use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::roles::Role;
@@ -53,7 +53,7 @@ impl TypedNemesis for NetworkNemesis {
     fn draw(
         &self,
         topology: &Topology,
-        _: &Settings,
+        _: &NemesisSettings,
         random: &mut Stream,
     ) -> Option<Draw<NetworkParameters>> {
         let (on, mut peers) = draw_sides(topology, random)?;
@@ -76,7 +76,7 @@ impl TypedNemesis for NetworkNemesis {
         drawn: Draw<NetworkParameters>,
         aim: &DrawnAim,
         topology: &Topology,
-        _: &Settings,
+        _: &NemesisSettings,
         random: &mut Stream,
     ) -> Draw<NetworkParameters> {
         let NetworkParameters { impairment, ways, .. } = drawn.parameters;

@@ -17,7 +17,7 @@ pub(crate) struct NetworkParameters {
 /// The fields of [`NetworkParameters`] that are not those of the impairment.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Ends {
+struct EndFields {
     peers: Vec<String>,
     ways: Direction,
 }
@@ -38,7 +38,7 @@ impl NetworkParameters {
     pub fn read(fields: &Map<String, Value>) -> Result<NetworkParameters, Refusal> {
         let is_end = |(name, _): &(String, Value)| ENDS.contains(&name.as_str());
         let (ends, others) = fields.clone().into_iter().partition(is_end);
-        let Ends { peers, ways } = read_fields(&ends)?;
+        let EndFields { peers, ways } = read_fields(&ends)?;
         let impairment: Impairment = read_fields(&others).map_err(|mut refusal: Refusal| {
             refusal.known.iter_mut().for_each(|known| known.extend(ENDS.map(str::to_owned)));
             refusal

@@ -10,7 +10,7 @@ use crate::context::FaultContext;
 use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::groups::{self, Groups};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, Settings};
+use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings};
 use crate::roles::Role;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
@@ -64,7 +64,7 @@ pub(crate) const PARTITION: NemesisRow<Groups> = NemesisRow {
 };
 
 /// The groups that the command line names. They fit the nodes, or the run would have been refused.
-fn named_groups(settings: &Settings) -> Option<Groups> {
+fn named_groups(settings: &NemesisSettings) -> Option<Groups> {
     settings.options.partition.as_deref().map(Groups::of_text)
 }
 

@@ -135,7 +135,7 @@ fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>,
         (Some(stop_ms), Some(run_ms)) => Some(Strobe { stop_ms, run_ms }),
         _ => return Err(Refusal::at(key, "a strobe takes both `stop_ms` and `run_ms`")),
     };
-    Ok(Box::new(Stopped {
+    Ok(Box::new(StoppedTargets {
         on: on.to_vec(),
         strobe,
         pids: Vec::new(),
@@ -144,7 +144,7 @@ fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>,
     }))
 }
 
-struct Stopped {
+struct StoppedTargets {
     on: Vec<String>,
     strobe: Option<Strobe>,
     pids: Vec<(String, i32)>,
@@ -224,7 +224,7 @@ async fn stop(node: &dyn Node, pid: i32) -> Result<(), ClusterError> {
 }
 
 #[async_trait]
-impl Fault for Stopped {
+impl Fault for StoppedTargets {
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
         let targets = and(&self.on);
         let again = self.strobe.map_or(String::new(), |Strobe { stop_ms, run_ms }| {

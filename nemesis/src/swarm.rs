@@ -4,7 +4,7 @@
 
 use crate::distributions::{draw_log, millis};
 use crate::draw_plan::draw_beside;
-use crate::nemesis::{Nemesis, Settings};
+use crate::nemesis::{Nemesis, NemesisSettings};
 use crate::plan::{Enabled, Plan};
 use crate::registry::registry;
 use crate::topology::Topology;
@@ -43,7 +43,7 @@ impl SwarmDraw {
 
 /// Draws the plan of a swarm among the nemeses that these capabilities and this topology allow. At least one
 /// is enabled, if any has a fault that fits within the time limit.
-pub fn swarm(offered: &[Capability], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
+pub fn swarm(offered: &[Capability], topology: &Topology, settings: &NemesisSettings, seed: Seed) -> Plan {
     let share = seed.stream("swarm").random_range(0.15..0.6);
     let possible = registry().iter().filter(|nemesis| nemesis.description().unmet(offered).is_none());
     let mut draws: Vec<SwarmDraw> = possible.map(|nemesis| SwarmDraw::draw(*nemesis, share, seed)).collect();
@@ -62,10 +62,10 @@ pub fn swarm(offered: &[Capability], topology: &Topology, settings: &Settings, s
 }
 
 impl Plan {
-    fn enable(&mut self, drawn: &SwarmDraw, topology: &Topology, settings: &Settings, seed: Seed) {
+    fn enable(&mut self, drawn: &SwarmDraw, topology: &Topology, settings: &NemesisSettings, seed: Seed) {
         let topology = Topology { ttl: topology.ttl.mul_f64(drawn.strength), ..topology.clone() };
         let interval = settings.interval.mul_f64(drawn.interval_factor).max(Duration::from_millis(1));
-        let settings = Settings { interval, ..settings.clone() };
+        let settings = NemesisSettings { interval, ..settings.clone() };
         let faults = draw_beside(&self.faults, drawn.nemesis, &topology, &settings, seed);
         if !faults.is_empty() {
             let nemesis = drawn.nemesis.name().to_owned();

@@ -4,7 +4,7 @@ pub(crate) mod ended;
 pub(crate) mod untouched;
 
 use crate::motion::Clock;
-use crate::nemesis::Settings;
+use crate::nemesis::NemesisSettings;
 use crate::options::NemesisOptions;
 use crate::topology::{ServerFaults, Topology};
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
 }
 
 /// A run of that length in which nothing else is said, but that both clocks may go wrong.
-pub(crate) fn settings(limit_s: u64) -> Settings {
-    Settings {
+pub(crate) fn settings(limit_s: u64) -> NemesisSettings {
+    NemesisSettings {
         time_limit: Duration::from_secs(limit_s),
         interval: Duration::from_secs(1),
         options: NemesisOptions { clock: Clock::Both, ..NemesisOptions::default() },

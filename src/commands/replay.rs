@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_campaign::{Played, Servers};
 use fencepost_checker::Violation;
-use fencepost_engine::{JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, pick};
+use fencepost_engine::{JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick};
 use fencepost_history::run::RunFolder;
 use fencepost_hunt::{Replays, Schedule, SchedulePlayer, replay as play_again};
 use fencepost_report::terminal;
@@ -52,7 +52,7 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
         anyhow::Ok(play_again(&schedule, args.times, args.jobs, &player, &stop, ended).await)
     })?;
     runtime.shutdown_background();
-    finish(&replays, args.times, stop.reason() == Some(&Reason::Interrupted))
+    finish(&replays, args.times, stop.reason() == Some(&StopReason::Interrupted))
 }
 
 fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {

@@ -80,7 +80,7 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsStrin
     let (settings, downloads) = parse(&text, command)
         .map_err(|mistake| BadUsage::new(mistake.in_file(&path.display().to_string(), &text)))?;
     DownloadSettings::set_defaults(downloads);
-    let settings: Vec<Setting> = settings
+    let settings: Vec<ConfigSetting> = settings
         .into_iter()
         .filter(|setting| {
             setting.command == asked.get_name()
@@ -116,13 +116,13 @@ fn file(arguments: &[OsString]) -> Option<PathBuf> {
     }
 }
 
-struct Setting {
+struct ConfigSetting {
     command: String,
     key: String,
     words: Vec<String>,
 }
 
-impl Setting {
+impl ConfigSetting {
     /// Whether the command line says the same option, or one that excludes it.
     fn is_overruled(&self, command: &Command, arguments: &[OsString]) -> bool {
         let is_given = |name: &str| is_among(arguments, name);
@@ -165,7 +165,7 @@ fn downloads(value: &Spanned<DeValue<'_>>) -> Result<DownloadSettings, Mistake> 
     Ok(settings)
 }
 
-fn parse(text: &str, command: &Command) -> Result<(Vec<Setting>, DownloadSettings), Mistake> {
+fn parse(text: &str, command: &Command) -> Result<(Vec<ConfigSetting>, DownloadSettings), Mistake> {
     let tables = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
     let (mut settings, mut packages) = (Vec::new(), DownloadSettings::default());
     for (name, table) in &tables {
@@ -195,7 +195,7 @@ fn parse(text: &str, command: &Command) -> Result<(Vec<Setting>, DownloadSetting
             let words = words(known, option, value.get_ref())
                 .and_then(|words| accepted(command, of.get_name(), words))
                 .map_err(|sentence| Mistake::new(value.span(), sentence))?;
-            settings.push(Setting { command: of.get_name().to_owned(), key: known.to_owned(), words });
+            settings.push(ConfigSetting { command: of.get_name().to_owned(), key: known.to_owned(), words });
         }
     }
     Ok((settings, packages))

@@ -1,6 +1,6 @@
 //! What all runs of a campaign are played with.
 
-use crate::lines::Lines;
+use crate::lines::LinePrinter;
 use crate::repeat::Repeat;
 use crate::run_player::RunPlayer;
 use async_trait::async_trait;
@@ -25,5 +25,5 @@ pub struct CampaignContext {
     /// Ctrl-C ends all runs.
     pub stop: Arc<Stop>,
     pub repeat: Repeat,
-    pub lines: Arc<dyn Lines>,
+    pub lines: Arc<dyn LinePrinter>,
 }

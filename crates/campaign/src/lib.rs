@@ -20,7 +20,7 @@ mod sitting;
 mod testing;
 
 pub use context::{CampaignContext, ResultsStore};
-pub use lines::{Lines, ProgressLine};
+pub use lines::{LinePrinter, ProgressLine};
 pub use play_run::{Played, RunPlace, play_run};
 pub use repeat::Repeat;
 pub use run_player::{RunPlayer, RunRequest, Servers};

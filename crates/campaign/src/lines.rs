@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Prints lines.
-pub trait Lines: Send + Sync {
+pub trait LinePrinter: Send + Sync {
     fn say(&self, line: &str);
     fn complain(&self, line: &str);
 }
 
 /// One line that moves on a terminal, and plain lines elsewhere.
 pub struct ProgressLine {
-    lines: Arc<dyn Lines>,
+    lines: Arc<dyn LinePrinter>,
     bar: ProgressBar,
     is_terminal: bool,
     /// How far it was as the last plain line was printed.
@@ -23,7 +23,7 @@ pub struct ProgressLine {
 
 impl ProgressLine {
     /// On standard error, where that is a terminal.
-    pub fn new(lines: Arc<dyn Lines>) -> ProgressLine {
+    pub fn new(lines: Arc<dyn LinePrinter>) -> ProgressLine {
         let is_terminal = std::io::stderr().is_terminal();
         let bar = if is_terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{bar:24.cyan/dim} {msg}")
@@ -33,7 +33,7 @@ impl ProgressLine {
     }
 
     /// One that is never shown: only what is said meanwhile is.
-    pub fn hidden(lines: Arc<dyn Lines>) -> ProgressLine {
+    pub fn hidden(lines: Arc<dyn LinePrinter>) -> ProgressLine {
         ProgressLine { lines, bar: ProgressBar::hidden(), is_terminal: false, printed: Mutex::default() }
     }
 

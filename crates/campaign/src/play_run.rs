@@ -3,7 +3,7 @@
 use crate::run_player::{RunPlayer, RunRequest};
 use anyhow::{Result, anyhow};
 use fencepost_checker::{Outcome, RunVerdict, check_run};
-use fencepost_engine::{Reason, RunSpec, Script, Stop, Unobserved};
+use fencepost_engine::{DirectedScript, RunSpec, Stop, StopReason, Unobserved};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, read_history};
 use fencepost_report::prepare_threads;
@@ -36,7 +36,7 @@ pub struct RunPlace<'a> {
 /// was not healed, or Ctrl-C ended the run.
 pub async fn play_run(
     spec: &RunSpec,
-    script: Option<&Script>,
+    script: Option<&DirectedScript>,
     command: impl FnOnce(&Path) -> String,
     place: RunPlace<'_>,
 ) -> Result<Played> {
@@ -45,7 +45,7 @@ pub async fn play_run(
     let observer = Arc::new(Unobserved);
     let run = RunRequest { spec, script, command: &command, folder: &folder, stop: place.stop, observer };
     let recorded = place.player.record(run).await;
-    let interrupted = place.stop.reason() == Some(&Reason::Interrupted);
+    let interrupted = place.stop.reason() == Some(&StopReason::Interrupted);
     let failed = match recorded {
         Ok(outcome) => {
             let errors = outcome.cleanup_errors;

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
-use fencepost_engine::{RunObserver, RunOutcome, RunSpec, Script, Stop, make_images, run_beside_others};
+use fencepost_engine::{
+    DirectedScript, RunObserver, RunOutcome, RunSpec, Stop, make_images, run_beside_others,
+};
 use fencepost_history::run::RunFolder;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use std::sync::Arc;
 pub struct RunRequest<'a> {
     pub spec: &'a RunSpec,
     /// What the clients do, where a scenario directs them.
-    pub script: Option<&'a Script>,
+    pub script: Option<&'a DirectedScript>,
     /// Repeats the run.
     pub command: &'a str,
     pub folder: &'a RunFolder,

@@ -2,7 +2,7 @@
 
 use crate::context::CampaignContext;
 use crate::lines::ProgressLine;
-use crate::parts::{PartWriter, Record, RunKey};
+use crate::parts::{PartWriter, RunKey, RunRecord};
 use anyhow::{Error, Result};
 use futures_util::StreamExt;
 use parking_lot::Mutex;
@@ -91,7 +91,7 @@ impl<C: Campaign> Sitting<C> {
         context: &CampaignContext,
         progress: &ProgressLine,
     ) -> Vec<(u64, Error)> {
-        let counter = Counter::new(self.left(), jobs);
+        let counter = RunCounter::new(self.left(), jobs);
         counter.count(0).show(progress);
         let places = Semaphore::new(jobs);
         let played =
@@ -112,7 +112,7 @@ impl<C: Campaign> Sitting<C> {
         run: &PlannedRun<C::Run>,
         (places, jobs): (&Semaphore, usize),
         context: &CampaignContext,
-        counter: &Counter,
+        counter: &RunCounter,
         progress: &ProgressLine,
     ) -> Option<(u64, C::Outcome, Result<()>)> {
         let needed = if run.undisturbed { jobs } else { 1 };
@@ -136,7 +136,7 @@ impl<C: Campaign> Sitting<C> {
         let Some(part) = &self.part else { return Ok(()) };
         let is_done = C::is_done(outcome);
         let took_ms = u64::try_from(took.as_millis()).ok().filter(|_| is_done);
-        part.add(&Record::new(number, is_done, took_ms, outcome)?)
+        part.add(&RunRecord::new(number, is_done, took_ms, outcome)?)
     }
 
     /// Notes for a merge that nothing more will be played. Errors: a file of the part cannot be written.
@@ -147,7 +147,7 @@ impl<C: Campaign> Sitting<C> {
 }
 
 /// Counts the runs that end, and estimates how long the others take.
-struct Counter {
+struct RunCounter {
     begun: Instant,
     /// How long all of them take, by what was asked for.
     expected: Option<Duration>,
@@ -156,12 +156,12 @@ struct Counter {
     ended: Mutex<usize>,
 }
 
-impl Counter {
-    fn new<'a, R: 'a>(runs: impl Iterator<Item = &'a PlannedRun<R>>, jobs: usize) -> Counter {
+impl RunCounter {
+    fn new<'a, R: 'a>(runs: impl Iterator<Item = &'a PlannedRun<R>>, jobs: usize) -> RunCounter {
         let expected: Vec<Option<Duration>> = runs.map(|run| run.expected).collect();
         let (all, sum) = (expected.len(), expected.into_iter().sum::<Option<Duration>>());
         let expected = sum.map(|sum| sum / u32::try_from(jobs).unwrap_or(1).max(1));
-        Counter { begun: Instant::now(), expected, all, jobs, ended: Mutex::new(0) }
+        RunCounter { begun: Instant::now(), expected, all, jobs, ended: Mutex::new(0) }
     }
 
     fn note_end(&self) -> Count {

@@ -1,7 +1,7 @@
 //! Campaigns without servers: runs with histories that were written beforehand, and lines that are kept.
 
 use crate::context::{CampaignContext, ResultsStore};
-use crate::lines::Lines;
+use crate::lines::LinePrinter;
 use crate::repeat::Repeat;
 use crate::run_player::{RunPlayer, RunRequest};
 use anyhow::{Result, anyhow};
@@ -22,7 +22,7 @@ pub struct Printed {
     complained: Mutex<Vec<String>>,
 }
 
-impl Lines for Printed {
+impl LinePrinter for Printed {
     fn say(&self, line: &str) {
         self.said.lock().push(line.to_owned());
     }

@@ -6,8 +6,8 @@ mod measure;
 use fencepost_checker::models::{Codec, FencedMutex, Mutex, OwnerMutex, Register, RegisterOp, RegisterRet};
 use fencepost_checker::read::KeyHistory;
 use fencepost_checker::{
-    Algorithm, Answer, Budget, CheckOptions, FastPath, History, SearchOutcome, Watch, decide, explain, judge,
-    search,
+    Algorithm, AlgorithmAnswer, Budget, CheckOptions, FastPath, History, SearchOutcome, Watch, decide,
+    explain, judge, search,
 };
 use fencepost_history::{Event, Kind, Process, Seed};
 use generate::{Behaviour, Shape, generate};
@@ -141,7 +141,7 @@ fn core() {
     fn one<M: Codec + Behaviour>(name: &str, model: &M) {
         let mut history = generate(model, &shape(1_000_000, 20, 0.0));
         // One process's completion comes half a window too early, until that breaks the history.
-        let mut answer = Answer::Linearizable;
+        let mut answer = AlgorithmAnswer::Linearizable;
         for place in history.order.len() / 2.. {
             let (early, late) = (history.order[place], history.order[place + 1]);
             if early & 1 == 0 && late & 1 == 1 && early >> 1 != late >> 1 {
@@ -149,15 +149,15 @@ fn core() {
                 history.list[(early >> 1) as usize].invoke = place as u32 + 1;
                 history.list[(late >> 1) as usize].complete = place as u32;
                 answer = decide(model, &history, Algorithm::Auto, &Budget::unlimited(), None);
-                if answer != Answer::Linearizable {
+                if answer != AlgorithmAnswer::Linearizable {
                     break;
                 }
             }
         }
-        let Answer::Impossible(conflict) = answer else { panic!("{name} is not broken") };
+        let AlgorithmAnswer::Impossible(conflict) = answer else { panic!("{name} is not broken") };
         measure(&format!("explain a violation in 1000000 operations, {name}"), || {
             let answer = decide(model, &history, Algorithm::Auto, &Budget::unlimited(), None);
-            assert!(matches!(answer, Answer::Impossible(_)));
+            assert!(matches!(answer, AlgorithmAnswer::Impossible(_)));
             explain(model, &history, &conflict, &Budget::unlimited())
         });
     }

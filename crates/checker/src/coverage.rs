@@ -36,32 +36,32 @@ pub struct Reached {
 
 /// The situations of a run, or of many: those that were met, and those that could have been.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<Row>", into = "Vec<Row>")]
+#[serde(from = "Vec<SituationRow>", into = "Vec<SituationRow>")]
 pub struct Coverage {
     situations: BTreeMap<Situation, Reached>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Row {
+struct SituationRow {
     #[serde(flatten)]
     situation: Situation,
     #[serde(flatten)]
     reached: Reached,
 }
 
-impl From<Vec<Row>> for Coverage {
-    fn from(rows: Vec<Row>) -> Coverage {
+impl From<Vec<SituationRow>> for Coverage {
+    fn from(rows: Vec<SituationRow>) -> Coverage {
         let mut coverage = Coverage::default();
-        for Row { situation, reached } in rows {
+        for SituationRow { situation, reached } in rows {
             coverage.add(&situation, reached);
         }
         coverage
     }
 }
 
-impl From<Coverage> for Vec<Row> {
-    fn from(coverage: Coverage) -> Vec<Row> {
-        let row = |(situation, reached)| Row { situation, reached };
+impl From<Coverage> for Vec<SituationRow> {
+    fn from(coverage: Coverage) -> Vec<SituationRow> {
+        let row = |(situation, reached)| SituationRow { situation, reached };
         coverage.situations.into_iter().map(row).collect()
     }
 }

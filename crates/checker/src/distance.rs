@@ -120,9 +120,9 @@ pub fn handovers(run: &RunIndex) -> Vec<Handover> {
     handovers
 }
 
-type Moment = (u64, u64);
+type ActMoment = (u64, u64);
 
-fn last_writes(run: &RunIndex) -> Vec<Option<Moment>> {
+fn last_writes(run: &RunIndex) -> Vec<Option<ActMoment>> {
     let mut writes = vec![None; run.holds.len()];
     let mut current: FxHashMap<(u64, &str), usize> = FxHashMap::default();
     let mut granted = 0;
@@ -140,10 +140,10 @@ fn last_writes(run: &RunIndex) -> Vec<Option<Moment>> {
 
 struct Earlier {
     at: usize,
-    act: Moment,
+    act: ActMoment,
 }
 
-fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>) -> Vec<Handover> {
+fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<ActMoment>) -> Vec<Handover> {
     // Of each key the earlier holds that may still matter: those that end with a release, and of the others
     // the one of each process and claim that acted last.
     let mut keys: FxHashMap<&str, Vec<Earlier>> = FxHashMap::default();
@@ -184,7 +184,7 @@ fn released_before(earlier: &Hold, later: &Hold) -> bool {
 }
 
 /// The order of events is the order of time: of two with the same time, the later one is a nanosecond later.
-fn distance_ns(grant: &Hold, act: Moment) -> i64 {
+fn distance_ns(grant: &Hold, act: ActMoment) -> i64 {
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     match grant.from_ns.checked_sub(act.1) {
         Some(0) if act.0 > grant.from => -1,

@@ -201,7 +201,7 @@ impl<M: Model> Model for Plain<'_, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::{Algorithm, Answer, decide};
+    use crate::judge::{Algorithm, AlgorithmAnswer, decide};
     use crate::models::{Codec, Mutex, OwnerMutex, Register};
     use crate::testing::history;
 
@@ -209,7 +209,7 @@ mod tests {
         let history = history(&mut model, text);
         let budget = Budget::unlimited();
         match decide(&model, &history, Algorithm::Auto, &budget, None) {
-            Answer::Impossible(conflict) => explain(&model, &history, &conflict, &budget),
+            AlgorithmAnswer::Impossible(conflict) => explain(&model, &history, &conflict, &budget),
             other => panic!("{text}: {other:?}"),
         }
     }

@@ -58,7 +58,7 @@ pub struct Step {
 
 /// What one algorithm says of one history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AlgorithmAnswer {
     Linearizable,
     Impossible(Conflict),
     Unknown(String),
@@ -71,13 +71,13 @@ pub fn decide<M: FastPath>(
     algorithm: Algorithm,
     budget: &Budget,
     mut order: Option<&mut Vec<u32>>,
-) -> Answer {
+) -> AlgorithmAnswer {
     if algorithm != Algorithm::Search {
         match model.decide(history, order.as_deref_mut()) {
-            Decision::Linearizable => return Answer::Linearizable,
-            Decision::Impossible(conflict) => return Answer::Impossible(conflict),
+            Decision::Linearizable => return AlgorithmAnswer::Linearizable,
+            Decision::Impossible(conflict) => return AlgorithmAnswer::Impossible(conflict),
             Decision::NotApplicable(why) if algorithm == Algorithm::FastPath => {
-                return Answer::Unknown(format!("the fast path does not apply: {why}"));
+                return AlgorithmAnswer::Unknown(format!("the fast path does not apply: {why}"));
             }
             Decision::NotApplicable(_) => {
                 if let Some(order) = order.as_deref_mut() {
@@ -91,10 +91,10 @@ pub fn decide<M: FastPath>(
             if let Some(order) = order {
                 *order = found;
             }
-            Answer::Linearizable
+            AlgorithmAnswer::Linearizable
         }
-        SearchOutcome::Stuck(stuck) => Answer::Impossible(stuck_conflict(model, history, stuck.at)),
-        SearchOutcome::Exhausted(exhausted) => Answer::Unknown(format!(
+        SearchOutcome::Stuck(stuck) => AlgorithmAnswer::Impossible(stuck_conflict(model, history, stuck.at)),
+        SearchOutcome::Exhausted(exhausted) => AlgorithmAnswer::Unknown(format!(
             "{}: {} of {} events could be explained by then",
             exhausted.reason, exhausted.events_done, exhausted.events
         )),
@@ -132,14 +132,14 @@ fn judge_part<M: Codec>(part: &KeyHistory<M>, options: &CheckOptions) -> KeyVerd
         return verdict;
     }
     match answer {
-        Answer::Linearizable => {
+        AlgorithmAnswer::Linearizable => {
             verdict.witness = order.map(|order| order.iter().map(|&at| step(model, history, at)).collect());
         }
-        Answer::Unknown(reason) => {
+        AlgorithmAnswer::Unknown(reason) => {
             verdict.outcome = Outcome::Unknown;
             verdict.reason = Some(reason);
         }
-        Answer::Impossible(conflict) => {
+        AlgorithmAnswer::Impossible(conflict) => {
             verdict.outcome = Outcome::Violation;
             verdict.reason = Some(conflict.sentence.clone());
             verdict.evidence = options.evidence.then(|| explain(model, history, &conflict, &options.budget));

@@ -121,7 +121,7 @@ pub use coverage::{Coverage, LockPhase, Reached, Situation, TargetRole, situatio
 pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_miss};
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use figures::Figures;
-pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
+pub use judge::{Algorithm, AlgorithmAnswer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use ledger::{Bound, Cause, Class, End, Ends, Interval, Reason, ledger_table};
 pub use metrics::{Costs, Metric, quantile, rate_bound, wilson};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};

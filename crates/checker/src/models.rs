@@ -17,10 +17,10 @@ use fencepost_history::AcquireArguments;
 
 /// How a model's operations are written in a history file. Values come as JSON text.
 pub trait Codec: FastPath {
-    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<Self::Op, Refusal>;
+    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<Self::Op, EventRefusal>;
 
     /// What an operation returned, from the value of its `ok`.
-    fn complete(&mut self, op: &Self::Op, value: &str) -> Result<Self::Ret, Refusal>;
+    fn complete(&mut self, op: &Self::Op, value: &str) -> Result<Self::Ret, EventRefusal>;
 
     /// What a `fail` with this error says about the object; none where it says only that nothing happened.
     fn fail(&mut self, _op: &Self::Op, _error: &str) -> Option<Self::Ret> {
@@ -30,7 +30,7 @@ pub trait Codec: FastPath {
 
 /// Why an event is none of a model's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum EventRefusal {
     /// Carries the operations that the model knows.
     UnknownOperation(&'static str),
     /// Says what the value should be.
@@ -39,13 +39,13 @@ pub enum Refusal {
     NotAlone,
 }
 
-pub(crate) fn refuse_others_beside(value: &str) -> Result<(), Refusal> {
+pub(crate) fn refuse_others_beside(value: &str) -> Result<(), EventRefusal> {
     if !value.contains("mode") && !value.contains("capacity") {
         return Ok(());
     }
     let value: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
     let is_alone = Claim::asked(&AcquireArguments::of(&value)).is_alone();
-    if is_alone { Ok(()) } else { Err(Refusal::NotAlone) }
+    if is_alone { Ok(()) } else { Err(EventRefusal::NotAlone) }
 }
 
 pub(crate) fn integer(value: &str) -> Option<i64> {

@@ -123,7 +123,7 @@ pub struct Builder<Op, Ret> {
 
 /// What an invocation returns, for its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle(u32);
+pub struct OpenHandle(u32);
 
 /// When an event was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,19 +147,19 @@ impl<Op, Ret> Builder<Op, Ret> {
     }
 
     /// An operation begins. Without a completion it is indeterminate.
-    pub fn invoke(&mut self, process: u64, op: Op) -> Handle {
+    pub fn invoke(&mut self, process: u64, op: Op) -> OpenHandle {
         let index = self.order.len() as u64;
         self.invoke_at(process, op, Stamp { index, time_ns: None })
     }
 
     /// It happened, and returned this.
-    pub fn complete(&mut self, handle: Handle, ret: Ret) {
+    pub fn complete(&mut self, handle: OpenHandle, ret: Ret) {
         let index = self.order.len() as u64;
         self.complete_at(handle, ret, Stamp { index, time_ns: None });
     }
 
     /// As [`invoke`](Builder::invoke), with its place and time in a file.
-    pub fn invoke_at(&mut self, process: u64, op: Op, stamp: Stamp) -> Handle {
+    pub fn invoke_at(&mut self, process: u64, op: Op, stamp: Stamp) -> OpenHandle {
         let at = u32::try_from(self.list.len()).ok().filter(|at| *at < 1 << 31);
         let at = at.expect("a history has less than 2^31 operations");
         self.timed |= stamp.time_ns.is_some();
@@ -167,11 +167,11 @@ impl<Op, Ret> Builder<Op, Ret> {
         let invoke_ns = stamp.time_ns.unwrap_or(0);
         self.sources.push(Source { process, invoke_index: stamp.index, invoke_ns, ..Source::default() });
         self.order.push(2 * at);
-        Handle(at)
+        OpenHandle(at)
     }
 
     /// As [`complete`](Builder::complete), with its place and time in a file.
-    pub fn complete_at(&mut self, handle: Handle, ret: Ret, stamp: Stamp) {
+    pub fn complete_at(&mut self, handle: OpenHandle, ret: Ret, stamp: Stamp) {
         let at = handle.0 as usize;
         self.list[at].ret = Some(ret);
         self.list[at].complete = self.order.len() as u32;
@@ -181,13 +181,13 @@ impl<Op, Ret> Builder<Op, Ret> {
     }
 
     /// It certainly did not happen, or makes no difference: it is left out.
-    pub fn drop(&mut self, handle: Handle) {
+    pub fn drop(&mut self, handle: OpenHandle) {
         self.list[handle.0 as usize].invoke = DROPPED;
         self.dropped += 1;
     }
 
     /// The operation of a handle.
-    pub fn op(&self, handle: Handle) -> &Op {
+    pub fn op(&self, handle: OpenHandle) -> &Op {
         &self.list[handle.0 as usize].op
     }
 

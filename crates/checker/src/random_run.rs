@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const PROCESSES: usize = 4;
 
 /// What one step of a random history does: a process, a key, an action, and the time that passes before.
-type Step = (usize, usize, u8, u64);
+type RandomStep = (usize, usize, u8, u64);
 
 /// Histories of four processes in two clients, two servers, two keys, and faults of two kinds.
 pub fn histories() -> impl Strategy<Value = Vec<Event>> {
@@ -16,13 +16,13 @@ pub fn histories() -> impl Strategy<Value = Vec<Event>> {
 }
 
 #[derive(Default)]
-struct Recorder {
+struct RandomRecorder {
     events: Vec<Event>,
     time: u64,
     faults: u64,
 }
 
-impl Recorder {
+impl RandomRecorder {
     fn add(&mut self, process: Process, kind: Kind, f: &str, key: Option<&str>, value: Value) {
         let (index, time) = (self.events.len() as u64, self.time * 1_000_000);
         let (f, key, value) = (f.into(), key.map(Into::into), value.into());
@@ -40,8 +40,8 @@ impl Recorder {
     }
 }
 
-fn history(steps: &[Step]) -> Vec<Event> {
-    let mut recorder = Recorder::default();
+fn history(steps: &[RandomStep]) -> Vec<Event> {
+    let mut recorder = RandomRecorder::default();
     recorder.add(Process::Nemesis, Kind::Info, "nemeses", None, json!(["pause", "kill"]));
     recorder.add(Process::Nemesis, Kind::Info, "servers", None, json!(["n1", "n2"]));
     recorder.add(Process::Nemesis, Kind::Info, "nodes", None, json!({"slots": ["c1", "c2"]}));

@@ -12,8 +12,8 @@ pub use edn::Edn;
 pub use json::JsonLines;
 
 use crate::model::History;
-use crate::models::{Codec, Refusal};
-use crate::operations::{Builder, Handle, Stamp};
+use crate::models::{Codec, EventRefusal};
+use crate::operations::{Builder, OpenHandle, Stamp};
 use fencepost_history::{ErrorCode, Kind, OperationError, f};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -157,30 +157,30 @@ fn shortened(value: &str) -> Cow<'_, str> {
     }
 }
 
-fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
+fn refused(line: &Line, refusal: EventRefusal) -> Result<(), ReadError> {
     let (f, value) = (&line.f, shortened(&line.value));
     let reason = match refusal {
-        Refusal::UnknownOperation(known) => format!(
+        EventRefusal::UnknownOperation(known) => format!(
             "the model knows {known}, not {f:?} (--rename {f}=NAME if it is one of these; --skip {f} leaves it out, which is right only for \
              an operation that does not change the object)"
         ),
-        Refusal::NotAlone if !value.contains("mode") => format!(
+        EventRefusal::NotAlone if !value.contains("mode") => format!(
             "the model knows one holder at a time, and {f:?} asks for {value}: use --model lease-mutex, which knows how many may hold a key"
         ),
-        Refusal::NotAlone => {
+        EventRefusal::NotAlone => {
             format!(
                 "the model knows no mode, and {f:?} asks for {value}: use --model lease-mutex, which knows both modes"
             )
         }
-        Refusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
+        EventRefusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
     };
     malformed(line.number, reason)
 }
 
-struct Open {
+struct OpenLine {
     part: usize,
     f: usize,
-    handle: Handle,
+    handle: OpenHandle,
 }
 
 type Growing<M> = (Option<String>, M, Builder<<M as crate::Model>::Op, <M as crate::Model>::Ret>);
@@ -190,7 +190,7 @@ struct Collector<M: Codec> {
     parts: Vec<Growing<M>>,
     by_key: FxHashMap<String, usize>,
     keyless: Option<usize>,
-    open: FxHashMap<u64, Open>,
+    open: FxHashMap<u64, OpenLine>,
     /// Names of operations, few enough to look through.
     names: Vec<String>,
 }
@@ -246,7 +246,7 @@ impl<M: Codec + Clone> Collector<M> {
             Err(refusal) => return refused(line, refusal),
         };
         let handle = builder.invoke_at(process, op, stamp);
-        if self.open.insert(process, Open { part, f, handle }).is_some() {
+        if self.open.insert(process, OpenLine { part, f, handle }).is_some() {
             return malformed(line.number, format!("process {process} already has an operation open"));
         }
         Ok(())

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 /// A small closed part of an impossible history that is impossible too; the best found within the budget.
 /// `stuck` is an operation at whose completion no order is left.
 pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
-    let effects = Effects::new(model, history);
+    let effects = HistoryEffects::new(model, history);
     let impossible =
         |part: &[u32]| matches!(search(model, &history.only(part), budget), SearchOutcome::Stuck(_));
     let end = history.list[stuck as usize].complete;
@@ -61,15 +61,15 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
     part
 }
 
-struct Effects {
+struct HistoryEffects {
     effects: Vec<Effect>,
     of_values: bool,
     /// The operations that give a value: the certain ones in order of completion, and the others.
     givers: FxHashMap<u32, (Vec<u32>, Vec<u32>)>,
 }
 
-impl Effects {
-    fn new<M: Model>(model: &M, history: &History<M>) -> Effects {
+impl HistoryEffects {
+    fn new<M: Model>(model: &M, history: &History<M>) -> HistoryEffects {
         let effect = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
             model.effect(&operation.op, operation.ret.as_ref())
         };
@@ -85,7 +85,7 @@ impl Effects {
         for (certain, _) in givers.values_mut() {
             certain.sort_by_key(|&at| history.list[at as usize].complete);
         }
-        Effects { effects, of_values, givers }
+        HistoryEffects { effects, of_values, givers }
     }
 
     /// The part without what cannot stand in it. `part` is ascending, and so is the answer.
@@ -190,7 +190,7 @@ struct Setters {
 
 impl Setters {
     fn new<Op, Ret>(
-        effects: &Effects,
+        effects: &HistoryEffects,
         history: &crate::operations::Operations<Op, Ret>,
         part: &[u32],
     ) -> Setters {
@@ -256,7 +256,7 @@ mod tests {
             let model = Register { with_cas: seed % 2 == 0, ..Register::default() };
             let shape = Shape { seed, operations: 9, processes: 4, indeterminate: 0.15 };
             let history = generate(&model, &shape);
-            let effects = Effects::new(&model, &history);
+            let effects = HistoryEffects::new(&model, &history);
             let some = (0..history.len() as u32).filter(|_| random.random_ratio(3, 4)).collect();
             let part = effects.close(&history, some);
             assert!(

@@ -27,14 +27,14 @@ pub struct Watch {
     tracker: Tracker<Name>,
     grants: FxHashMap<Name, Grants>,
     /// Of each hold whose process may yet show belief: how many grants broke it when that was last known.
-    holds: FxHashMap<usize, Known>,
+    holds: FxHashMap<usize, CountedHold>,
     invoked: FxHashMap<u64, Invoked>,
 }
 
 /// What stood when an operation was invoked.
 struct Invoked {
     /// The hold under which that was, and the grants that broke it by then; a release takes the hold with it.
-    under: Option<(Known, u64)>,
+    under: Option<(CountedHold, u64)>,
     /// The greatest token granted by then, and the process that still has it.
     greatest_token: Option<i64>,
     has_greatest: Option<u64>,
@@ -63,7 +63,7 @@ impl Grants {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct CountedHold {
     grants: u64,
     claim: Claim,
 }
@@ -142,7 +142,7 @@ impl Watch {
                     (grants.greatest_token, grants.has_greatest) = (Some(token), Some(process));
                 }
             }
-            self.holds.insert(hold, Known { grants: grants.against(claim), claim });
+            self.holds.insert(hold, CountedHold { grants: grants.against(claim), claim });
         }
     }
 }

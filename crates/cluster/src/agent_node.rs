@@ -4,8 +4,8 @@ use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::protocol::{
-    Connected, Content, FromAgent, LINE_MAX, Limits, Op, Output, Request, Service, ServiceEnd, Signalled,
-    Started, State,
+    CommandOutput, Connected, FileContent, FromAgent, LINE_MAX, NodeLimits, Op, Request, Service, ServiceEnd,
+    Signalled, Started, State,
 };
 use async_trait::async_trait;
 use base64::Engine;
@@ -197,7 +197,7 @@ impl Node for AgentNode {
         Ok(state)
     }
 
-    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<Output, ClusterError> {
+    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<CommandOutput, ClusterError> {
         let argv = argv.iter().map(|arg| (*arg).to_owned()).collect();
         let op = Op::Exec { argv, stdin: String::new(), timeout_ms: millis(timeout) };
         self.request(op, timeout + PATIENCE).await
@@ -209,7 +209,7 @@ impl Node for AgentNode {
     }
 
     async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
-        let Content { content } = self.request(Op::Get { path: path.to_owned() }, PATIENCE).await?;
+        let FileContent { content } = self.request(Op::Get { path: path.to_owned() }, PATIENCE).await?;
         STANDARD.decode(content).map_err(|error| self.error(&error.to_string()))
     }
 
@@ -229,7 +229,7 @@ impl Node for AgentNode {
         self.request(Op::Tool { name: name.to_owned(), args }, TOOL).await
     }
 
-    async fn limit(&self, limits: Limits) -> Result<(), ClusterError> {
+    async fn limit(&self, limits: NodeLimits) -> Result<(), ClusterError> {
         self.request(Op::Limit { limits }, PATIENCE).await
     }
 

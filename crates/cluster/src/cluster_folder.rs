@@ -2,7 +2,7 @@
 
 use crate::ClusterError;
 use crate::driver::ClusterSpec;
-use crate::register::{Entry, Register};
+use crate::register::{RunEntry, RunRegister};
 use crate::subnet::Subnet;
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ const SUBNET: &str = "subnet";
 /// The folder of a cluster that runs. Dropping it removes it.
 #[derive(Debug)]
 pub struct ClusterFolder {
-    entry: Entry,
+    entry: RunEntry,
     pub(crate) subnet: Subnet,
 }
 
 impl ClusterFolder {
     /// Makes it, with a subnet that no other run has and that `is_free` agrees to.
     pub fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<ClusterFolder, ClusterError> {
-        let register = Register::lock()?;
+        let register = RunRegister::lock()?;
         let others: Vec<Subnet> = register
             .entries()
             .iter()
@@ -48,12 +48,12 @@ impl ClusterFolder {
 
 /// A folder with a name that no other user can know. Dropping it removes it, or else the next run does.
 #[derive(Debug)]
-pub struct PrivateFolder(Entry);
+pub struct PrivateFolder(RunEntry);
 
 impl PrivateFolder {
     /// Makes one; its name tells what it is for.
     pub fn create(purpose: &str) -> Result<PrivateFolder, ClusterError> {
-        Register::lock()?.add(&ClusterSpec::own_name(purpose), None).map(PrivateFolder)
+        RunRegister::lock()?.add(&ClusterSpec::own_name(purpose), None).map(PrivateFolder)
     }
 
     pub fn path(&self) -> &Path {

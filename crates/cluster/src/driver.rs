@@ -43,7 +43,7 @@ pub trait Driver: Send + Sync {
 /// Nodes that run. Call [`Cluster::stop`]; dropping it without that stops them too, as well as a drop can.
 pub struct Cluster {
     pub nodes: Vec<Arc<dyn Node>>,
-    pub(crate) stop: Box<dyn Stop>,
+    pub(crate) stop: Box<dyn StopCluster>,
 }
 
 /// The variable by which the driver `local` runs this machine's own programs: `machine`.
@@ -78,7 +78,7 @@ impl DriverOptions {
 }
 
 #[async_trait]
-pub(crate) trait Stop: Send + Sync {
+pub(crate) trait StopCluster: Send + Sync {
     /// Ends every process and removes every container, network, namespace, mount and folder of the run.
     async fn stop(self: Box<Self>) -> Result<(), ClusterError>;
 }

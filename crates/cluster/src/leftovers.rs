@@ -10,7 +10,7 @@ use crate::cleaned::{Cleaned, LeftoverKind};
 use crate::driver::Driver;
 use crate::drivers::docker::{self, Engine};
 use crate::environment::remove_abandoned;
-use crate::register::{Found, Register};
+use crate::register::{FoundRun, RunRegister};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ async fn of_this_machine() -> Cleaned {
 
 fn remove_dead() -> Cleaned {
     let mut all = Cleaned::default();
-    match Register::lock() {
+    match RunRegister::lock() {
         Ok(register) => {
             for dead in register.entries().iter().filter(|entry| !entry.alive) {
                 remove(dead, &mut all);
@@ -106,7 +106,7 @@ fn remove_dead() -> Cleaned {
     all
 }
 
-fn remove(dead: &Found, all: &mut Cleaned) {
+fn remove(dead: &FoundRun, all: &mut Cleaned) {
     let name = &dead.name;
     if let Some(folder) = &dead.folder {
         end_users(folder, all);

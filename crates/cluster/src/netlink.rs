@@ -27,7 +27,7 @@ impl Netlink {
     }
 
     pub(crate) fn add_bridge(&self, name: &str) -> io::Result<u32> {
-        let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.link(0, true);
         message.text(libc::IFLA_IFNAME, name);
         message.nested(libc::IFLA_LINKINFO, |info| info.text(libc::IFLA_INFO_KIND, "bridge"));
@@ -37,7 +37,7 @@ impl Netlink {
 
     /// A virtual cable from `name`, up and on the bridge, to `peer` in the network of process `pid`.
     pub(crate) fn add_cable(&self, name: &str, bridge: u32, peer: &str, pid: u32) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.link(0, true);
         message.text(libc::IFLA_IFNAME, name);
         message.number(libc::IFLA_MASTER, bridge);
@@ -55,13 +55,13 @@ impl Netlink {
     }
 
     pub(crate) fn set_up(&self, name: &str) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWLINK, 0);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWLINK, 0);
         message.link(index(name)?, true);
         self.request(message)
     }
 
     pub(crate) fn add_address(&self, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message.0.extend([family(libc::AF_INET), prefix, 0, 0]);
         message.0.extend(index(name)?.to_ne_bytes());
         message.attribute(libc::IFA_LOCAL, &address.octets());
@@ -84,7 +84,7 @@ impl Netlink {
     }
 
     fn remove_address(&self, address: Ipv6Addr, prefix: u8, interface: u32) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_DELADDR, 0);
+        let mut message = NetlinkMessage::new(libc::RTM_DELADDR, 0);
         message.0.extend([family(libc::AF_INET6), prefix, 0, 0]);
         message.0.extend(interface.to_ne_bytes());
         message.attribute(libc::IFA_LOCAL, &address.octets());
@@ -94,7 +94,7 @@ impl Netlink {
 
     /// A route to these addresses, in place of any that there is, that leads nowhere.
     fn make_unreachable(&self, address: IpAddr, prefix: u8) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_REPLACE);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_REPLACE);
         let (no_source, service) = (0, 0);
         let (family, octets) = match address {
             IpAddr::V4(address) => (family(libc::AF_INET), address.octets().to_vec()),
@@ -114,7 +114,7 @@ impl Netlink {
         self.request(message)
     }
 
-    fn request(&self, message: Message) -> io::Result<()> {
+    fn request(&self, message: NetlinkMessage) -> io::Result<()> {
         sendto(self.0.as_raw_fd(), &message.finish(), &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
         let mut answer = [0; 4096];
         let length = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
@@ -146,16 +146,16 @@ fn index(name: &str) -> io::Result<u32> {
     Ok(nix::net::if_::if_nametoindex(name)?)
 }
 
-struct Message(Vec<u8>);
+struct NetlinkMessage(Vec<u8>);
 
-impl Message {
-    fn new(kind: u16, flags: i32) -> Message {
+impl NetlinkMessage {
+    fn new(kind: u16, flags: i32) -> NetlinkMessage {
         let flags = flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK;
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
         bytes.extend(u16::try_from(flags).expect("flags of 16 bits").to_ne_bytes());
         bytes.resize(HEADER, 0);
-        Message(bytes)
+        NetlinkMessage(bytes)
     }
 
     /// The fixed part of a message about an interface.
@@ -183,8 +183,8 @@ impl Message {
         self.attribute(kind, &number.to_ne_bytes());
     }
 
-    fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
-        let mut inner = Message(Vec::new());
+    fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut NetlinkMessage)) {
+        let mut inner = NetlinkMessage(Vec::new());
         fill(&mut inner);
         self.attribute(kind, &inner.0);
     }

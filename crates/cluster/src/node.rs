@@ -3,7 +3,7 @@
 
 use crate::ClusterError;
 use crate::environment::Environment;
-use crate::protocol::{Limits, Output, Service, ServiceEnd};
+use crate::protocol::{CommandOutput, NodeLimits, Service, ServiceEnd};
 use async_trait::async_trait;
 use fencepost_history::NodeKind;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct NodeSpec {
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
     /// What its programs may use, where the driver has the kernel check it ([`Node::limit`]: the agent).
-    pub limits: Option<Limits>,
+    pub limits: Option<NodeLimits>,
 }
 
 impl NodeSpec {
@@ -78,7 +78,7 @@ pub trait Node: Send + Sync {
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
     /// State letter in /proc; none where there is no such process.
     async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError>;
-    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<Output, ClusterError>;
+    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<CommandOutput, ClusterError>;
     async fn put(&self, path: &str, content: &[u8]) -> Result<(), ClusterError>;
     async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError>;
     async fn remove(&self, path: &str) -> Result<(), ClusterError>;
@@ -92,7 +92,7 @@ pub trait Node: Send + Sync {
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
     /// Ends all programs of the node when they use more than this. The node's log then has a line of the
     /// agent that begins with [`crate::LIMIT_NOTE`].
-    async fn limit(&self, limits: Limits) -> Result<(), ClusterError>;
+    async fn limit(&self, limits: NodeLimits) -> Result<(), ClusterError>;
     /// Runs a program inside the node with its standard streams attached to the caller: a client.
     /// `argv[0]` of `fencepost` means this very program.
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError>;

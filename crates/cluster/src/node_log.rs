@@ -13,9 +13,9 @@ const BYTES_MAX: u64 = 256 << 20;
 
 /// Appends to `<node>.log`. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct NodeLog(Arc<Mutex<Inner>>);
+pub(crate) struct NodeLog(Arc<Mutex<LogInner>>);
 
-struct Inner {
+struct LogInner {
     file: File,
     room: u64,
     /// Whether the warning that it cannot be written was printed: once is enough.
@@ -28,7 +28,7 @@ impl NodeLog {
         let file = std::fs::create_dir_all(folder)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
             .map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
-        Ok(NodeLog(Arc::new(Mutex::new(Inner { file, room: BYTES_MAX, warned: false }))))
+        Ok(NodeLog(Arc::new(Mutex::new(LogInner { file, room: BYTES_MAX, warned: false }))))
     }
 
     /// One line. A log that cannot be written must not end a run: the history is what counts.

@@ -32,18 +32,18 @@ pub enum Op {
     AwaitExit { pid: i32, timeout_ms: u64 },
     /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers [`State`].
     State { pid: i32 },
-    /// Runs a command to its end. Answers an [`Output`].
+    /// Runs a command to its end. Answers an [`CommandOutput`].
     Exec { argv: Vec<String>, stdin: String, timeout_ms: u64 },
     /// Writes a file (`base64`), with its folders.
     Put { path: String, content: String },
-    /// Reads a file. Answers [`Content`].
+    /// Reads a file. Answers [`FileContent`].
     Get { path: String },
     /// Removes a file or folder with all that is in it; none there is no error.
     Remove { path: String },
     /// Opens a TCP connection. Answers [`Connected`].
     Connect { address: String, timeout_ms: u64 },
     /// Ends all programs of the node, from now on, when they use more than this. Answers nothing.
-    Limit { limits: Limits },
+    Limit { limits: NodeLimits },
     /// Answers nothing if the program of this command can be started.
     Check { argv: Vec<String> },
     /// Calls a tool of this agent. `{data}` in its texts stands for the node's data folder.
@@ -56,7 +56,7 @@ pub(crate) const TASKS_MAX: u64 = 5000;
 
 /// What the programs of a node may use together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct NodeLimits {
     pub memory_bytes: u64,
     /// In the data folder, `/tmp` and `/dev/shm`.
     pub disk_bytes: u64,
@@ -79,7 +79,7 @@ pub struct Service {
 
 /// How a command ended. `code` is none where a signal or the time-out ended it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Output {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -105,7 +105,7 @@ pub struct State {
 
 /// The answer to [`Op::Get`], in base64.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Content {
+pub struct FileContent {
     pub content: String,
 }
 
@@ -122,7 +122,7 @@ pub enum Connected {
 /// The answer to a request to start a program whose streams are attached to the controller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Attached {
+pub enum AttachedAnswer {
     Started {
         pid: i32,
     },

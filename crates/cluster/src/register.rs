@@ -20,8 +20,8 @@ const GROUPS: &str = "control-groups";
 /// Letters of a private folder's name that are drawn at random.
 const RANDOM_LETTERS: usize = 12;
 
-/// The register, while no other process changes it. A thread that holds it must not drop an [`Entry`].
-pub(crate) struct Register {
+/// The register, while no other process changes it. A thread that holds it must not drop an [`RunEntry`].
+pub(crate) struct RunRegister {
     /// Where new entries are made; then other places where runs of this user may have made theirs.
     places: Vec<PathBuf>,
     _locks: Vec<FileLock>,
@@ -29,13 +29,13 @@ pub(crate) struct Register {
 
 /// The entry of a run of this process. Dropping it removes it, and the run's private folder.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RunEntry {
     path: PathBuf,
     folder: PathBuf,
     _lock: FileLock,
 }
 
-pub(crate) struct Found {
+pub(crate) struct FoundRun {
     pub(crate) name: String,
     pub(crate) alive: bool,
     /// The run's private folder, where the entry names one that is this user's.
@@ -43,16 +43,16 @@ pub(crate) struct Found {
     path: PathBuf,
 }
 
-impl Register {
+impl RunRegister {
     /// Waits until no other process changes it.
-    pub(crate) fn lock() -> Result<Register, ClusterError> {
+    pub(crate) fn lock() -> Result<RunRegister, ClusterError> {
         let places = places()?;
         let locks = places.iter().map(|place| lock(&place.join(".lock"))).collect::<Result<_, _>>()?;
-        Ok(Register { places, _locks: locks })
+        Ok(RunRegister { places, _locks: locks })
     }
 
     /// Makes an entry of this name, with this file, and its private folder.
-    pub(crate) fn add(&self, name: &str, file: Option<(&str, &str)>) -> Result<Entry, ClusterError> {
+    pub(crate) fn add(&self, name: &str, file: Option<(&str, &str)>) -> Result<RunEntry, ClusterError> {
         if self.entries().iter().any(|entry| entry.alive && entry.name == name) {
             return Err(format!("a run named {name} is going on already; give this one another name").into());
         }
@@ -62,7 +62,7 @@ impl Register {
         })
     }
 
-    fn fill(&self, name: &str, path: &Path, file: Option<(&str, &str)>) -> Result<Entry, ClusterError> {
+    fn fill(&self, name: &str, path: &Path, file: Option<(&str, &str)>) -> Result<RunEntry, ClusterError> {
         let cannot = |error: io::Error| {
             ClusterError::new(format!("cannot make the folder of the run, {}: {error}", path.display()))
         };
@@ -74,17 +74,17 @@ impl Register {
         if let Some((name, text)) = file {
             std::fs::write(path.join(name), text).map_err(cannot)?;
         }
-        Ok(Entry { path: path.to_owned(), folder: private_folder(name, path)?, _lock: lock })
+        Ok(RunEntry { path: path.to_owned(), folder: private_folder(name, path)?, _lock: lock })
     }
 
-    pub(crate) fn entries(&self) -> Vec<Found> {
+    pub(crate) fn entries(&self) -> Vec<FoundRun> {
         let all = self.places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
         let folders = all.map(|entry| entry.path()).filter(|path| path.is_dir());
-        folders.map(Found::read).collect()
+        folders.map(FoundRun::read).collect()
     }
 }
 
-impl Entry {
+impl RunEntry {
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -105,21 +105,21 @@ fn remove_groups(entry: &Path) {
     control_groups::remove(&std::fs::read_to_string(entry.join(GROUPS)).unwrap_or_default());
 }
 
-impl Drop for Entry {
+impl Drop for RunEntry {
     fn drop(&mut self) {
         remove_groups(&self.path);
         let _ = std::fs::remove_dir_all(&self.folder);
         // Alone: a search must not find half an entry, and take its run for a killed one.
-        let _register = Register::lock();
+        let _register = RunRegister::lock();
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-impl Found {
-    fn read(path: PathBuf) -> Found {
+impl FoundRun {
+    fn read(path: PathBuf) -> FoundRun {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let folder = std::fs::read_to_string(path.join(FOLDER)).ok().map(PathBuf::from);
-        Found {
+        FoundRun {
             alive: is_held(&path.join(LOCK)),
             folder: folder.filter(|folder| is_ours(folder)),
             name,
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn private_folders_have_names_that_cannot_be_known_and_are_closed_to_others() {
-        let register = Register::lock().unwrap();
+        let register = RunRegister::lock().unwrap();
         let [one, two] =
             ["one", "two"].map(|test| register.add(&name(test), Some(("subnet", "text"))).unwrap());
         for entry in [&one, &two] {
@@ -248,7 +248,8 @@ mod tests {
             let random = file.rsplit('-').next().unwrap();
             assert_eq!(random.len(), RANDOM_LETTERS, "{file}");
         }
-        let random = |entry: &Entry| entry.folder().to_str().unwrap().rsplit('-').next().unwrap().to_owned();
+        let random =
+            |entry: &RunEntry| entry.folder().to_str().unwrap().rsplit('-').next().unwrap().to_owned();
         assert_ne!(random(&one), random(&two));
         let found = register.entries().into_iter().find(|found| found.name == name("one")).unwrap();
         assert!(found.alive);
@@ -264,7 +265,7 @@ mod tests {
     fn a_link_in_place_of_a_private_folder_is_not_followed() {
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("precious"), "").unwrap();
-        let register = Register::lock().unwrap();
+        let register = RunRegister::lock().unwrap();
         let entry = register.add(&name("link"), None).unwrap();
         std::fs::remove_dir(entry.folder()).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), entry.folder()).unwrap();

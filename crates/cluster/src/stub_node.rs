@@ -2,7 +2,7 @@
 
 use crate::ClusterError;
 use crate::node::{Attached, Node};
-use crate::protocol::{Limits, Output, Service};
+use crate::protocol::{CommandOutput, NodeLimits, Service};
 use async_trait::async_trait;
 use fencepost_history::NodeKind;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub trait StubNode: Send + Sync {
         unexpected("state")
     }
 
-    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
+    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<CommandOutput, ClusterError> {
         unexpected("exec")
     }
 
@@ -102,7 +102,7 @@ impl<Stub: StubNode> Node for Stub {
         StubNode::state(self, pid).await
     }
 
-    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<Output, ClusterError> {
+    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<CommandOutput, ClusterError> {
         StubNode::exec(self, argv, timeout).await
     }
 
@@ -126,7 +126,7 @@ impl<Stub: StubNode> Node for Stub {
         StubNode::tool(self, name, args).await
     }
 
-    async fn limit(&self, _limits: Limits) -> Result<(), ClusterError> {
+    async fn limit(&self, _limits: NodeLimits) -> Result<(), ClusterError> {
         unexpected("limit")
     }
 

@@ -65,7 +65,7 @@ pub enum ClientEnd {
 }
 
 /// How a call ended: the completion, and what a fail or an info still had to say in its value.
-pub struct Reply {
+pub struct CallReply {
     pub completion: Completion,
     pub value: Value,
 }
@@ -86,7 +86,7 @@ impl ClientConnection {
         let back = hello_answer(&name, &mut input, patience).await?;
         let processes: Arc<Mutex<HashSet<u64>>> = Arc::default();
         let offence: Arc<Mutex<Option<String>>> = Arc::default();
-        let mut notices = Notices {
+        let mut notices = NoticeReader {
             events: events.clone(),
             processes: processes.clone(),
             offence: offence.clone(),
@@ -150,7 +150,7 @@ impl ClientConnection {
     }
 
     /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.
-    pub async fn call(&self, command: Command, patience: Duration) -> Reply {
+    pub async fn call(&self, command: Command, patience: Duration) -> CallReply {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.processes.lock().insert(command.process);
         let numbered = |id| {
@@ -164,8 +164,8 @@ impl ClientConnection {
             Err(_) => {}
         }
         let name = &self.name;
-        Reply::from(match answer {
-            Ok(answer) => return Reply::from(answer),
+        CallReply::from(match answer {
+            Ok(answer) => return CallReply::from(answer),
             // Not sent, so it certainly did not happen.
             Err(NoAnswer::NotSent) => {
                 Completion::fail(ErrorCode::ClientGone, format_args!("{name} has ended"))
@@ -203,7 +203,7 @@ impl Answers {
     }
 }
 
-struct Notices {
+struct NoticeReader {
     events: Arc<dyn ClientEvents>,
     processes: Arc<Mutex<HashSet<u64>>>,
     /// What a client did that ends its connection.
@@ -211,7 +211,7 @@ struct Notices {
     rate: NoticeRate,
 }
 
-impl Notices {
+impl NoticeReader {
     /// Passes a notice on, unless it is one that no client may send: it would enter the history as evidence.
     fn receive(&mut self, notice: Notice) -> Received<Answer> {
         let Notice { event, process, .. } = &notice;
@@ -267,22 +267,22 @@ impl NoticeRate {
     }
 }
 
-impl From<Completion> for Reply {
-    fn from(completion: Completion) -> Reply {
-        Reply { completion, value: Value::Null }
+impl From<Completion> for CallReply {
+    fn from(completion: Completion) -> CallReply {
+        CallReply { completion, value: Value::Null }
     }
 }
 
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Reply {
+impl From<Answer> for CallReply {
+    fn from(answer: Answer) -> CallReply {
         let no_reason = || ErrorCode::NoReason.error("the client gave no reason");
         let error = || answer.error.clone().unwrap_or_else(no_reason);
         let completion = match answer.kind {
-            AnswerKind::Ok => return Reply::from(Completion::Ok(answer.value)),
+            AnswerKind::Ok => return CallReply::from(Completion::Ok(answer.value)),
             AnswerKind::Fail => Completion::Fail(error()),
             AnswerKind::Info => Completion::Info(error()),
         };
-        Reply { completion, value: answer.value }
+        CallReply { completion, value: answer.value }
     }
 }
 

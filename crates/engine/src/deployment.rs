@@ -9,7 +9,7 @@ use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use fencepost_cluster::protocol::{Limits, Service};
+use fencepost_cluster::protocol::{NodeLimits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
 use fencepost_history::{LockFacts, NodeKind};
 use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceRefusals, log_says_why};
@@ -139,9 +139,9 @@ const CLIENT_MEMORY_MIB: u32 = 2048;
 const CLIENT_DISK_BYTES: u64 = 1 << 30;
 
 /// What the programs of a client's node may use.
-fn limits(spec: &RunSpec) -> Limits {
+fn limits(spec: &RunSpec) -> NodeLimits {
     let memory_mib = spec.options.client_memory.unwrap_or(CLIENT_MEMORY_MIB);
-    Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
+    NodeLimits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
 }
 
 pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<()> {

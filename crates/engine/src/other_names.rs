@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// By what an option names: the words that people use, separated by blanks, and what there is for them.
-type Words = BTreeMap<String, BTreeMap<String, String>>;
+type NamedWords = BTreeMap<String, BTreeMap<String, String>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OtherNames {
-    names: Words,
-    answers: Words,
+    names: NamedWords,
+    answers: NamedWords,
 }
 
 static KNOWN: LazyLock<OtherNames> =
     LazyLock::new(|| toml::from_str(include_str!("other_names.toml")).expect("a test reads it"));
 
-fn row<'a>(words: &'a Words, what: &str, word: &str) -> Option<&'a str> {
+fn row<'a>(words: &'a NamedWords, what: &str, word: &str) -> Option<&'a str> {
     let mut rows = words.get(what)?.iter();
     rows.find(|(words, _)| words.split(' ').any(|each| each == word)).map(|(_, here)| here.as_str())
 }

@@ -9,10 +9,10 @@ use crate::prepared_fault::prepare;
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
 use crate::run_nodes::run_nodes;
-use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
+use crate::script_player::{DirectedScript, OnEvent, ScriptOutcome, ScriptPlayer};
 use crate::server_log::ServerLog;
 use crate::server_watch::ServerWatch;
-use crate::stop::{Reason, Stop};
+use crate::stop::{Stop, StopReason};
 use crate::storage_log;
 use crate::topology::storage_names;
 use crate::validation::RunSpec;
@@ -45,7 +45,7 @@ pub(crate) struct Run<'a> {
     pub spec: &'a RunSpec,
     pub folder: &'a RunFolder,
     pub stop: &'a Arc<Stop>,
-    pub script: Option<&'a Script>,
+    pub script: Option<&'a DirectedScript>,
     pub observer: Arc<dyn RunObserver>,
 }
 
@@ -192,7 +192,7 @@ fn has_one_storage(spec: &RunSpec) -> bool {
     storage_names(&spec.options, spec.lock, spec.workload).len() == 1
 }
 
-fn arm(run: &Run, script: &Script, context: &ProcessContext) -> ScriptPlayer {
+fn arm(run: &Run, script: &DirectedScript, context: &ProcessContext) -> ScriptPlayer {
     let observer = run.observer.clone();
     let on_event: OnEvent = Arc::new(move |time, sentence| observer.narrated(time, sentence));
     ScriptPlayer::arm(script, context, &on_event)
@@ -268,7 +268,7 @@ async fn all_played(player: Option<&mut ScriptPlayer>) {
 
 async fn only_if_failed(stop: &Stop) {
     stop.pulled().await;
-    if stop.reason() == Some(&Reason::Violation) {
+    if stop.reason() == Some(&StopReason::Violation) {
         std::future::pending::<()>().await;
     }
 }

@@ -1,6 +1,6 @@
 //! The logical processes of a run: each follows its script, one operation after the other, through a client.
 
-use crate::client_connection::{ClientConnection, Reply};
+use crate::client_connection::{CallReply, ClientConnection};
 use crate::recorder::Recorder;
 use fencepost_history::{
     AcquireArguments, Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f,
@@ -131,7 +131,7 @@ impl ProcessContext {
             timeout_ms: Some(timeout_ms),
         };
         self.recorder.invoke(process, op.f, &op.key, recorded);
-        let Reply { completion, value } = client.call(command, limit + patience).await;
+        let CallReply { completion, value } = client.call(command, limit + patience).await;
         self.recorder.complete(process, op.f, &op.key, &completion, value);
         if matches!(completion, Completion::Info(_)) {
             client.end_process(process);

@@ -18,7 +18,7 @@ pub struct Recorder {
     stop: Arc<Stop>,
     placement: Placement,
     fail_fast: bool,
-    inner: Mutex<Inner>,
+    inner: Mutex<RecorderInner>,
     /// Notified whenever a process begins to acquire, or has acquired.
     lock_changed: Notify,
 }
@@ -49,7 +49,7 @@ impl Placement {
     }
 }
 
-struct Inner {
+struct RecorderInner {
     writer: Writer,
     next_index: u64,
     watch: Watch,
@@ -70,7 +70,7 @@ pub struct Tally {
 impl Recorder {
     /// Time 0 is now. `stop` is pulled on a failed write, and with `fail_fast` on a violation.
     pub fn new(writer: Writer, placement: Placement, stop: Arc<Stop>, fail_fast: bool) -> Recorder {
-        let inner = Inner {
+        let inner = RecorderInner {
             writer,
             next_index: 0,
             watch: Watch::new(),
@@ -182,7 +182,7 @@ impl Recorder {
     }
 }
 
-impl Inner {
+impl RecorderInner {
     /// The hold under which an event happened, as far as anybody waits for events.
     fn hold_of(&self, event: &Event) -> Option<KnownHold> {
         match event.process {

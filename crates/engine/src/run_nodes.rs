@@ -4,7 +4,7 @@ use crate::recorder::Placement;
 use crate::topology::{client_names, storage_names};
 use crate::validation::RunSpec;
 use fencepost_history::{NodeKind, RunNodes, Seed};
-use fencepost_nemesis::{Nemesis, Settings, Topology};
+use fencepost_nemesis::{Nemesis, NemesisSettings, Topology};
 use std::collections::BTreeSet;
 
 /// How many faults are drawn to learn what a nemesis can hit: one in fifty is missed once in 25,000 runs.
@@ -33,7 +33,7 @@ pub(crate) fn run_nodes(spec: &RunSpec) -> RunNodes {
 }
 
 /// The kinds of nodes that a nemesis draws here, learned by drawing: no list of them has to be kept.
-fn drawn(nemesis: &dyn Nemesis, topology: &Topology, settings: &Settings) -> BTreeSet<NodeKind> {
+fn drawn(nemesis: &dyn Nemesis, topology: &Topology, settings: &NemesisSettings) -> BTreeSet<NodeKind> {
     let mut random = Seed(0).stream("kinds-of-nodes");
     let draws = (0..DRAWS).filter_map(|_| nemesis.draw(topology, settings, &mut random));
     let drawn = draws.flat_map(|draw| draw.on);

@@ -7,9 +7,9 @@ use crate::node_watch::NodeWatch;
 use crate::observer::RunObserver;
 use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
-use crate::script_player::Script;
+use crate::script_player::DirectedScript;
 use crate::stall_watch::StallWatch;
-use crate::stop::{Reason, Stop};
+use crate::stop::{Stop, StopReason};
 use crate::topology;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
@@ -54,7 +54,7 @@ pub async fn run_beside_others(
     command: &str,
     folder: &RunFolder,
     all: &Stop,
-    script: Option<&Script>,
+    script: Option<&DirectedScript>,
     observer: Arc<dyn RunObserver>,
 ) -> Result<RunOutcome> {
     let stop = Arc::new(Stop::default());
@@ -72,7 +72,7 @@ pub async fn run(
     command: &str,
     folder: &RunFolder,
     stop: &Arc<Stop>,
-    script: Option<&Script>,
+    script: Option<&DirectedScript>,
     observer: Arc<dyn RunObserver>,
 ) -> Result<RunOutcome> {
     let mut file = spec.options.run_file(command.to_owned());
@@ -166,7 +166,7 @@ pub(crate) async fn interruptible<T>(stop: &Stop, work: impl Future<Output = Res
 
 fn stopped_by(stop: &Stop) -> anyhow::Error {
     match stop.reason() {
-        Some(Reason::Failed(sentence)) => anyhow!("{sentence}"),
+        Some(StopReason::Failed(sentence)) => anyhow!("{sentence}"),
         _ => anyhow!("interrupted before the test was over"),
     }
 }
@@ -216,7 +216,7 @@ async fn on_cluster(
     monitor.await_inquiries().await;
     monitor.expect_ends();
     let outcome = match stop.reason() {
-        None | Some(Reason::Violation) => outcome,
+        None | Some(StopReason::Violation) => outcome,
         Some(_) => Err(stopped_by(stop)),
     };
     if let Err(error) = &outcome {

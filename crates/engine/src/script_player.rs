@@ -54,7 +54,7 @@ pub struct Narration {
 
 /// Everything that is directed in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Script {
+pub struct DirectedScript {
     pub clients: Vec<ClientScript>,
     pub narration: Vec<Narration>,
     /// How long a lock may take to become free once everything is healed; none: the engine's own bound.
@@ -104,7 +104,7 @@ pub struct ScriptPlayer {
 
 impl ScriptPlayer {
     /// Registers every trigger. `on_event` is called with each sentence when its event comes.
-    pub fn arm(script: &Script, context: &ProcessContext, on_event: &OnEvent) -> ScriptPlayer {
+    pub fn arm(script: &DirectedScript, context: &ProcessContext, on_event: &OnEvent) -> ScriptPlayer {
         let narrated = Arc::new(Mutex::new(Vec::new()));
         let narrators = script.narration.iter().map(|narration| {
             let fired = context.recorder.await_event(narration.when.clone());

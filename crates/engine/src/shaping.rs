@@ -3,7 +3,7 @@
 use crate::names::BadUsage;
 use crate::options::RunOptions;
 use fencepost_history::prose::and;
-use fencepost_nemesis::{Nemesis, NemesisOptions, Refusal, Settings, Topology, registry};
+use fencepost_nemesis::{Nemesis, NemesisOptions, NemesisSettings, Refusal, Topology, registry};
 
 /// Where the faults of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +38,11 @@ impl RunOptions {
     }
 
     /// The settings that all nemeses draw by. Errors: an option that the run's nodes do not allow.
-    pub fn nemesis_settings(&self, topology: &Topology) -> Result<Settings, BadUsage> {
+    pub fn nemesis_settings(&self, topology: &Topology) -> Result<NemesisSettings, BadUsage> {
         self.nemesis_options
             .check(topology)
             .map_err(|Refusal { key, sentence, .. }| BadUsage { key, sentence })?;
-        Ok(Settings {
+        Ok(NemesisSettings {
             time_limit: self.time_limit.0,
             interval: self.nemesis_interval.0,
             options: self.nemesis_options.clone(),

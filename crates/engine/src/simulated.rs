@@ -7,7 +7,7 @@ use crate::deployment::Deployment;
 use crate::options::RunOptions;
 use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
-use crate::script_player::Script;
+use crate::script_player::DirectedScript;
 use crate::stop::Stop;
 use crate::validation::RunSpec;
 use async_trait::async_trait;
@@ -311,7 +311,7 @@ pub(crate) fn spec(options: RunOptions, faults: &str) -> RunSpec {
 }
 
 /// Plays all phases of a run on a deployment of literals.
-pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Script>) -> Simulated {
+pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&DirectedScript>) -> Simulated {
     let results = tempfile::tempdir().expect("a folder");
     let folder = RunFolder::create(results.path(), &spec.options.settings()).expect("a folder of a run");
     let service = Arc::<Mutex<SimulatedService>>::default();

@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 /// The first reason wins.
 #[derive(Debug, Default)]
 pub struct Stop {
-    reason: OnceLock<Reason>,
+    reason: OnceLock<StopReason>,
     pulled: Notify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum StopReason {
     /// Ctrl-C or SIGTERM.
     Interrupted,
     /// Fencepost or the environment failed: one sentence.
@@ -22,32 +22,32 @@ pub enum Reason {
 
 impl Stop {
     pub fn interrupt(&self) {
-        self.pull(Reason::Interrupted);
+        self.pull(StopReason::Interrupted);
     }
 
     pub fn fail(&self, sentence: String) {
-        self.pull(Reason::Failed(sentence));
+        self.pull(StopReason::Failed(sentence));
     }
 
     pub fn violation(&self) {
-        self.pull(Reason::Violation);
+        self.pull(StopReason::Violation);
     }
 
-    fn pull(&self, reason: Reason) {
+    fn pull(&self, reason: StopReason) {
         if self.reason.set(reason).is_ok() {
             self.pulled.notify_waiters();
         }
     }
 
     /// The reason, once there is one.
-    pub fn reason(&self) -> Option<&Reason> {
+    pub fn reason(&self) -> Option<&StopReason> {
         self.reason.get()
     }
 
     /// Passes Ctrl-C on from all runs to this one; never returns.
     pub async fn relay(&self, from: &Stop) {
         from.pulled().await;
-        if from.reason() == Some(&Reason::Interrupted) {
+        if from.reason() == Some(&StopReason::Interrupted) {
             self.interrupt();
         }
         std::future::pending::<()>().await;

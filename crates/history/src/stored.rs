@@ -28,7 +28,7 @@ pub struct Events {
     line: Vec<u8>,
     number: usize,
     over: bool,
-    values: Values,
+    values: SharedValues,
 }
 
 impl Events {
@@ -37,7 +37,7 @@ impl Events {
         let path = find_history(path).unwrap_or_else(|| path.to_owned());
         let fail = |source| HistoryError::Read { path: path.clone(), source };
         let reader = open_regular(&path).and_then(decompressed).map_err(fail)?;
-        Ok(Events { path, reader, line: Vec::new(), number: 0, over: false, values: Values::default() })
+        Ok(Events { path, reader, line: Vec::new(), number: 0, over: false, values: SharedValues::default() })
     }
 
     fn read(&mut self) -> Result<Option<Event>, HistoryError> {
@@ -99,16 +99,16 @@ impl Iterator for Events {
 
 /// Values that many events share, such as the arguments of an acquire: an object takes over half a kilobyte.
 #[derive(Default)]
-struct Values(HashSet<Arc<Value>>);
+struct SharedValues(HashSet<Arc<Value>>);
 
-impl Values {
+impl SharedValues {
     /// No more are looked for: where each event has its own value, nothing would be won.
     const MOST: usize = 1024;
 
     fn share(&mut self, mut event: Event) -> Event {
         if let Some(known) = self.0.get(&event.value) {
             event.value = known.clone();
-        } else if self.0.len() < Values::MOST {
+        } else if self.0.len() < SharedValues::MOST {
             self.0.insert(event.value.clone());
         }
         event

@@ -1,7 +1,7 @@
 use crate::player::PLAN;
 use crate::schedule::Schedule;
 use fencepost_engine::scenario::{Scenario, find, read_file};
-use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
+use fencepost_engine::{BadUsage, DirectedScript, RunOptions, RunSpec};
 use fencepost_history::Refusal;
 use fencepost_history::run::{RunFile, RunFolder, read_regular};
 use fencepost_nemesis::Plan;
@@ -59,7 +59,7 @@ fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {
 }
 
 /// What the clients did in a run `NAME-NUMBER` of a scenario; none where they followed their workload.
-fn script(run: &str, folder: &Path) -> Result<Option<Script>, BadUsage> {
+fn script(run: &str, folder: &Path) -> Result<Option<DirectedScript>, BadUsage> {
     let numbered = run.rsplit_once('-').and_then(|(name, number)| Some((name, number.parse().ok()?)));
     let (name, number): (&str, usize) = numbered.unwrap_or((run, 1));
     let kept = folder.join(SCENARIO);

@@ -1,4 +1,4 @@
-use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
+use fencepost_engine::{BadUsage, DirectedScript, RunOptions, RunSpec};
 use fencepost_nemesis::Plan;
 
 /// What is searched, mutated and shrunk: a run's options with a seed, and its faults. Two plays have the same
@@ -8,7 +8,7 @@ pub struct Schedule {
     pub options: RunOptions,
     pub plan: Plan,
     /// What the clients do, step by step, where a scenario directs them; else they follow the workload.
-    pub script: Option<Script>,
+    pub script: Option<DirectedScript>,
 }
 
 impl Schedule {

@@ -1,7 +1,7 @@
 use fencepost_checker::run_index::{Fault, Hold};
 use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, Violation, situations_of};
 use fencepost_history::{Event, Process};
-use fencepost_report::findings::{Cause, Signature};
+use fencepost_report::findings::{FaultCause, Signature};
 use serde_json::{Value, json};
 
 /// What tells a finding from others: the signature of the first violation of this kind in a run, with the
@@ -17,7 +17,7 @@ pub fn signature(
     let finding = findings.iter().filter(of_class).min_by_key(|finding| finding.time)?;
     let behind: Vec<u64> = behind(&run, finding).into_iter().map(|fault| fault.id).collect();
     let met = situations_of(&run).into_iter().filter(|(fault, _)| behind.contains(fault));
-    let mut causes: Vec<Cause> = met.filter_map(|(_, situations)| cause(&situations)).collect();
+    let mut causes: Vec<FaultCause> = met.filter_map(|(_, situations)| cause(&situations)).collect();
     causes.sort_unstable();
     causes.dedup();
     let Violation { checker, class } = violation.clone();
@@ -57,7 +57,7 @@ fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
 
 /// What a fault met, in one cause: its target that matters most to the lock. Otherwise two plays of one plan,
 /// whose fault on three servers met another one among them, would be two findings.
-fn cause(situations: &[Situation]) -> Option<Cause> {
+fn cause(situations: &[Situation]) -> Option<FaultCause> {
     let weight = |situation: &&Situation| match situation.role {
         TargetRole::Holder => 0,
         TargetRole::Granting => 1,
@@ -70,7 +70,7 @@ fn cause(situations: &[Situation]) -> Option<Cause> {
     };
     let Situation { fault, role, phase } = situations.iter().min_by_key(weight)?;
     let name = |of: Value| of.as_str().unwrap_or_default().to_owned();
-    Some(Cause { fault: fault.clone(), role: name(json!(role)), phase: name(json!(phase)) })
+    Some(FaultCause { fault: fault.clone(), role: name(json!(role)), phase: name(json!(phase)) })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{ASK, START_TIME};
 use crate::service::{LockService, ServerKind, ServiceDefaults, ServiceLeadership, first_line, place_of};
-use fencepost_cluster::protocol::{Output, Service};
+use fencepost_cluster::protocol::{CommandOutput, Service};
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use fencepost_history::Lease;
 use futures_util::future::join_all;
@@ -147,7 +147,7 @@ async fn after_start(service: &LockService, nodes: &[Arc<dyn Node>]) -> Result<(
     }
 }
 
-fn last_line(output: &Output) -> &str {
+fn last_line(output: &CommandOutput) -> &str {
     let lines = output.stdout.lines().chain(output.stderr.lines());
     lines.map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing")
 }

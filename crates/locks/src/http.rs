@@ -24,7 +24,7 @@ impl Tool for HttpTool {
     }
 
     fn call(&self, args: Value) -> Result<Value, ToolError> {
-        let request: Request =
+        let request: HttpRequest =
             serde_json::from_value(args).map_err(|error| format!("{}: {error}", HttpTool::NAME))?;
         let answer = request.exchange().map_err(|error| format!("{}: {error}", request.address))?;
         let text = String::from_utf8_lossy(&answer);
@@ -42,7 +42,7 @@ pub async fn http_get(args: Value) -> Result<Value, ToolError> {
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct HttpRequest {
     address: SocketAddr,
     path: String,
     /// What is posted, as JSON; none: nothing is, and the page is only got.
@@ -52,7 +52,7 @@ struct Request {
     timeout_ms: u64,
 }
 
-impl Request {
+impl HttpRequest {
     fn exchange(&self) -> std::io::Result<Vec<u8>> {
         if self.timeout_ms == 0 {
             return Err(Error::new(ErrorKind::InvalidInput, "a time-out of 0"));

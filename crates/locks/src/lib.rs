@@ -55,12 +55,14 @@ pub use notices::Notices;
 pub use on_server::on_server;
 pub use options::{
     Acquire, Fence, LockValue, MariaDbExpiry, MariaDbReconnect, NatsRelease, NatsSync, Options, Persistence,
-    Release, ReleaseWhere, TokenFrom,
+    ReleaseBy, ReleaseWhere, TokenFrom,
 };
 pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use readiness::log_says_why;
 pub use recipe::{Lock, Recipe, Session};
 pub use run_access::{AccessFile, RunAccess};
 pub use sequencers::connect_sequencers;
-pub use service::{Answer, LockService, ServerKind, ServiceDefaults, ServiceLeadership, ServiceRefusals};
+pub use service::{
+    LockService, ServerKind, ServersAnswer, ServiceDefaults, ServiceLeadership, ServiceRefusals,
+};
 pub use services::{FENCING_PORT, find, reference, registry, run_fencing, services};

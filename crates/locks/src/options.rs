@@ -33,7 +33,7 @@ pub struct Options {
     pub acquire: Acquire,
     /// How a lock on one Redis is released.
     #[arg(long, value_enum, default_value_t)]
-    pub release: Release,
+    pub release: ReleaseBy,
     /// The value of a lock on one Redis.
     #[arg(long, value_enum, default_value_t)]
     pub value: LockValue,
@@ -170,7 +170,7 @@ pub enum Acquire {
 /// How a lock on one Redis is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Release {
+pub enum ReleaseBy {
     /// A script that compares and deletes, in one step.
     #[default]
     Lua,

@@ -7,7 +7,7 @@ use crate::options::{Options, Persistence};
 use crate::readiness::Awaited;
 use crate::run_access::{AccessFile, RunAccess};
 use fencepost_cluster::images::{self, ServerChoice};
-use fencepost_cluster::protocol::{Output, Service};
+use fencepost_cluster::protocol::{CommandOutput, Service};
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
 use fencepost_history::{Lease, Refusal};
 use futures_util::future::{BoxFuture, try_join_all};
@@ -20,14 +20,14 @@ pub(crate) const TLS_AND_AUTH: &[&str] = &["tls", "auth"];
 const VERSION_TIME: Duration = Duration::from_secs(20);
 
 /// What servers answer, in time.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
+pub type ServersAnswer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
 type Nodes = [Arc<dyn Node>];
-type Start = fn(&LockService, usize, &Nodes, &Options) -> Service;
-type Secure = for<'a> fn(&'a Nodes, &'a RunAccess) -> Answer<'a, ()>;
-type OfServer<T> = for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a Nodes) -> Answer<'a, T>;
-type OfServers<T> = for<'a> fn(&'a LockService, &'a Nodes) -> Answer<'a, T>;
-type ToServer = for<'a> fn(&'a LockService, &'a Nodes, usize) -> Answer<'a, ()>;
-type AboutReply = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> Answer<'a, ()>;
+type StartServers = fn(&LockService, usize, &Nodes, &Options) -> Service;
+type Secure = for<'a> fn(&'a Nodes, &'a RunAccess) -> ServersAnswer<'a, ()>;
+type OfServer<T> = for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a Nodes) -> ServersAnswer<'a, T>;
+type OfServers<T> = for<'a> fn(&'a LockService, &'a Nodes) -> ServersAnswer<'a, T>;
+type ToServer = for<'a> fn(&'a LockService, &'a Nodes, usize) -> ServersAnswer<'a, ()>;
+type AboutReply = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> ServersAnswer<'a, ()>;
 
 /// The servers beneath a lock. Its data are fields, and so are the few functions that a service has code of
 /// its own for; what it leaves out is `DESCRIBED` (described.rs), which goes by the data alone.
@@ -70,7 +70,7 @@ pub struct LockService {
     /// Refuses a TTL that its servers cannot keep.
     pub check_ttl: fn(Duration) -> Result<(), OptionError>,
     /// The process that server `index` of these nodes runs.
-    pub start: Start,
+    pub start: StartServers,
     /// The files of its own by which its servers ask for a password or speak TLS. Only for `tls` and `auth`.
     pub access_files: fn(&RunAccess) -> Vec<AccessFile>,
     /// Gives orders to servers that serve, where they ask for a password only after such orders.
@@ -138,7 +138,7 @@ pub struct ServiceRefusals {
     pub begin: AboutReply,
     pub end: AboutReply,
     /// What it answers to a write now, in its own words; none: it takes it.
-    pub refusal: for<'a> fn(&'a Arc<dyn Node>) -> Answer<'a, Option<String>>,
+    pub refusal: for<'a> fn(&'a Arc<dyn Node>) -> ServersAnswer<'a, Option<String>>,
 }
 
 impl LockService {
@@ -259,7 +259,7 @@ impl LockService {
         within: Duration,
         node: &Arc<dyn Node>,
         nodes: &[Arc<dyn Node>],
-    ) -> Result<Output, ClusterError> {
+    ) -> Result<CommandOutput, ClusterError> {
         let words: Vec<String> = command.iter().map(|word| self.filled(word, node, nodes)).collect();
         node.exec(&words.iter().map(String::as_str).collect::<Vec<_>>(), within).await
     }
@@ -291,7 +291,7 @@ pub(crate) fn place_of(node: &Arc<dyn Node>) -> usize {
     node.name().trim_start_matches('n').parse().unwrap_or(1_usize).saturating_sub(1)
 }
 
-pub(crate) fn first_line(output: &Output) -> &str {
+pub(crate) fn first_line(output: &CommandOutput) -> &str {
     let lines = output.stdout.lines().chain(output.stderr.lines());
     lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
-use fencepost_cluster::protocol::Output;
+use fencepost_cluster::protocol::CommandOutput;
 use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::Completion;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl StubNode for AnsweringNode {
         self.runs.then_some(5)
     }
 
-    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
+    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<CommandOutput, ClusterError> {
         let code = Some(i32::from(!self.stderr.is_empty()));
-        Ok(Output { code, stdout: self.stdout.to_owned(), stderr: self.stderr.to_owned() })
+        Ok(CommandOutput { code, stdout: self.stdout.to_owned(), stderr: self.stderr.to_owned() })
     }
 }

@@ -42,7 +42,7 @@ impl RenewedLease {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Renewal {
+pub(crate) enum RenewalOutcome {
     Renewed,
     /// Not renewed, or not known to be: tries again soon.
     Again,
@@ -50,16 +50,16 @@ pub(crate) enum Renewal {
 }
 
 /// After a renewal without an answer that says anything of the lock; `is_over`: nothing is left of the lease.
-pub(crate) fn after_no_answer(why: &OperationError, is_over: bool) -> Renewal {
+pub(crate) fn after_no_answer(why: &OperationError, is_over: bool) -> RenewalOutcome {
     match is_over {
-        true => Renewal::Lost(format!("it was not renewed for a whole TTL; {why}")),
-        false => Renewal::Again,
+        true => RenewalOutcome::Lost(format!("it was not renewed for a whole TTL; {why}")),
+        false => RenewalOutcome::Again,
     }
 }
 
 #[async_trait]
 pub(crate) trait Renews: Send + Sync + 'static {
-    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal;
+    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> RenewalOutcome;
 }
 
 /// The task that renews one lock. Dropping it stops that.
@@ -84,13 +84,13 @@ async fn keep(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) {
         sleep(rest).await;
         let (sent, sent_at) = (Instant::now(), CLOCK.now());
         match by.renew(&lease, sent + *ttl / SHARE).await {
-            Renewal::Renewed => {
+            RenewalOutcome::Renewed => {
                 *lease.valid_until.lock() = sent_at + *ttl;
                 notices.renewed(key, sent.elapsed());
                 rest = (*ttl / SHARE).saturating_sub(sent.elapsed());
             }
-            Renewal::Again => rest = REST,
-            Renewal::Lost(reason) => return notices.lost(key, reason),
+            RenewalOutcome::Again => rest = REST,
+            RenewalOutcome::Lost(reason) => return notices.lost(key, reason),
         }
     }
 }

@@ -74,12 +74,12 @@ pub struct Signature {
     pub checker: String,
     pub class: String,
     /// In order, each once; empty where the lock is broken without faults.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<FaultCause>,
 }
 
 /// A fault, what its target was to the lock, and what the lock was doing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Cause {
+pub struct FaultCause {
     pub fault: String,
     /// `holder`, `granting`, `leader`, `storage`, …
     pub role: String,
@@ -94,7 +94,7 @@ impl Signature {
     /// A short name, for a folder: `granted-twice-clock-jump-granting`.
     pub fn name(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
-        for Cause { fault, role, .. } in &self.causes {
+        for FaultCause { fault, role, .. } in &self.causes {
             let part = format!("{fault}-{role}");
             if !parts.contains(&part) && parts.len() < NAMED_CAUSES {
                 parts.push(part);
@@ -125,7 +125,7 @@ impl Signature {
 
     /// The faults that came before it: `clock-jump on granting server (lock held)`.
     pub fn under(&self) -> String {
-        let cause = |Cause { fault, role, phase }: &Cause| {
+        let cause = |FaultCause { fault, role, phase }: &FaultCause| {
             let role = known(role).map_or(role.as_str(), |role: TargetRole| role.words());
             let phase = known(phase).map_or(phase.as_str(), |phase: LockPhase| phase.words());
             format!("{fault} on {role} (lock {phase})")
@@ -194,11 +194,11 @@ impl fmt::Display for Size {
 mod tests {
     use super::*;
 
-    fn cause(fault: &str, role: &str) -> Cause {
-        Cause { fault: fault.to_owned(), role: role.to_owned(), phase: "held".to_owned() }
+    fn cause(fault: &str, role: &str) -> FaultCause {
+        FaultCause { fault: fault.to_owned(), role: role.to_owned(), phase: "held".to_owned() }
     }
 
-    fn signature(causes: Vec<Cause>) -> Signature {
+    fn signature(causes: Vec<FaultCause>) -> Signature {
         Signature { checker: "exclusion".to_owned(), class: "granted-twice".to_owned(), causes }
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let jump = cause("clock-jump", "granting");
         assert_eq!(signature(vec![jump.clone()]).name(), "granted-twice-clock-jump-granting");
         assert_eq!(signature(Vec::new()).name(), "granted-twice-in-peace");
-        let released = Cause { phase: "releasing".to_owned(), ..jump.clone() };
+        let released = FaultCause { phase: "releasing".to_owned(), ..jump.clone() };
         let many = vec![jump.clone(), released, cause("delay", "holder"), cause("pause", "holder")];
         assert_eq!(signature(many).name(), "granted-twice-clock-jump-granting-delay-holder");
         let words = "granted twice (exclusion): clock-jump on granting server (lock held)";

@@ -12,7 +12,7 @@ const MS: u64 = 1_000_000;
 const NODES: usize = 5;
 const TTL: u64 = 2000 * MS;
 
-pub struct Size {
+pub struct SyntheticSize {
     pub processes: u64,
     pub keys: usize,
     pub seconds: u64,
@@ -39,7 +39,7 @@ struct Actor {
 }
 
 struct Simulation {
-    size: Size,
+    size: SyntheticSize,
     random: Stream,
     now: u64,
     events: Vec<Event>,
@@ -51,7 +51,7 @@ struct Simulation {
 }
 
 /// A history of about two dozen events a critical section; the same for the same size.
-pub fn redlock(size: Size) -> Vec<Event> {
+pub fn redlock(size: SyntheticSize) -> Vec<Event> {
     let (end, processes) = (size.seconds * 1000 * MS, size.processes);
     let mut run = Simulation {
         random: Seed(7).stream("synthetic"),

@@ -5,7 +5,7 @@ use crate::judge;
 use crate::page::page;
 use crate::pictures::{RunPictures, canvas, plots};
 use crate::shown_findings::{findings, groups};
-use crate::synthetic::{Size, redlock};
+use crate::synthetic::{SyntheticSize, redlock};
 use fencepost_checker::{ExclusionFigures, Outcome, RunIndex, check_index, overlaps};
 use fencepost_history::run::RunFolder;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ fn a_run_that_has_not_come_to_its_end_says_so() {
 
 #[test]
 fn every_violation_of_a_class_is_named_and_the_first_ones_are_drawn() {
-    let size = Size { processes: 30, keys: 4, seconds: 20, hold_ms: 10, unsure: 0 };
+    let size = SyntheticSize { processes: 30, keys: 4, seconds: 20, hold_ms: 10, unsure: 0 };
     let fixture = Fixture { events: redlock(size), ..redlock_clock_jump() };
     let run = RunIndex::new(&fixture.events).unwrap();
     let verdict = check_index(&run);
@@ -158,7 +158,7 @@ fn every_violation_of_a_class_is_named_and_the_first_ones_are_drawn() {
 
 #[test]
 fn a_large_run_makes_a_small_page() {
-    let events = redlock(Size { processes: 30, keys: 4, seconds: 100, hold_ms: 10, unsure: 200 });
+    let events = redlock(SyntheticSize { processes: 30, keys: 4, seconds: 100, hold_ms: 10, unsure: 200 });
     assert!(events.len() > 100_000, "{} events", events.len());
     let page = report(&Fixture { events, ..redlock_clock_jump() });
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
@@ -169,9 +169,9 @@ fn a_large_run_makes_a_small_page() {
 fn draws_reports_for_looking_at() {
     let folder = std::env::var("FENCEPOST_LOOK").expect("FENCEPOST_LOOK names no folder");
     let simulated = |size| Fixture { events: redlock(size), ..redlock_clock_jump() };
-    let usual = Size { processes: 10, keys: 1, seconds: 20, hold_ms: 60, unsure: 40 };
-    let large = Size { processes: 30, keys: 8, seconds: 600, hold_ms: 10, unsure: 500 };
-    let crowd = Size { processes: 200, keys: 20, seconds: 30, hold_ms: 30, unsure: 300 };
+    let usual = SyntheticSize { processes: 10, keys: 1, seconds: 20, hold_ms: 60, unsure: 40 };
+    let large = SyntheticSize { processes: 30, keys: 8, seconds: 600, hold_ms: 10, unsure: 500 };
+    let crowd = SyntheticSize { processes: 200, keys: 20, seconds: 30, hold_ms: 30, unsure: 300 };
     let fixtures = [
         ("redlock", redlock_clock_jump()),
         ("etcd", etcd_pause_token()),

@@ -17,14 +17,14 @@ pub struct StorageClient {
     server: Reconnecting<RequestClient<Response>>,
 }
 
-pub(crate) enum Lost {
+pub(crate) enum LostRequest {
     Unsent(OperationError),
     /// The request may have been carried out, or may be yet.
     Unanswered(OperationError),
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Operation<'a> {
+pub(crate) struct StorageOperation<'a> {
     pub(crate) f: Function,
     pub(crate) key: &'a str,
     pub(crate) value: Option<&'a Value>,
@@ -33,21 +33,25 @@ pub(crate) struct Operation<'a> {
     pub(crate) number: Option<u64>,
 }
 
-impl<'a> Operation<'a> {
-    pub(crate) fn read(key: &'a str, credentials: &'a Credentials) -> Operation<'a> {
-        Operation { f: Function::Read, key, value: None, credentials, number: None }
+impl<'a> StorageOperation<'a> {
+    pub(crate) fn read(key: &'a str, credentials: &'a Credentials) -> StorageOperation<'a> {
+        StorageOperation { f: Function::Read, key, value: None, credentials, number: None }
     }
 
-    pub(crate) fn mark(key: &'a str, credentials: &'a Credentials) -> Operation<'a> {
-        Operation { f: Function::Mark, key, value: None, credentials, number: None }
+    pub(crate) fn mark(key: &'a str, credentials: &'a Credentials) -> StorageOperation<'a> {
+        StorageOperation { f: Function::Mark, key, value: None, credentials, number: None }
     }
 
-    pub(crate) fn write(key: &'a str, value: &'a Value, credentials: &'a Credentials) -> Operation<'a> {
-        Operation { f: Function::Write, key, value: Some(value), credentials, number: None }
+    pub(crate) fn write(
+        key: &'a str,
+        value: &'a Value,
+        credentials: &'a Credentials,
+    ) -> StorageOperation<'a> {
+        StorageOperation { f: Function::Write, key, value: Some(value), credentials, number: None }
     }
 
     fn request(self, id: u64) -> Request<'a> {
-        let Operation { f, key, value, credentials, number } = self;
+        let StorageOperation { f, key, value, credentials, number } = self;
         Request {
             id,
             f,
@@ -89,13 +93,13 @@ impl StorageClient {
     /// The value of `key`. The credentials tell the guard which holder reads.
     pub async fn read(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         // A read changes no value: without an answer it is as if it had not happened.
-        self.send_harmless(Operation::read(key, credentials), timeout).await
+        self.send_harmless(StorageOperation::read(key, credentials), timeout).await
     }
 
     /// Marks the storage as the holder's with these credentials.
     pub async fn mark(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         // It changes no value either. One that comes late makes the storage reject others, and nothing worse.
-        self.send_harmless(Operation::mark(key, credentials), timeout).await
+        self.send_harmless(StorageOperation::mark(key, credentials), timeout).await
     }
 
     /// Sets the value of `key`, if the guard accepts the write.
@@ -106,37 +110,41 @@ impl StorageClient {
         credentials: &Credentials,
         timeout: Duration,
     ) -> Completion {
-        match self.send(Operation::write(key, value, credentials), timeout).await {
+        match self.send(StorageOperation::write(key, value, credentials), timeout).await {
             Ok(response) => completion(response),
             // No connection, or one known to be dead: nothing was sent, so nothing was written.
-            Err(Lost::Unsent(error)) => Completion::Fail(error),
+            Err(LostRequest::Unsent(error)) => Completion::Fail(error),
             // It may have been written, or may be yet: its bytes can be under way for any length of time.
-            Err(Lost::Unanswered(error)) => Completion::Info(error),
+            Err(LostRequest::Unanswered(error)) => Completion::Info(error),
         }
     }
 
-    async fn send_harmless(&self, operation: Operation<'_>, timeout: Duration) -> Completion {
+    async fn send_harmless(&self, operation: StorageOperation<'_>, timeout: Duration) -> Completion {
         match self.send(operation, timeout).await {
             Ok(response) => completion(response),
-            Err(Lost::Unsent(error) | Lost::Unanswered(error)) => Completion::Fail(error),
+            Err(LostRequest::Unsent(error) | LostRequest::Unanswered(error)) => Completion::Fail(error),
         }
     }
 
-    pub(crate) async fn send(&self, operation: Operation<'_>, timeout: Duration) -> Result<Response, Lost> {
+    pub(crate) async fn send(
+        &self,
+        operation: StorageOperation<'_>,
+        timeout: Duration,
+    ) -> Result<Response, LostRequest> {
         let deadline = Instant::now() + timeout;
         let Some(connected) = self.server.wait(deadline).await else {
-            return Err(Lost::Unsent(ErrorCode::Unreachable.error("no connection to the storage")));
+            return Err(LostRequest::Unsent(ErrorCode::Unreachable.error("no connection to the storage")));
         };
         connected.request(|id| operation.request(id), deadline).await.map_err(|reason| match reason {
             NoAnswer::NotSent => {
-                Lost::Unsent(ErrorCode::Unreachable.error("the connection to the storage is gone"))
+                LostRequest::Unsent(ErrorCode::Unreachable.error("the connection to the storage is gone"))
             }
-            NoAnswer::Closed => Lost::Unanswered(
+            NoAnswer::Closed => LostRequest::Unanswered(
                 ErrorCode::Disconnected.error("the connection to the storage broke before it answered"),
             ),
             NoAnswer::TimedOut => {
                 self.server.doubt(&connected);
-                Lost::Unanswered(ErrorCode::Timeout.error("the storage did not answer in time"))
+                LostRequest::Unanswered(ErrorCode::Timeout.error("the storage did not answer in time"))
             }
         })
     }
@@ -162,7 +170,7 @@ where
     let mut input = LineReader::new(input, LINE_MAX);
     let (output, _) = LineWriter::start(output);
     // A stopped storage's kernel accepts connections, too: only an answer shows that it serves.
-    let ping = Operation {
+    let ping = StorageOperation {
         f: Function::Ping,
         key: "",
         value: None,

@@ -4,7 +4,7 @@
 //! writer it was. A reader asks all and takes the newest value among the first majority; a write is done when
 //! a majority has it. Two majorities have a replica in common, so a reader finds every write that was done.
 
-use crate::client::{Lost, Operation, StorageClient};
+use crate::client::{LostRequest, StorageClient, StorageOperation};
 use crate::guards::{Credentials, Guard};
 use crate::protocol::Response;
 use fencepost_history::{Completion, ErrorCode, OperationError, Refusal};
@@ -51,7 +51,7 @@ impl ProtectedStorage {
         if let [alone] = &self.replicas[..] {
             return alone.read(key, credentials, timeout).await;
         }
-        let poll = self.poll(Operation::read(key, credentials), timeout).await;
+        let poll = self.poll(StorageOperation::read(key, credentials), timeout).await;
         match poll.agreed.iter().max_by_key(|response| response.version) {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
@@ -66,7 +66,7 @@ impl ProtectedStorage {
         if let [alone] = &self.replicas[..] {
             return alone.mark(key, credentials, timeout).await;
         }
-        let poll = self.poll(Operation::mark(key, credentials), timeout).await;
+        let poll = self.poll(StorageOperation::mark(key, credentials), timeout).await;
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
             // It changes no value. A minority that noted it refuses older writers, and nothing worse.
@@ -86,8 +86,9 @@ impl ProtectedStorage {
             return alone.write(key, value, credentials, timeout).await;
         }
         let number = Some(self.next_number.fetch_add(1, Ordering::Relaxed));
-        let poll =
-            self.poll(Operation { number, ..Operation::write(key, value, credentials) }, timeout).await;
+        let poll = self
+            .poll(StorageOperation { number, ..StorageOperation::write(key, value, credentials) }, timeout)
+            .await;
         if let Some(done) = poll.agreed.first().filter(|_| poll.agreed.len() >= self.majority()) {
             return Completion::Ok(done.ok.clone().unwrap_or_default());
         }
@@ -103,7 +104,7 @@ impl ProtectedStorage {
         self.replicas.len() / 2 + 1
     }
 
-    async fn poll(&self, operation: Operation<'_>, timeout: Duration) -> Poll {
+    async fn poll(&self, operation: StorageOperation<'_>, timeout: Duration) -> Poll {
         let mut answers: FuturesUnordered<_> =
             self.replicas.iter().map(|replica| replica.send(operation, timeout)).collect();
         let mut poll = Poll::default();
@@ -111,8 +112,8 @@ impl ProtectedStorage {
             match answer {
                 Ok(Response { fail: Some(error), .. }) => poll.rejected.push(error),
                 Ok(response) => poll.agreed.push(response),
-                Err(Lost::Unsent(error)) => poll.unsent.push(error),
-                Err(Lost::Unanswered(error)) => poll.unanswered.push(error),
+                Err(LostRequest::Unsent(error)) => poll.unsent.push(error),
+                Err(LostRequest::Unanswered(error)) => poll.unanswered.push(error),
             }
             if poll.agreed.len() >= self.majority() {
                 break;

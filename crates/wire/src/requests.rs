@@ -33,16 +33,16 @@ pub enum NoAnswer {
 
 /// Sends requests and gives each its answer, in whatever order answers come. Cheap to clone.
 pub struct RequestClient<A> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<SharedRequests<A>>,
     writer: LineWriter,
 }
 
-struct Shared<A> {
+struct SharedRequests<A> {
     next_id: AtomicU64,
-    pending: Mutex<Pending<A>>,
+    pending: Mutex<PendingRequests<A>>,
 }
 
-struct Pending<A> {
+struct PendingRequests<A> {
     by_id: HashMap<u64, oneshot::Sender<A>>,
     /// Requests that were given up: their answers may come yet.
     given_up: HashSet<u64>,
@@ -56,7 +56,7 @@ enum RequestState<A> {
     Unrequested,
 }
 
-impl<A> Pending<A> {
+impl<A> PendingRequests<A> {
     fn take(&mut self, id: u64) -> RequestState<A> {
         match self.by_id.remove(&id) {
             Some(waiting) => RequestState::Waiting(waiting),
@@ -84,8 +84,8 @@ impl<A> RequestClient<A> {
         receive: impl FnMut(&str) -> Received<A>,
     ) -> (RequestClient<A>, impl Future<Output = Result<(), LineError>>) {
         let pending =
-            Mutex::new(Pending { by_id: HashMap::new(), given_up: HashSet::new(), is_closed: false });
-        let shared = Arc::new(Shared { next_id: AtomicU64::new(1), pending });
+            Mutex::new(PendingRequests { by_id: HashMap::new(), given_up: HashSet::new(), is_closed: false });
+        let shared = Arc::new(SharedRequests { next_id: AtomicU64::new(1), pending });
         let closing = CloseAtEnd(shared.clone());
         (RequestClient { shared, writer: output }, read_answers(input, closing, receive))
     }
@@ -154,7 +154,7 @@ async fn read_answers<A, R: AsyncRead + Unpin>(
 }
 
 /// Ends all pending requests when reading ends, or is given up.
-struct CloseAtEnd<A>(Arc<Shared<A>>);
+struct CloseAtEnd<A>(Arc<SharedRequests<A>>);
 
 impl<A> Drop for CloseAtEnd<A> {
     fn drop(&mut self) {
@@ -165,7 +165,7 @@ impl<A> Drop for CloseAtEnd<A> {
 }
 
 struct ForgetOnDrop<'a, A> {
-    shared: &'a Shared<A>,
+    shared: &'a SharedRequests<A>,
     id: u64,
 }
 

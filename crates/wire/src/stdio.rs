@@ -12,15 +12,15 @@ use tokio::net::unix::pipe;
 pub fn stdin() -> Box<dyn AsyncRead + Send + Unpin> {
     let Ok(fd) = std::io::stdin().as_fd().try_clone_to_owned() else { return Box::new(tokio::io::stdin()) };
     match kind(&fd) {
-        Kind::Pipe => match pipe::Receiver::from_owned_fd(fd) {
+        StreamKind::Pipe => match pipe::Receiver::from_owned_fd(fd) {
             Ok(receiver) => Box::new(receiver),
             Err(_) => Box::new(tokio::io::stdin()),
         },
-        Kind::Socket => match socket(fd) {
+        StreamKind::Socket => match socket(fd) {
             Ok(stream) => Box::new(stream),
             Err(_) => Box::new(tokio::io::stdin()),
         },
-        Kind::Other => Box::new(tokio::io::stdin()),
+        StreamKind::Other => Box::new(tokio::io::stdin()),
     }
 }
 
@@ -28,33 +28,33 @@ pub fn stdin() -> Box<dyn AsyncRead + Send + Unpin> {
 pub fn stdout() -> Box<dyn AsyncWrite + Send + Unpin> {
     let Ok(fd) = std::io::stdout().as_fd().try_clone_to_owned() else { return Box::new(tokio::io::stdout()) };
     match kind(&fd) {
-        Kind::Pipe => match pipe::Sender::from_owned_fd(fd) {
+        StreamKind::Pipe => match pipe::Sender::from_owned_fd(fd) {
             Ok(sender) => Box::new(sender),
             Err(_) => Box::new(tokio::io::stdout()),
         },
-        Kind::Socket => match socket(fd) {
+        StreamKind::Socket => match socket(fd) {
             Ok(stream) => Box::new(stream),
             Err(_) => Box::new(tokio::io::stdout()),
         },
-        Kind::Other => Box::new(tokio::io::stdout()),
+        StreamKind::Other => Box::new(tokio::io::stdout()),
     }
 }
 
-enum Kind {
+enum StreamKind {
     Pipe,
     Socket,
     /// A terminal or a file: what is set on it is set for the shell, too, so it is left alone.
     Other,
 }
 
-fn kind(fd: &OwnedFd) -> Kind {
+fn kind(fd: &OwnedFd) -> StreamKind {
     let Ok(file_type) = fd.try_clone().map(std::fs::File::from).and_then(|file| file.metadata()) else {
-        return Kind::Other;
+        return StreamKind::Other;
     };
     match file_type.file_type() {
-        file_type if file_type.is_fifo() => Kind::Pipe,
-        file_type if file_type.is_socket() => Kind::Socket,
-        _ => Kind::Other,
+        file_type if file_type.is_fifo() => StreamKind::Pipe,
+        file_type if file_type.is_socket() => StreamKind::Socket,
+        _ => StreamKind::Other,
     }
 }
 

@@ -29,14 +29,14 @@ const UNTIL_HEALED_MS: u64 = 3_600_000;
 /// One fault as it stands in a file. Names of nodes are checked against a run in [`FaultEntry::resolve`].
 #[derive(Clone, Debug)]
 pub struct FaultEntry {
-    keys: Keys,
+    keys: ReadKeys,
     nemesis: NemesisDescription,
-    given: Vec<Given>,
+    given: Vec<GivenField>,
     span: Range<usize>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Keys {
+struct ReadKeys {
     fault: Spanned<String>,
     #[serde(default)]
     on: Vec<Spanned<String>>,
@@ -52,7 +52,7 @@ struct Keys {
 }
 
 #[derive(Clone, Debug)]
-struct Given {
+struct GivenField {
     key: String,
     /// As the plan calls it: a duration has `_ms` behind its name there.
     name: String,
@@ -65,9 +65,9 @@ impl FaultEntry {
     pub fn read(table: &DeTable<'_>, span: Range<usize>) -> Result<FaultEntry, Mistake> {
         let pairs = || table.iter().map(|(key, value)| (key.clone(), value.clone()));
         let own: DeTable<'_> = pairs().filter(|(key, value)| is_own(key, value)).collect();
-        let keys: Keys = read_table(own, span.clone())?;
-        let given: Vec<Given> =
-            pairs().map(|(key, value)| Given::read(&key, value)).collect::<Result<_, _>>()?;
+        let keys: ReadKeys = read_table(own, span.clone())?;
+        let given: Vec<GivenField> =
+            pairs().map(|(key, value)| GivenField::read(&key, value)).collect::<Result<_, _>>()?;
         said_once(&given)?;
         let nemesis = find(keys.fault.get_ref()).map(Nemesis::description).ok_or_else(|| {
             let names: Vec<&str> = registry().iter().map(|nemesis| nemesis.name()).collect();
@@ -163,7 +163,7 @@ impl FaultEntry {
         Ok(())
     }
 
-    fn given(&self, name: &str) -> Option<&Given> {
+    fn given(&self, name: &str) -> Option<&GivenField> {
         self.given.iter().find(|each| each.name == name)
     }
 
@@ -207,8 +207,8 @@ fn part(fault: &mut PlannedFault, groups: &Groups) {
 }
 
 /// Refuses a key that is given twice, in milliseconds and with a unit.
-fn said_once(given: &[Given]) -> Result<(), Mistake> {
-    let mut known: HashMap<&str, &Given> = HashMap::new();
+fn said_once(given: &[GivenField]) -> Result<(), Mistake> {
+    let mut known: HashMap<&str, &GivenField> = HashMap::new();
     for each in given {
         if let Some(other) = known.insert(&each.name, each) {
             let sentence = format!("`{}` and `{}` say the same: leave one out", other.key, each.key);
@@ -218,13 +218,13 @@ fn said_once(given: &[Given]) -> Result<(), Mistake> {
     Ok(())
 }
 
-impl Given {
-    fn read(key: &Spanned<DeString<'_>>, value: Spanned<DeValue<'_>>) -> Result<Given, Mistake> {
+impl GivenField {
+    fn read(key: &Spanned<DeString<'_>>, value: Spanned<DeValue<'_>>) -> Result<GivenField, Mistake> {
         let (span, key_text) = (key.span(), key.get_ref().to_string());
         if is_own(key, &value) {
             let in_ms = IN_MS.iter().find(|(_, written)| *written == key_text);
             let name = in_ms.map_or_else(|| key_text.clone(), |(name, _)| (*name).to_owned());
-            return Ok(Given { key: key_text, name, value: None, span });
+            return Ok(GivenField { key: key_text, name, value: None, span });
         }
         let value =
             Value::deserialize(ValueDeserializer::from(value)).map_err(|error| Mistake::of_toml(&error))?;
@@ -232,7 +232,7 @@ impl Given {
             Some(ms) => (format!("{key_text}_ms"), ms),
             None => (key_text.clone(), value),
         };
-        Ok(Given { key: key_text, name, value: Some(value), span })
+        Ok(GivenField { key: key_text, name, value: Some(value), span })
     }
 }
 

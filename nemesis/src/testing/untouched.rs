@@ -5,7 +5,7 @@ use crate::context::{Clients, ErrorReplies, FaultContext, RunningService};
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
-use fencepost_cluster::protocol::{Output, Service};
+use fencepost_cluster::protocol::{CommandOutput, Service};
 use fencepost_cluster::{ClusterError, Node};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -32,8 +32,8 @@ pub(crate) fn untouched(topology: &Topology) -> (FaultContext, Arc<Mutex<Vec<i32
     let running = RunningService { service, port: 6379 };
     let serving = topology.servers.iter().chain(&topology.storage);
     let services: HashMap<_, _> = serving.map(|name| (name.clone(), running.clone())).collect();
-    let context = FaultContext::new(&nodes, services, Arc::new(Running), None, None);
-    (context.with_error_replies(Some(Arc::new(Running))), signals)
+    let context = FaultContext::new(&nodes, services, Arc::new(RunningClients), None, None);
+    (context.with_error_replies(Some(Arc::new(RunningClients))), signals)
 }
 
 #[async_trait]
@@ -59,8 +59,8 @@ impl StubNode for Untouched {
         Ok(Some('S'))
     }
 
-    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
-        Ok(Output { code: Some(0), stdout: String::new(), stderr: String::new() })
+    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<CommandOutput, ClusterError> {
+        Ok(CommandOutput { code: Some(0), stdout: String::new(), stderr: String::new() })
     }
 
     async fn connect(
@@ -92,16 +92,16 @@ impl StubNode for Untouched {
 }
 
 /// Clients that run, and servers that take every write.
-struct Running;
+struct RunningClients;
 
-impl Clients for Running {
+impl Clients for RunningClients {
     fn pid(&self, _client: &str) -> Option<i32> {
         Some(PID)
     }
 }
 
 #[async_trait]
-impl ErrorReplies for Running {
+impl ErrorReplies for RunningClients {
     async fn begin(&self, _server: &str, _reply: &str) -> Result<(), ClusterError> {
         Ok(())
     }

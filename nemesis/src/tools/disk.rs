@@ -65,7 +65,7 @@ pub struct DiskCounts {
 
 /// What a small file on the disk meets that is written and fsynced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Probe {
+pub struct DiskProbe {
     pub full: bool,
     /// How long write and fsync took together, in milliseconds.
     pub ms: f64,
@@ -131,7 +131,7 @@ impl Disk {
     }
 
     /// Looks what the disk does to somebody who writes so many bytes.
-    pub fn probe(&self, bytes: usize) -> io::Result<Probe> {
+    pub fn probe(&self, bytes: usize) -> io::Result<DiskProbe> {
         let path = self.folder.join(".fencepost-probe");
         let mut file = File::create(&path)?;
         // Without a name its fsync makes nothing else durable.
@@ -140,8 +140,8 @@ impl Disk {
         let written = file.write_all(&vec![1; bytes]).and_then(|()| file.sync_data());
         let ms = begun.elapsed().as_secs_f64() * 1000.0;
         match written {
-            Ok(()) => Ok(Probe { full: false, ms }),
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(Probe { full: true, ms }),
+            Ok(()) => Ok(DiskProbe { full: false, ms }),
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(DiskProbe { full: true, ms }),
             Err(error) => Err(error),
         }
     }

@@ -21,7 +21,7 @@ pub use impairment::{Distribution, Impairment};
 pub use probe::{Echoes, Probe};
 pub use streams::{Listener, Streams};
 
-use engine::{Engine, Table};
+use engine::{ImpairmentTable, PacketsEngine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -40,13 +40,13 @@ pub enum Mechanism {
 /// one destination, they add up ([`Impairment::and`]). Dropping it heals everything.
 #[derive(Default)]
 pub struct Network {
-    faults: BTreeMap<String, Fault>,
+    faults: BTreeMap<String, PacketsFault>,
     /// What does all that it can; none before the first fault.
     preferred: Option<Mechanism>,
-    engines: BTreeMap<Mechanism, Box<dyn Engine>>,
+    engines: BTreeMap<Mechanism, Box<dyn PacketsEngine>>,
 }
 
-struct Fault {
+struct PacketsFault {
     to: Vec<Ipv4Addr>,
     impairment: Impairment,
     by: Mechanism,
@@ -91,7 +91,7 @@ impl Network {
             (false, Some(preferred)) => preferred,
             (false, None) => *self.preferred.insert(Network::offers()?),
         };
-        let fault = |by| Fault { to: to.to_vec(), impairment, by };
+        let fault = |by| PacketsFault { to: to.to_vec(), impairment, by };
         let before = self.faults.insert(id.to_owned(), fault(by));
         let mut applied = self.apply().map(|()| by);
         if let (Err(refused), Mechanism::Netem) = (&applied, by) {
@@ -143,9 +143,9 @@ impl Network {
     }
 
     fn apply(&mut self) -> Result<(), PacketsError> {
-        let mut tables: BTreeMap<Mechanism, Table> =
-            self.engines.keys().map(|mechanism| (*mechanism, Table::new())).collect();
-        for Fault { to, impairment, by } in self.faults.values() {
+        let mut tables: BTreeMap<Mechanism, ImpairmentTable> =
+            self.engines.keys().map(|mechanism| (*mechanism, ImpairmentTable::new())).collect();
+        for PacketsFault { to, impairment, by } in self.faults.values() {
             let table = tables.entry(*by).or_default();
             for address in to {
                 let sum = table.entry(*address).or_default();
@@ -159,7 +159,7 @@ impl Network {
     }
 }
 
-fn engine(mechanism: Mechanism) -> Box<dyn Engine> {
+fn engine(mechanism: Mechanism) -> Box<dyn PacketsEngine> {
     match mechanism {
         Mechanism::Netem => Box::new(netem::Netem::default()),
         Mechanism::Emulator => Box::new(emulator::Emulator::new()),
@@ -174,11 +174,11 @@ mod tests {
     #[derive(Default)]
     struct Fake {
         refuses_copies_beside_others: bool,
-        table: Table,
+        table: ImpairmentTable,
     }
 
-    impl Engine for Fake {
-        fn apply(&mut self, table: &Table) -> Result<(), PacketsError> {
+    impl PacketsEngine for Fake {
+        fn apply(&mut self, table: &ImpairmentTable) -> Result<(), PacketsError> {
             let copies = table.values().any(|impairment| impairment.duplicate > 0.0);
             if self.refuses_copies_beside_others && copies && table.len() > 1 {
                 return Err(PacketsError::new("cannot mix duplicating netems".to_owned()));

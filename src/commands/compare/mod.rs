@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 pub use args::CompareArgs;
 use fencepost_campaign::compare::{ComparePlay, CompareStart};
 use fencepost_campaign::{ProgressLine, ResultsStore, Sitting};
-use fencepost_engine::{BadUsage, Reason, Stop};
+use fencepost_engine::{BadUsage, Stop, StopReason};
 use fencepost_history::prose;
 use fencepost_report::comparison::{Comparison, of_runs};
 use fencepost_report::runs::{self, Run};
@@ -43,7 +43,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         tokio::spawn(listen_for_signals(stop.clone()));
         sitting.make_runs(args.jobs, &ProgressLine::new(Arc::new(Terminal))).await;
     });
-    if stop.reason() == Some(&Reason::Interrupted) {
+    if stop.reason() == Some(&StopReason::Interrupted) {
         bail!("{}", interrupted(sitting.done(), sitting.left().count()));
     }
     let (seed, folder) = (sitting.campaign.seed, &*sitting.campaign.folder.clone());

@@ -9,7 +9,7 @@ use crate::output::say;
 use anyhow::Result;
 use clap::Args;
 use futures_util::future::join_all;
-use report::Report;
+use report::FaultReport;
 use std::time::Duration;
 
 const STALLS: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub async fn doctor(args: &DoctorArgs) -> Result<i32> {
     let drivers = found.runnable().await;
     let tried = join_all(drivers.iter().map(|driver| try_faults::try_all(driver.as_ref()))).await;
     let tried = drivers.iter().map(|driver| driver.name()).zip(tried);
-    let report = Report::new(found, stall, tried.collect());
+    let report = FaultReport::new(found, stall, tried.collect());
     match args.json {
         true => say!("{}", serde_json::to_string_pretty(&report)?),
         false => say!("{}", text::text(&report)),

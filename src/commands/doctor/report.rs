@@ -9,7 +9,7 @@ use std::time::Duration;
 const FORMAT: u32 = 1;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct FaultReport {
     pub(super) format: u32,
     pub(super) version: &'static str,
     pub(super) machine: Machine,
@@ -42,13 +42,13 @@ pub(super) struct DriverReport {
 pub(super) struct NemesisReport {
     pub(super) name: &'static str,
     /// By the names of the drivers under which it was tried.
-    pub(super) drivers: BTreeMap<&'static str, Effect>,
+    pub(super) drivers: BTreeMap<&'static str, TriedEffect>,
 }
 
 /// What came of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
-pub(super) enum Effect {
+pub(super) enum TriedEffect {
     /// Its effect was observed.
     Effective { mechanism: String },
     /// The machine has no part in it: it was not tried.
@@ -61,10 +61,10 @@ pub(super) enum Effect {
     Failed { reason: String },
 }
 
-type Tried = anyhow::Result<HashMap<&'static str, Effect>>;
+type Tried = anyhow::Result<HashMap<&'static str, TriedEffect>>;
 
-impl Report {
-    pub(super) fn new(found: Examination, stall: Duration, tried: Vec<(&'static str, Tried)>) -> Report {
+impl FaultReport {
+    pub(super) fn new(found: Examination, stall: Duration, tried: Vec<(&'static str, Tried)>) -> FaultReport {
         let starts = found.starts();
         let checks_of =
             |area: &str| found.checks.iter().filter(|check| check.area == area).cloned().collect();
@@ -78,7 +78,7 @@ impl Report {
             };
             tried.iter().filter_map(of_driver).collect()
         };
-        Report {
+        FaultReport {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
             can_test: starts.iter().any(|(_, start)| !matches!(start, Start::No(_))),

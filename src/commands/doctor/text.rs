@@ -1,10 +1,10 @@
 //! The report of `doctor` for people.
 
-use super::report::{Effect, NemesisReport, Report};
+use super::report::{FaultReport, NemesisReport, TriedEffect};
 use fencepost_cluster::doctor::{Answer, Check, Start};
 use std::fmt::Write;
 
-pub(super) fn text(report: &Report) -> String {
+pub(super) fn text(report: &FaultReport) -> String {
     let seconds = |ms: u64| ms as f64 / 1e3;
     let mut text = format!(
         "machine\n  {}\n  programs waited for a core for {:.3} s at most; locks with a TTL of {:.1} s and more do not feel that\n",
@@ -31,7 +31,8 @@ pub(super) fn text(report: &Report) -> String {
         let answers = nemesis.drivers.iter().map(|(driver, effect)| (*driver, in_words(effect)));
         let _ = writeln!(text, "  {:width$}  {}", nemesis.name, by_answer(answers));
     }
-    let is_well = |effect: &Effect| matches!(effect, Effect::Effective { .. } | Effect::Possible { .. });
+    let is_well =
+        |effect: &TriedEffect| matches!(effect, TriedEffect::Effective { .. } | TriedEffect::Possible { .. });
     let is_hindered = |nemesis: &NemesisReport| nemesis.drivers.get("local").is_some_and(|it| !is_well(it));
     if let Some(advice) = report.machine.advice().filter(|_| report.nemeses.iter().any(is_hindered)) {
         let _ = writeln!(text, "  {:width$}  → {advice}", "");
@@ -52,9 +53,9 @@ fn add_check(text: &mut String, check: &Check, width: usize) {
     }
 }
 
-fn in_words(effect: &Effect) -> String {
+fn in_words(effect: &TriedEffect) -> String {
     match effect {
-        Effect::Effective { mechanism } | Effect::Possible { mechanism } => {
+        TriedEffect::Effective { mechanism } | TriedEffect::Possible { mechanism } => {
             let mechanism = match mechanism.as_str() {
                 "vdso" => "a patched vDSO",
                 "emulator" => "Fencepost's emulator",
@@ -62,9 +63,9 @@ fn in_words(effect: &Effect) -> String {
             };
             format!("yes, by {mechanism}")
         }
-        Effect::Vacuous => "no: it was injected, and no effect was observed".to_owned(),
-        Effect::Impossible { reason } => format!("no, {reason}"),
-        Effect::Failed { reason } => format!("no: {reason}"),
+        TriedEffect::Vacuous => "no: it was injected, and no effect was observed".to_owned(),
+        TriedEffect::Impossible { reason } => format!("no, {reason}"),
+        TriedEffect::Failed { reason } => format!("no: {reason}"),
     }
 }
 
@@ -84,7 +85,7 @@ fn by_answer<'a>(answers: impl Iterator<Item = (&'a str, String)>) -> String {
     groups.collect::<Vec<_>>().join(" · ")
 }
 
-fn conclusion(report: &Report) -> String {
+fn conclusion(report: &FaultReport) -> String {
     let named = |fits: fn(&Start) -> bool| {
         let fitting = report.drivers.iter().filter(|driver| fits(&driver.start));
         fitting.map(|driver| format!("--driver {}", driver.name)).collect::<Vec<_>>()
@@ -119,11 +120,11 @@ mod tests {
     }
 
     /// A machine with an engine whose nodes were tried, and without the rights for the other driver.
-    fn report() -> Report {
-        let effective = |mechanism: &str| Effect::Effective { mechanism: mechanism.to_owned() };
+    fn report() -> FaultReport {
+        let effective = |mechanism: &str| TriedEffect::Effective { mechanism: mechanism.to_owned() };
         let nemesis = |name, effect| NemesisReport { name, drivers: BTreeMap::from([("docker", effect)]) };
         let not_permitted = "cannot start nodes: Operation not permitted (os error 1)";
-        Report {
+        FaultReport {
             format: 1,
             version: "0.1.0",
             longest_stall_ms: 12,
@@ -164,10 +165,13 @@ mod tests {
             nemeses: vec![
                 nemesis("clock-jump", effective("vdso")),
                 nemesis("delay", effective("emulator")),
-                nemesis("error-replies", Effect::Possible { mechanism: "an order to the server".to_owned() }),
-                nemesis("pause", Effect::Vacuous),
-                nemesis("disk-full", Effect::Impossible { reason: "it needs FUSE".to_owned() }),
-                nemesis("kill", Effect::Failed { reason: "it took longer than 20 s".to_owned() }),
+                nemesis(
+                    "error-replies",
+                    TriedEffect::Possible { mechanism: "an order to the server".to_owned() },
+                ),
+                nemesis("pause", TriedEffect::Vacuous),
+                nemesis("disk-full", TriedEffect::Impossible { reason: "it needs FUSE".to_owned() }),
+                nemesis("kill", TriedEffect::Failed { reason: "it took longer than 20 s".to_owned() }),
             ],
             can_test: true,
         }
@@ -188,7 +192,7 @@ mod tests {
         let mut report = report();
         let advice = "→ start this ";
         assert!(!text(&report).contains(advice), "no fault was tried under the driver local");
-        report.nemeses[1].drivers.insert("local", Effect::Failed { reason: "EPERM".to_owned() });
+        report.nemeses[1].drivers.insert("local", TriedEffect::Failed { reason: "EPERM".to_owned() });
         assert!(text(&report).contains(advice), "{}", text(&report));
         report.machine.lacking_options.clear();
         assert!(!text(&report).contains(advice), "nothing is lacking");

@@ -1,12 +1,12 @@
 //! Which faults take effect, each tried on a throw-away node.
 
-use super::report::Effect;
+use super::report::TriedEffect;
 use anyhow::{Result, anyhow};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder};
 use fencepost_history::{NodeKind, ObservedTarget, Seed};
 use fencepost_nemesis::{
-    FaultContext, Nemesis, NoClients, Observation, RunningService, ServerFaults, Settings, Topology,
+    FaultContext, Nemesis, NemesisSettings, NoClients, Observation, RunningService, ServerFaults, Topology,
 };
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ const TRIES: usize = 4;
 /// No fault takes longer to take hold, not even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(super) async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, Effect>> {
+pub(super) async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, TriedEffect>> {
     let offered = driver.supports().await;
     let logs = PrivateFolder::create("doctor-logs")?;
     let node = |name: &str, kind| NodeSpec {
@@ -51,7 +51,7 @@ pub(super) async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str,
     tried
 }
 
-async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'static str, Effect>> {
+async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'static str, TriedEffect>> {
     let services: HashMap<String, RunningService> = SERVERS
         .iter()
         .map(|name| ((*name).to_owned(), RunningService { service: victim(), port: PORT }))
@@ -69,15 +69,17 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
     let mut answers = HashMap::new();
     for nemesis in fencepost_nemesis::registry() {
         let effect = match nemesis.description().unmet(offered) {
-            Some(unmet) => Effect::Impossible { reason: format!("it needs {unmet}") },
+            Some(unmet) => TriedEffect::Impossible { reason: format!("it needs {unmet}") },
             // The machine has no part in it, and the nodes here run no Redis.
             None if nemesis.description().refuses_writes => {
-                Effect::Possible { mechanism: "an order to the server".to_owned() }
+                TriedEffect::Possible { mechanism: "an order to the server".to_owned() }
             }
             None => match tokio::time::timeout(PATIENCE, try_one(*nemesis, &context)).await {
                 Ok(Ok(observation)) => effect_of(*nemesis, &observation),
-                Ok(Err(error)) => Effect::Failed { reason: format!("{error}") },
-                Err(_) => Effect::Failed { reason: format!("it took longer than {} s", PATIENCE.as_secs()) },
+                Ok(Err(error)) => TriedEffect::Failed { reason: format!("{error}") },
+                Err(_) => {
+                    TriedEffect::Failed { reason: format!("it took longer than {} s", PATIENCE.as_secs()) }
+                }
             },
         };
         answers.insert(nemesis.name(), effect);
@@ -109,7 +111,8 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
         ttl: TTL,
         server_faults: ServerFaults::All,
     };
-    let settings = Settings { time_limit: Duration::from_secs(60), interval: TTL, ..Settings::default() };
+    let settings =
+        NemesisSettings { time_limit: Duration::from_secs(60), interval: TTL, ..NemesisSettings::default() };
     let drawn = (0..SEEDS)
         .flat_map(|seed| fencepost_nemesis::draw(&[nemesis], &topology, &settings, Seed(seed)).faults);
     let on_servers = drawn.filter(|fault| fault.on.iter().all(|target| topology.servers.contains(target)));
@@ -127,9 +130,9 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
     last
 }
 
-fn effect_of(nemesis: &dyn Nemesis, observation: &Observation) -> Effect {
+fn effect_of(nemesis: &dyn Nemesis, observation: &Observation) -> TriedEffect {
     if !observation.effective {
-        return Effect::Vacuous;
+        return TriedEffect::Vacuous;
     }
     let mechanism = observation.observed.values().find_map(|one| ObservedTarget::of(one).mechanism);
     let mechanism = mechanism.as_deref().unwrap_or(match nemesis.description().needs.last() {
@@ -137,5 +140,5 @@ fn effect_of(nemesis: &dyn Nemesis, observation: &Observation) -> Effect {
         Some(Capability::Fuse) => "FUSE",
         _ => "signals",
     });
-    Effect::Effective { mechanism: mechanism.to_owned() }
+    TriedEffect::Effective { mechanism: mechanism.to_owned() }
 }

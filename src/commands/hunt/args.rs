@@ -80,7 +80,7 @@ pub struct HuntArgs {
     pub careless: bool,
     /// Which violations give the exit code 1: the lock's own, or any [default: own where the hunt compares].
     #[arg(long, value_name = "WHICH")]
-    pub fail_on: Option<FailOn>,
+    pub fail_on: Option<HuntFailOn>,
     /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX,
     /// gs://…, az://…, file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
@@ -91,7 +91,7 @@ pub struct HuntArgs {
 
 /// Which violations a hunt fails for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
+pub enum HuntFailOn {
     /// Those that the lock of `--against` does not show.
     Own,
     /// Each, also what any lock shows on these servers.

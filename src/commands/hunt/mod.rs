@@ -25,7 +25,7 @@ use fencepost_hunt::hunt::{
     Hunt, HuntEnd, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in,
     known_findings, new_file,
 };
-use fencepost_hunt::search::Archive;
+use fencepost_hunt::search::ScheduleArchive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile, HuntWorth, SITUATION};
 use fencepost_report::terminal;
@@ -107,9 +107,9 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
     Ok(code)
 }
 
-type Begun = (HuntRequest, HuntFolder, (HuntFile, Archive, u64));
+type BegunHunt = (HuntRequest, HuntFolder, (HuntFile, ScheduleArchive, u64));
 
-fn resumed(path: &Path, args: &HuntArgs) -> Result<Begun> {
+fn resumed(path: &Path, args: &HuntArgs) -> Result<BegunHunt> {
     let (folder, state, archive) = HuntFolder::resume(path)?;
     let jobs = args.jobs.unwrap_or(state.request.jobs);
     check_count("the number of jobs", jobs, JOBS_MAX)?;
@@ -122,7 +122,7 @@ fn begin_or_go_on(
     request: HuntRequest,
     driver: &str,
     corpus: Option<&Path>,
-) -> Result<Begun> {
+) -> Result<BegunHunt> {
     let place = request
         .shard
         .map(|shard| HuntFolder::of_part(&args.results, &request.options.lock, request.seed, shard));
@@ -140,7 +140,7 @@ fn begin_or_go_on(
     }
     let archive = match corpus {
         Some(folder) => kept_in(folder, &request)?,
-        None => Archive::default(),
+        None => ScheduleArchive::default(),
     };
     let folder = match place {
         Some(path) => HuntFolder::create_at(path)?,

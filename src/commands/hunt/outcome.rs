@@ -1,6 +1,6 @@
 //! The terminal at the end of a hunt: what was found, whose failure it is, how sure that is, and what to do.
 
-use super::args::FailOn;
+use super::args::HuntFailOn;
 use fencepost_checker::{Whose, find_class};
 use fencepost_report::hunt::{FindingGroup, HuntFile, HuntFinding, HuntWorth};
 use fencepost_report::terminal::wrap_indented;
@@ -105,9 +105,9 @@ pub fn page_row(folder: &Path) -> String {
 
 /// 1 a violation was found, 0 none, 2 nothing that was seen is decided, or too little could be played. Where
 /// violations were compared, the lock's own count unless all are to.
-pub fn exit_code(file: &HuntFile, fail_on: Option<FailOn>) -> i32 {
+pub fn exit_code(file: &HuntFile, fail_on: Option<HuntFailOn>) -> i32 {
     match file.worth() {
-        _ if fail_on == Some(FailOn::Any) && file.has_violation() => 1,
+        _ if fail_on == Some(HuntFailOn::Any) && file.has_violation() => 1,
         HuntWorth::Violation => 1,
         HuntWorth::Undecided | HuntWorth::TooLittle(_) => 2,
         HuntWorth::NothingFound => 0,
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_hunt_that_could_not_play_ends_with_2_and_says_what_to_do() {
         let few = file(1, 5);
-        assert_eq!((exit_code(&few, None), exit_code(&few, Some(FailOn::Any))), (2, 2));
+        assert_eq!((exit_code(&few, None), exit_code(&few, Some(HuntFailOn::Any))), (2, 2));
         let text = outcome(&few).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("Not tested: 1 schedule was played, and 5 schedules failed"), "{text}");
         assert!(text.contains("Give the hunt more time (--for)"), "{text}");

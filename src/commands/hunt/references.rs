@@ -16,11 +16,11 @@ const HUNTS: u64 = 2;
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct References {
     conditions: String,
-    shown: Vec<Shown>,
+    shown: Vec<ShownByReference>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Shown {
+struct ShownByReference {
     signature: Signature,
     hunts: u64,
 }
@@ -66,7 +66,7 @@ impl KnownReference {
         for signature in shown {
             match self.known.shown.iter_mut().find(|shown| shown.signature == *signature) {
                 Some(shown) => shown.hunts += 1,
-                None => self.known.shown.push(Shown { signature: signature.clone(), hunts: 1 }),
+                None => self.known.shown.push(ShownByReference { signature: signature.clone(), hunts: 1 }),
             }
         }
         let Ok(text) = serde_json::to_vec_pretty(&self.known) else { return };
@@ -99,13 +99,13 @@ fn conditions(request: &HuntRequest, driver: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fencepost_report::findings::Cause;
+    use fencepost_report::findings::FaultCause;
 
     fn granted_twice(fault: &str) -> Signature {
         Signature {
             checker: "exclusion".to_owned(),
             class: "granted-twice".to_owned(),
-            causes: vec![Cause {
+            causes: vec![FaultCause {
                 fault: fault.to_owned(),
                 role: "granting".to_owned(),
                 phase: "held".to_owned(),

@@ -62,7 +62,7 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
     // The nodes' logs, as long as the check lasts.
     let logs = PrivateFolder::create("lock-check")?;
-    let mut live = Live { spec, json, servers: Vec::new(), version: None };
+    let mut live = CheckLive { spec, json, servers: Vec::new(), version: None };
     let rules = match check_conformance(spec, logs.path(), &stop, &mut live).await {
         Ok(rules) => rules,
         // A server or a client that did not start says why in its log, which the message names.
@@ -77,7 +77,7 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
     if rules.iter().any(|rule| rule.outcome == RuleOutcome::NotTried) {
         keep_logs(logs.path());
     }
-    let Live { servers, version, .. } = live;
+    let CheckLive { servers, version, .. } = live;
     let summary = Summary::new(spec, servers, version, rules);
     match json {
         true => say!("{}", serde_json::to_string(&summary)?),
@@ -110,14 +110,14 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(any)
 }
 
-struct Live<'a> {
+struct CheckLive<'a> {
     spec: &'a RunSpec,
     json: bool,
     servers: Vec<String>,
     version: Option<String>,
 }
 
-impl ConformanceObserver for Live<'_> {
+impl ConformanceObserver for CheckLive<'_> {
     fn started(&mut self, servers: &[String], version: Option<&str>) {
         self.servers = servers.to_vec();
         self.version = version.map(str::to_owned);

@@ -14,7 +14,7 @@ use fencepost_campaign::scenario::{
 };
 use fencepost_campaign::{ProgressLine, ResultsStore};
 use fencepost_engine::scenario::{Scenario, find, read_file, registry};
-use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, pick, unknown};
+use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick, unknown};
 use fencepost_history::prose::{count, second_of_a_name};
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_history::{Seed, shell_word};
@@ -70,7 +70,7 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
         args.results.finish(code).await
     });
     runtime.shutdown_background();
-    if stop.reason() == Some(&Reason::Interrupted) {
+    if stop.reason() == Some(&StopReason::Interrupted) {
         bail!("{}", interrupted(played, all));
     }
     Ok(code)

@@ -18,25 +18,25 @@ const FRESH: Duration = Duration::from_secs(2);
 
 pub struct Index {
     results: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<KnownEntries>,
 }
 
 #[derive(Default)]
-struct Known {
-    entries: HashMap<String, Entry>,
-    contents: Arc<Contents>,
+struct KnownEntries {
+    entries: HashMap<String, IndexEntry>,
+    contents: Arc<ResultsContents>,
 }
 
 /// What a results folder holds, newest first.
 #[derive(Default)]
-pub struct Contents {
+pub struct ResultsContents {
     pub runs: Vec<Arc<Row>>,
-    pub campaigns: Vec<Campaign>,
+    pub campaigns: Vec<ListedCampaign>,
 }
 
 /// A hunt, a comparison, or what many runs were merged into: a folder with a page of its own.
 #[derive(Clone, Debug)]
-pub struct Campaign {
+pub struct ListedCampaign {
     pub name: String,
     pub kind: &'static str,
     pub page: &'static str,
@@ -45,17 +45,17 @@ pub struct Campaign {
 
 const CAMPAIGN_PAGES: [(&str, &str); 2] = [("hunt.html", "hunt"), ("compare.html", "comparison")];
 
-impl Campaign {
-    fn of(folder: &Path, name: &str, changed: SystemTime) -> Option<Campaign> {
+impl ListedCampaign {
+    fn of(folder: &Path, name: &str, changed: SystemTime) -> Option<ListedCampaign> {
         let (page, kind) = CAMPAIGN_PAGES.into_iter().find(|(page, _)| folder.join(page).is_file())?;
-        Some(Campaign { name: name.to_owned(), kind, page, changed })
+        Some(ListedCampaign { name: name.to_owned(), kind, page, changed })
     }
 }
 
-struct Entry {
+struct IndexEntry {
     changed: SystemTime,
     row: Option<Arc<Row>>,
-    campaign: Option<Campaign>,
+    campaign: Option<ListedCampaign>,
 }
 
 #[derive(Debug)]
@@ -162,21 +162,21 @@ impl Index {
     }
 
     /// All runs and campaigns as they are now. Errors: the results folder cannot be read.
-    pub fn look(&self) -> std::io::Result<Arc<Contents>> {
+    pub fn look(&self) -> std::io::Result<Arc<ResultsContents>> {
         prepare_threads();
         let folders = folders(&self.results)?;
         let mut known = self.known.lock();
         let now = SystemTime::now();
         let is_current =
             |name: &str, changed| known.entries.get(name).is_some_and(|entry| entry.is_current(changed, now));
-        let read: Vec<(String, Entry)> = folders
+        let read: Vec<(String, IndexEntry)> = folders
             .par_iter()
             .filter(|(name, changed)| !is_current(name, *changed))
             .map(|(name, changed)| {
                 let folder = self.results.join(name);
                 let row = runs::read_listed(&folder).map(|run| Arc::new(Row::new(&run)));
-                let campaign = Campaign::of(&folder, name, *changed);
-                (name.clone(), Entry { changed: *changed, row, campaign })
+                let campaign = ListedCampaign::of(&folder, name, *changed);
+                (name.clone(), IndexEntry { changed: *changed, row, campaign })
             })
             .collect();
         let same = read.is_empty() && known.entries.len() == folders.len();
@@ -189,18 +189,18 @@ impl Index {
             runs.par_sort_by(|one, other| {
                 other.started.cmp(&one.started).then_with(|| one.name.cmp(&other.name))
             });
-            let mut campaigns: Vec<Campaign> =
+            let mut campaigns: Vec<ListedCampaign> =
                 known.entries.values().filter_map(|entry| entry.campaign.clone()).collect();
             campaigns.sort_by(|one, other| {
                 other.changed.cmp(&one.changed).then_with(|| one.name.cmp(&other.name))
             });
-            known.contents = Arc::new(Contents { runs, campaigns });
+            known.contents = Arc::new(ResultsContents { runs, campaigns });
         }
         Ok(known.contents.clone())
     }
 }
 
-impl Entry {
+impl IndexEntry {
     /// Whether the folder is still what was read. A run that goes on ends without a sign.
     fn is_current(&self, changed: SystemTime, now: SystemTime) -> bool {
         let fresh = now.duration_since(changed).is_ok_and(|age| age < FRESH);

@@ -122,9 +122,9 @@ fn router(index: Index, access: Access) -> Router {
     }))
 }
 
-type Shared = State<Arc<Index>>;
+type SharedIndex = State<Arc<Index>>;
 
-async fn list(State(index): Shared, Query(filter): Query<Filter>) -> Response {
+async fn list(State(index): SharedIndex, Query(filter): Query<Filter>) -> Response {
     blocking(move || match index.look() {
         Ok(contents) => {
             let results = index.results().file_name().unwrap_or_default().to_string_lossy();
@@ -144,7 +144,7 @@ fn find(index: &Index, name: &str) -> Option<Run> {
     runs::read(&path)
 }
 
-async fn run(State(index): Shared, Path(name): Path<String>) -> Response {
+async fn run(State(index): SharedIndex, Path(name): Path<String>) -> Response {
     blocking(move || match find(&index, &name) {
         Some(run) => page(StatusCode::OK, pages::run(&run, &folder::files(&run.path))),
         None => not_found(),
@@ -159,7 +159,7 @@ struct LiveQuery {
 
 /// What has happened since: `{"state": "running", "next": 1234, "events": [...]}`.
 async fn live(
-    State(index): Shared,
+    State(index): SharedIndex,
     Path(name): Path<String>,
     Query(LiveQuery { from }): Query<LiveQuery>,
 ) -> Response {
@@ -180,7 +180,7 @@ async fn live(
     .await
 }
 
-async fn compare(State(index): Shared, Query(wishes): Query<Vec<(String, String)>>) -> Response {
+async fn compare(State(index): SharedIndex, Query(wishes): Query<Vec<(String, String)>>) -> Response {
     blocking(move || {
         let names = wishes.into_iter().filter(|(wish, _)| wish == "run").map(|(_, name)| name);
         let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ async fn compare(State(index): Shared, Query(wishes): Query<Vec<(String, String)
 
 /// A file of the results folder. A report may draw what it likes, but reaches no other page: it is in a
 /// sandbox, in which scripts run, and load and open nothing. Its links lead on in the same tab.
-async fn file(State(index): Shared, Path(path): Path<String>, request: Request) -> Response {
+async fn file(State(index): SharedIndex, Path(path): Path<String>, request: Request) -> Response {
     const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; \
          sandbox allow-scripts";
     let Some(opened) = open_beneath(index.results(), &path) else { return not_found() };

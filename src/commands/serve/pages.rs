@@ -1,7 +1,7 @@
 //! The pages: all runs, one run, some runs beside each other.
 
 use super::folder::{File, Listing};
-use super::index::{Campaign, Contents, Filter, ORDERS, Row, RunStatus, status, values};
+use super::index::{Filter, ListedCampaign, ORDERS, ResultsContents, Row, RunStatus, status, values};
 use fencepost_checker::{Harm, Outcome};
 use fencepost_history::run::RunSettings;
 use fencepost_report::runs::{HasOutcome, Judgement, Run};
@@ -65,7 +65,7 @@ fn chip(status: RunStatus, harm: Option<Harm>) -> Markup {
     }
 }
 
-pub fn list(results: &str, contents: &Contents, filter: &Filter) -> String {
+pub fn list(results: &str, contents: &ResultsContents, filter: &Filter) -> String {
     let all = &contents.runs;
     let rows = filter.of(all);
     let pages = rows.len().div_ceil(ROWS_PER_PAGE).max(1);
@@ -95,9 +95,9 @@ pub fn list(results: &str, contents: &Contents, filter: &Filter) -> String {
     )
 }
 
-fn campaigns(all: &[Campaign]) -> Markup {
+fn campaigns(all: &[ListedCampaign]) -> Markup {
     const SHOWN_AT_ONCE: usize = 5;
-    let row = |it: &Campaign| {
+    let row = |it: &ListedCampaign| {
         html! { li { a href=(file_address(&it.name, it.page)) { (it.kind) " " code { (it.name) } } } }
     };
     let (newest, older) = all.split_at(all.len().min(SHOWN_AT_ONCE));

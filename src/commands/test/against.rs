@@ -6,7 +6,7 @@ use crate::store::Results;
 use anyhow::Result;
 use fencepost_campaign::{ResultsStore, RunPlace, Servers, play_run};
 use fencepost_checker::RunVerdict;
-use fencepost_engine::{BadUsage, RUNS_MAX, Reason, RunSpec, Stop, check_count, named_reference};
+use fencepost_engine::{BadUsage, RUNS_MAX, RunSpec, Stop, StopReason, check_count, named_reference};
 use fencepost_history::run::{RunFolder, point_latest};
 use fencepost_history::shell_path;
 use fencepost_report::against::{Against, ReferencePlay, compare, text, why_not_compared};
@@ -72,7 +72,7 @@ impl Reference {
             let command = |folder: &Path| format!("{} replay {}", program(), shell_path(folder));
             let place = RunPlace { player: &Servers, results, report: true, stop };
             let played = play_run(&self.spec, None, command, place).await;
-            if stop.reason() == Some(&Reason::Interrupted) {
+            if stop.reason() == Some(&StopReason::Interrupted) {
                 break;
             }
             plays.push(match played {
@@ -103,5 +103,5 @@ pub struct OwnRun<'a> {
 }
 
 fn interrupted(stop: &Stop) -> Option<String> {
-    (stop.reason() == Some(&Reason::Interrupted)).then(|| "the test was interrupted".to_owned())
+    (stop.reason() == Some(&StopReason::Interrupted)).then(|| "the test was interrupted".to_owned())
 }

@@ -12,18 +12,18 @@ use std::time::Duration;
 /// How often a plain line is printed where there is no terminal.
 const PLAIN: Duration = Duration::from_secs(5);
 
-pub struct Live {
+pub struct TestLive {
     line: ProgressLine,
-    rate: Mutex<Rate>,
+    rate: Mutex<LiveRate>,
 }
 
-impl Live {
-    pub fn new() -> Live {
-        Live { line: ProgressLine::new(Arc::new(Terminal)), rate: Mutex::default() }
+impl TestLive {
+    pub fn new() -> TestLive {
+        TestLive { line: ProgressLine::new(Arc::new(Terminal)), rate: Mutex::default() }
     }
 }
 
-impl RunObserver for Live {
+impl RunObserver for TestLive {
     fn planned(&self, plan: &Plan) {
         if !plan.swarm.is_empty() {
             let enabled: Vec<String> = plan.swarm.iter().map(ToString::to_string).collect();
@@ -50,13 +50,13 @@ impl RunObserver for Live {
 }
 
 #[derive(Default)]
-struct Rate {
+struct LiveRate {
     operations: u64,
     at: Duration,
     per_second: f64,
 }
 
-impl Rate {
+impl LiveRate {
     fn next(&mut self, operations: u64, now: Duration) -> f64 {
         let seconds = now.saturating_sub(self.at).as_secs_f64();
         // Shorter slices than this only flicker.

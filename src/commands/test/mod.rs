@@ -23,7 +23,7 @@ use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::runs::keep_failure;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
-use live::Live;
+use live::TestLive;
 use std::sync::Arc;
 
 /// What a test does.
@@ -104,7 +104,7 @@ async fn run_and_judge(
     args.results.check().await?;
     let folder = RunFolder::create(&args.results, &spec.options.settings())?;
     let cleanup_errors =
-        match run_beside_others(spec, command, &folder, stop, None, Arc::new(Live::new())).await {
+        match run_beside_others(spec, command, &folder, stop, None, Arc::new(TestLive::new())).await {
             Ok(outcome) => outcome.cleanup_errors,
             Err(error) => {
                 keep_failure(&folder.path, &format!("{error:#}"));

@@ -1,6 +1,6 @@
 //! A disk that another process serves, with the methods of a disk of one's own.
 
-use fencepost_nemesis::tools::disk::{DiskCounts, Lost, Probe, Slow, Torn};
+use fencepost_nemesis::tools::disk::{DiskCounts, DiskProbe, Lost, Slow, Torn};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -46,7 +46,7 @@ impl Disk {
         self.ask(json!({"do": "heal"})).unwrap()
     }
 
-    pub fn probe(&self, bytes: usize) -> Result<Probe, String> {
+    pub fn probe(&self, bytes: usize) -> Result<DiskProbe, String> {
         self.ask(json!({"do": "probe", "bytes": bytes}))
     }
 

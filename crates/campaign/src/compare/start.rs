@@ -6,7 +6,7 @@ use super::matrix::{Matrix, MatrixRun};
 use super::merged::CellRecord;
 use super::play::ComparePlay;
 use crate::context::CampaignContext;
-use crate::parts::{CampaignKind, Durations, PartFile, PartWriter, Record, records_before};
+use crate::parts::{CampaignKind, Durations, PartFile, PartWriter, RunRecord, records_before};
 use crate::sitting::{PlannedRun, Sitting};
 use anyhow::Result;
 use fencepost_history::Shard;
@@ -73,14 +73,14 @@ fn made_before(planned: &[PlannedRun<MatrixRun>], results: &Path) -> Result<BTre
 }
 
 /// A record for each run that is there. How long it took is known from an earlier sitting.
-fn records(folder: &Path, made: &BTreeMap<u64, CellRecord>) -> Result<Vec<Record>> {
+fn records(folder: &Path, made: &BTreeMap<u64, CellRecord>) -> Result<Vec<RunRecord>> {
     let mut earlier = records_before(folder);
     let record = |(number, made): (&u64, &CellRecord)| {
         let took_ms = earlier.remove(number).and_then(|record| {
             let kept: CellRecord = serde_json::from_str(record.value.get()).ok()?;
             record.took_ms.filter(|_| kept.folder_name() == made.folder_name())
         });
-        Record::new(*number, true, took_ms, made)
+        RunRecord::new(*number, true, took_ms, made)
     };
     made.iter().map(record).collect()
 }

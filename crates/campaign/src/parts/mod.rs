@@ -19,5 +19,5 @@ pub use merged_parts::{MergeRefusal, MergedParts, Missing};
 pub use part_file::{CampaignKind, MERGE_JSON, PART_JSON, PartFile, PartState};
 pub use part_folder::{PartFolder, find_parts};
 pub use part_writer::{PartWriter, RunKey, records_before};
-pub use records::{RECORDS, Record, RecordHead};
+pub use records::{RECORDS, RecordHead, RunRecord};
 pub use sources::Sources;

@@ -2,7 +2,7 @@
 
 use super::merged_parts::MergedParts;
 use super::part_file::{CampaignKind, MERGE_JSON, PART_JSON, PartFile};
-use super::records::{RECORDS, Record, RecordHead, line, line_of, read_records, record_head};
+use super::records::{RECORDS, RecordHead, RunRecord, line, line_of, read_records, record_head};
 
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
@@ -20,10 +20,10 @@ pub struct PartFolder {
     /// Whether the part is still at work.
     pub is_running: bool,
     pub merged: MergedParts,
-    records: Lines,
+    records: PartLines,
 }
 
-enum Lines {
+enum PartLines {
     File(File),
     /// The line that was made from what a hunt keeps.
     Hunt(Vec<u8>),
@@ -82,18 +82,18 @@ impl PartFolder {
         }
         let (records_path, mut heads) = (path.join(RECORDS), BTreeMap::new());
         let records = match open_regular(&records_path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Lines::Nowhere,
+            Err(error) if error.kind() == ErrorKind::NotFound => PartLines::Nowhere,
             opened => {
                 let records = opened.with_context(|| format!("cannot read {}", records_path.display()))?;
                 heads = read_records(&records, &records_path, source)?;
-                Lines::File(records)
+                PartLines::File(records)
             }
         };
         let records = match (records, part.kind) {
-            (Lines::Nowhere, CampaignKind::Hunt) => {
+            (PartLines::Nowhere, CampaignKind::Hunt) => {
                 let hunt = hunt_line(path, &part)?;
                 heads.extend(hunt.iter().map(|line| head(line, source)).collect::<Result<Vec<_>>>()?);
-                hunt.map_or(Lines::Nowhere, Lines::Hunt)
+                hunt.map_or(PartLines::Nowhere, PartLines::Hunt)
             }
             (records, _) => records,
         };
@@ -107,7 +107,7 @@ impl PartFolder {
 
     /// The records of an earlier sitting, in the folder of a part that is now begun with this file. Errors:
     /// the folder is that of another command, or the part is at work.
-    pub fn records_of_same(folder: &Path, file: &PartFile) -> Result<Vec<Record>> {
+    pub fn records_of_same(folder: &Path, file: &PartFile) -> Result<Vec<RunRecord>> {
         let Ok(earlier) = PartFolder::read(folder, 0) else { return Ok(Vec::new()) };
         let refused = |why: &str| BadUsage::new(format!("{} {why}; use other --results", folder.display()));
         if earlier.is_running {
@@ -121,7 +121,7 @@ impl PartFolder {
     }
 
     /// Its records. What cannot be read any more is not there.
-    pub fn records(&self) -> impl Iterator<Item = Record> {
+    pub fn records(&self) -> impl Iterator<Item = RunRecord> {
         self.merged.records.values().filter_map(|head| serde_json::from_slice(&self.line(head).ok()?).ok())
     }
 
@@ -129,11 +129,11 @@ impl PartFolder {
     pub fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
         let path = self.path.join(RECORDS);
         match &self.records {
-            Lines::File(file) => {
+            PartLines::File(file) => {
                 line_of(file, head).with_context(|| format!("cannot read {}", path.display()))
             }
-            Lines::Hunt(line) => Ok(line.clone()),
-            Lines::Nowhere => anyhow::bail!("{} is gone", path.display()),
+            PartLines::Hunt(line) => Ok(line.clone()),
+            PartLines::Nowhere => anyhow::bail!("{} is gone", path.display()),
         }
     }
 }
@@ -154,7 +154,8 @@ fn hunt_line(path: &Path, part: &PartFile) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     };
     let took_ms = Some(file.spent_ms);
-    let record = Record { progress: file.schedules, ..Record::new(run, state.finished, took_ms, &file)? };
+    let record =
+        RunRecord { progress: file.schedules, ..RunRecord::new(run, state.finished, took_ms, &file)? };
     Ok(Some(line(&record)?))
 }
 

@@ -3,7 +3,7 @@
 use super::durations::{DURATIONS, Durations};
 use super::part_file::{PART_JSON, PartFile};
 use super::part_folder::PartFolder;
-use super::records::{Record, Recording};
+use super::records::{Recording, RunRecord};
 use anyhow::Result;
 use fencepost_history::run::{open_folder, write_inside};
 use parking_lot::Mutex;
@@ -41,7 +41,7 @@ impl PartWriter {
         folder: &Path,
         file: PartFile,
         assigned: impl Iterator<Item = &'a RunKey>,
-        before: Vec<Record>,
+        before: Vec<RunRecord>,
     ) -> Result<PartWriter> {
         let took_ms = before.iter().filter_map(|record| Some((record.run, record.took_ms?))).collect();
         let recording = Recording::begin(folder, before.into_iter())?;
@@ -76,7 +76,7 @@ impl PartWriter {
     }
 
     /// Keeps what came of a run. Errors: the record cannot be written.
-    pub fn add(&self, record: &Record) -> Result<()> {
+    pub fn add(&self, record: &RunRecord) -> Result<()> {
         if let Some(took_ms) = record.took_ms {
             self.took_ms.lock().insert(record.run, took_ms);
         }
@@ -97,7 +97,7 @@ impl PartWriter {
 }
 
 /// The records of an earlier sitting in this folder, by their runs; unreadable ones are left out.
-pub fn records_before(folder: &Path) -> BTreeMap<u64, Record> {
+pub fn records_before(folder: &Path) -> BTreeMap<u64, RunRecord> {
     let Ok(part) = PartFolder::read(folder, 0) else { return BTreeMap::new() };
     part.records().map(|record| (record.run, record)).collect()
 }

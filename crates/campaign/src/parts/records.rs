@@ -18,7 +18,7 @@ pub const RECORDS: &str = "records.jsonl";
 
 /// What came of one run of a campaign.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct RunRecord {
     pub run: u64,
     /// Whether it need not be made again.
     pub done: bool,
@@ -31,10 +31,10 @@ pub struct Record {
     pub value: Box<RawValue>,
 }
 
-impl Record {
+impl RunRecord {
     /// A record with this value. Errors: the value cannot be put into JSON.
-    pub fn new(run: u64, done: bool, took_ms: Option<u64>, value: &impl Serialize) -> Result<Record> {
-        Ok(Record { run, done, progress: 0, took_ms, value: serde_json::value::to_raw_value(value)? })
+    pub fn new(run: u64, done: bool, took_ms: Option<u64>, value: &impl Serialize) -> Result<RunRecord> {
+        Ok(RunRecord { run, done, progress: 0, took_ms, value: serde_json::value::to_raw_value(value)? })
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Recording {
 
 impl Recording {
     /// Begins the file in the folder of a part with what was done before. Errors: the file cannot be written.
-    pub fn begin(folder: &Path, before: impl Iterator<Item = Record>) -> Result<Recording> {
+    pub fn begin(folder: &Path, before: impl Iterator<Item = RunRecord>) -> Result<Recording> {
         write_inside_by(folder, RECORDS, |file| -> Result<()> {
             let mut writer = BufWriter::new(file);
             for record in before {
@@ -121,14 +121,14 @@ impl Recording {
     }
 
     /// Adds a record, whole. Errors: the file cannot be written.
-    pub fn add(&self, record: &Record) -> Result<()> {
+    pub fn add(&self, record: &RunRecord) -> Result<()> {
         let line = line(record)?;
         self.file.lock().write_all(&line).context("cannot write what came of a run")
     }
 }
 
 /// The line of a record. Errors: none in practice: writing to memory.
-pub(super) fn line(record: &Record) -> Result<Vec<u8>> {
+pub(super) fn line(record: &RunRecord) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
     Ok(line)

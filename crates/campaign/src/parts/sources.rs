@@ -4,7 +4,7 @@ use super::durations::{DURATIONS, Durations};
 use super::merged_parts::MergedParts;
 use super::part_file::{MERGE_JSON, PartFile, PartState};
 use super::part_folder::{PartFolder, find_parts};
-use super::records::{RECORDS, Record, RecordHead};
+use super::records::{RECORDS, RecordHead, RunRecord};
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{write_inside, write_inside_by};
@@ -79,7 +79,7 @@ impl Sources {
     }
 
     /// The record of a run, by its number in the campaign, if it is there. Errors: the file cannot be read.
-    fn record(&self, run: u64) -> Result<Option<Record>> {
+    fn record(&self, run: u64) -> Result<Option<RunRecord>> {
         let Some(head) = self.merged.records.get(&run) else { return Ok(None) };
         let line = self.line(head)?;
         let record = serde_json::from_slice(&line);

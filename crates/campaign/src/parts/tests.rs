@@ -141,7 +141,7 @@ fn parts_that_do_not_fit_are_refused_by_name() {
 fn records_survive_a_kill_in_the_middle_of_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(RECORDS);
-    let record = |run, value: &str| Record::new(run, true, Some(5), &json!(value)).unwrap();
+    let record = |run, value: &str| RunRecord::new(run, true, Some(5), &json!(value)).unwrap();
     let recording = Recording::begin(folder.path(), std::iter::once(record(3, "before"))).unwrap();
     recording.add(&record(1, "one")).unwrap();
     recording.add(&record(3, "again")).unwrap();
@@ -150,7 +150,7 @@ fn records_survive_a_kill_in_the_middle_of_a_line() {
     let heads = read(&path).unwrap();
     assert_eq!(heads.keys().copied().collect::<Vec<_>>(), [1, 3]);
     let start = heads[&3].offset as usize;
-    let last: Record = serde_json::from_slice(&whole[start..start + heads[&3].bytes]).unwrap();
+    let last: RunRecord = serde_json::from_slice(&whole[start..start + heads[&3].bytes]).unwrap();
     assert_eq!((last.value.get(), last.took_ms), ("\"again\"", Some(5)));
     std::fs::write(&path, "nonsense\n").unwrap();
     assert!(read(&path).unwrap_err().to_string().contains("line 1 is no record of a run"));
@@ -198,7 +198,7 @@ fn pipes_in_place_of_the_files_of_a_part_are_replaced_and_not_waited_for() {
     assert!(records_before(at).is_empty());
     let assigned = RunKey { number: 0, label: "a".to_owned(), name: "a".to_owned() };
     let writer = PartWriter::begin(at, begun(), [&assigned].into_iter(), Vec::new()).unwrap();
-    writer.add(&Record::new(0, true, Some(900), &1).unwrap()).unwrap();
+    writer.add(&RunRecord::new(0, true, Some(900), &1).unwrap()).unwrap();
     writer.end(true).unwrap();
     assert_eq!(records_before(at).len(), 1);
     // A pipe that comes in between is refused.

@@ -1,6 +1,6 @@
 //! What a play of scenarios consists of: its plays, by their numbers, and which part plays which.
 
-use super::play::{OnEvent, PlayOptions, check, expected, play, specs};
+use super::play::{OnNarration, PlayOptions, check, expected, play, specs};
 use super::report::{Ending, Report};
 use super::table;
 use crate::context::CampaignContext;
@@ -208,7 +208,7 @@ impl Campaign for ScenarioPlay {
     async fn play(&self, planned: &PlannedRun<ScenarioTurn>) -> Option<Report> {
         let ScenarioTurn { scenario, options } = &planned.run;
         let lines = self.context.lines.clone();
-        let on_event: OnEvent = match self.shown {
+        let on_event: OnNarration = match self.shown {
             Shown::Narration => {
                 lines.say(&table::opening(scenario, options));
                 Arc::new(move |line: &str| lines.say(line))

@@ -6,7 +6,7 @@ use crate::run_player::RunRequest;
 use anyhow::Result;
 use fencepost_checker::{Outcome, RunIndex};
 use fencepost_engine::recorder::Placement;
-use fencepost_engine::scenario::{Expectation, Observed, Scenario, ScenarioRun};
+use fencepost_engine::scenario::{Expectation, RunMeasures, Scenario, ScenarioRun};
 use fencepost_engine::{RunObserver, RunSpec, ScriptOutcome};
 use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::RunFolder;
@@ -27,7 +27,7 @@ pub struct PlayOptions {
 }
 
 /// Called with each line of the narration as it happens.
-pub type OnEvent = Arc<dyn Fn(&str) + Send + Sync>;
+pub type OnNarration = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The spec of a run, checked: with this driver, seed and lock. Errors: the first mistake, with its line.
 fn spec(
@@ -77,7 +77,7 @@ pub async fn play(
     scenario: &Scenario,
     options: &PlayOptions,
     context: &CampaignContext,
-    on_event: &OnEvent,
+    on_event: &OnNarration,
 ) -> Report {
     let begun = std::time::Instant::now();
     let mut runs = Vec::new();
@@ -135,7 +135,7 @@ async fn play_run(
     (scenario, number, run): (&Scenario, usize, &ScenarioRun),
     options: &PlayOptions,
     context: &CampaignContext,
-    on_event: &OnEvent,
+    on_event: &OnNarration,
 ) -> Result<RunReport> {
     let spec = spec(scenario, number, run, options)?;
     let folder = RunFolder::create(&context.results, &spec.options.settings())?;
@@ -156,7 +156,7 @@ async fn play_run(
     context.store.send(&folder.path).await;
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
     let client_of = |process| format!("c{}", placement.client_of(process) + 1);
-    let observed = Observed { verdict: &judged.verdict, history: &judged.history, client_of: &client_of };
+    let observed = RunMeasures { verdict: &judged.verdict, history: &judged.history, client_of: &client_of };
     let answers = match &options.lock {
         // The source expects nothing of another lock; its users expect that it holds.
         Some(_) => vec![Expectation::no_violation().answer(&observed)],
@@ -186,7 +186,7 @@ async fn play_run(
 }
 
 struct Narrator {
-    on_event: OnEvent,
+    on_event: OnNarration,
 }
 
 impl RunObserver for Narrator {

@@ -1,6 +1,6 @@
 //! What came of a scenario that was played.
 
-use fencepost_engine::scenario::Answer;
+use fencepost_engine::scenario::ExpectationAnswer;
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct RunReport {
     pub folder: PathBuf,
     /// The sentences whose event came, with seconds since the run began.
     pub narration: Vec<(f64, String)>,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ExpectationAnswer>,
     /// Why the run did not come about as directed; empty where it did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,

@@ -148,14 +148,14 @@ fn dim(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fencepost_engine::scenario::Answer;
+    use fencepost_engine::scenario::ExpectationAnswer;
     use fencepost_history::Seed;
 
     fn played(name: &'static str, seed: u64, ending: Ending) -> Report {
         let met = ending == Ending::Agrees;
         let observed = if met { "granted twice, 3.9 s early" } else { "no lock was granted twice" };
         let expected = "granted twice".to_owned();
-        let answer = Answer { expected, met, observed: observed.to_owned(), metrics: Vec::new() };
+        let answer = ExpectationAnswer { expected, met, observed: observed.to_owned(), metrics: Vec::new() };
         let run = RunReport {
             title: String::new(),
             folder: "results/story".into(),

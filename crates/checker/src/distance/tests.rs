@@ -119,7 +119,7 @@ fn those_who_share_the_lock_have_no_distance() {
 }
 
 /// The definition, without any cleverness: the last act of all earlier holders that had not released.
-fn by_definition(run: &RunIndex, act: impl Fn(usize) -> Option<Moment>, second: usize) -> Option<i64> {
+fn by_definition(run: &RunIndex, act: impl Fn(usize) -> Option<ActMoment>, second: usize) -> Option<i64> {
     let hold = &run.holds[second];
     let counts = |first: usize| {
         let earlier = &run.holds[first];

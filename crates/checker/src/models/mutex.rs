@@ -25,8 +25,8 @@
 //! any moment of that, so only counting shows one too many. People then look at the operation that got stuck,
 //! the one of its kind before it, and what was under way in between.
 
-use super::pending::Pending;
-use super::{Codec, Refusal, refuse_others_beside};
+use super::pending::PendingOperations;
+use super::{Codec, EventRefusal, refuse_others_beside};
 use crate::model::{Conflict, Decision, FastPath, History, Model};
 
 /// An anonymous mutex.
@@ -72,23 +72,23 @@ impl Model for Mutex {
 }
 
 impl Codec for Mutex {
-    fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<MutexOp, Refusal> {
+    fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<MutexOp, EventRefusal> {
         match f {
             "acquire" => refuse_others_beside(value).map(|()| MutexOp::Acquire),
             "release" => Ok(MutexOp::Release),
-            _ => Err(Refusal::UnknownOperation("acquire and release")),
+            _ => Err(EventRefusal::UnknownOperation("acquire and release")),
         }
     }
 
-    fn complete(&mut self, _op: &MutexOp, _value: &str) -> Result<(), Refusal> {
+    fn complete(&mut self, _op: &MutexOp, _value: &str) -> Result<(), EventRefusal> {
         Ok(())
     }
 }
 
 impl FastPath for Mutex {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
-        let mut acquires = Pending::default();
-        let mut releases = Pending::default();
+        let mut acquires = PendingOperations::default();
+        let mut releases = PendingOperations::default();
         let mut held = false;
         let mut put = |at: u32| {
             if let Some(order) = order.as_deref_mut() {

@@ -18,7 +18,7 @@
 mod conflict;
 mod operation;
 
-use super::{Codec, Refusal};
+use super::{Codec, EventRefusal};
 use crate::model::{Decision, FastPath, History, Model};
 pub use operation::LockOp;
 
@@ -61,11 +61,11 @@ impl Model for OwnerMutex {
 }
 
 impl Codec for OwnerMutex {
-    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<LockOp, Refusal> {
+    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<LockOp, EventRefusal> {
         LockOp::read(process, f, value)
     }
 
-    fn complete(&mut self, _op: &LockOp, _value: &str) -> Result<(), Refusal> {
+    fn complete(&mut self, _op: &LockOp, _value: &str) -> Result<(), EventRefusal> {
         Ok(())
     }
 }
@@ -109,19 +109,19 @@ impl Model for FencedMutex {
 }
 
 impl Codec for FencedMutex {
-    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<LockOp, Refusal> {
+    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<LockOp, EventRefusal> {
         LockOp::read(process, f, value)
     }
 
-    fn complete(&mut self, op: &LockOp, value: &str) -> Result<Option<i64>, Refusal> {
+    fn complete(&mut self, op: &LockOp, value: &str) -> Result<Option<i64>, EventRefusal> {
         #[derive(Deserialize)]
-        struct Granted {
+        struct CertainHold {
             token: i64,
         }
         match op {
             LockOp::Acquire(_) => match serde_json::from_str(value) {
-                Ok(Granted { token }) => Ok(Some(token)),
-                Err(_) => Err(Refusal::WrongValue("{\"token\": n} with a whole number n")),
+                Ok(CertainHold { token }) => Ok(Some(token)),
+                Err(_) => Err(EventRefusal::WrongValue("{\"token\": n} with a whole number n")),
             },
             LockOp::Release(_) => Ok(None),
         }

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 /// first comes first; the indeterminate come last. A process has one operation open at a time, so the certain
 /// ones are few: a list in order of their completions, the earliest at its end.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingOperations {
     certain: Vec<(u32, u32)>,
     indeterminate: VecDeque<u32>,
 }
 
-impl Pending {
+impl PendingOperations {
     pub fn push(&mut self, at: u32, complete: u32) {
         if complete == NEVER {
             self.indeterminate.push_back(at);
@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn takes_by_deadline_and_the_indeterminate_last() {
-        let mut pending = Pending::default();
+        let mut pending = PendingOperations::default();
         for (at, complete) in [(1, 999_999), (2, NEVER), (3, 70), (4, 64), (5, 5_000), (6, NEVER)] {
             pending.push(at, complete);
         }
         assert!(pending.take_completing(64) && !pending.take_completing(64) && !pending.take_completing(65));
         assert_eq!(std::iter::from_fn(|| pending.take()).collect::<Vec<u32>>(), [3, 5, 1, 2, 6]);
-        assert_eq!(Pending::default().take(), None);
+        assert_eq!(PendingOperations::default().take(), None);
     }
 }

@@ -4,7 +4,7 @@
 
 pub mod zones;
 
-use super::{Codec, Refusal, Values};
+use super::{Codec, EventRefusal, Values};
 use crate::model::{Effect, Model};
 
 /// A register. `with_cas` only says which operations its codec reads.
@@ -98,15 +98,15 @@ impl Model for Register {
 }
 
 impl Codec for Register {
-    fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<RegisterOp, Refusal> {
+    fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<RegisterOp, EventRefusal> {
         match f {
             "read" => Ok(RegisterOp::Read),
             "write" => {
-                let number = self.values.number(value).ok_or(Refusal::WrongValue("a JSON value"))?;
+                let number = self.values.number(value).ok_or(EventRefusal::WrongValue("a JSON value"))?;
                 Ok(RegisterOp::Write(number))
             }
             "cas" if self.with_cas => {
-                let wrong = Refusal::WrongValue("[from, to]");
+                let wrong = EventRefusal::WrongValue("[from, to]");
                 let Ok([from, to]) = serde_json::from_str::<[&serde_json::value::RawValue; 2]>(value) else {
                     return Err(wrong);
                 };
@@ -115,15 +115,15 @@ impl Codec for Register {
                     _ => Err(wrong),
                 }
             }
-            _ if self.with_cas => Err(Refusal::UnknownOperation("read, write and cas")),
-            _ => Err(Refusal::UnknownOperation("read and write")),
+            _ if self.with_cas => Err(EventRefusal::UnknownOperation("read, write and cas")),
+            _ => Err(EventRefusal::UnknownOperation("read and write")),
         }
     }
 
-    fn complete(&mut self, op: &RegisterOp, value: &str) -> Result<RegisterRet, Refusal> {
+    fn complete(&mut self, op: &RegisterOp, value: &str) -> Result<RegisterRet, EventRefusal> {
         match op {
             RegisterOp::Read => {
-                let number = self.values.number(value).ok_or(Refusal::WrongValue("a JSON value"))?;
+                let number = self.values.number(value).ok_or(EventRefusal::WrongValue("a JSON value"))?;
                 Ok(RegisterRet::Value(number))
             }
             RegisterOp::Write(_) | RegisterOp::Cas(..) => Ok(RegisterRet::Done),
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn only_a_register_with_cas_knows_it() {
         let cas = |mut register: Register| register.invoke(1, "cas", "[1, 2]").map(drop);
-        assert_eq!(cas(Register::default()), Err(Refusal::UnknownOperation("read and write")));
+        assert_eq!(cas(Register::default()), Err(EventRefusal::UnknownOperation("read and write")));
         assert_eq!(cas(Register::with_cas()), Ok(()));
     }
 

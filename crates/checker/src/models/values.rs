@@ -6,11 +6,11 @@ use rustc_hash::FxHashMap;
 pub struct Values {
     integers: FxHashMap<i64, u32>,
     others: FxHashMap<String, u32>,
-    names: Vec<Name>,
+    names: Vec<ValueName>,
 }
 
 #[derive(Clone, Debug)]
-enum Name {
+enum ValueName {
     Integer(i64),
     Json(String),
 }
@@ -19,7 +19,7 @@ impl Default for Values {
     fn default() -> Self {
         let null = "null".to_owned();
         let others = FxHashMap::from_iter([(null.clone(), 0)]);
-        Values { integers: FxHashMap::default(), others, names: vec![Name::Json(null)] }
+        Values { integers: FxHashMap::default(), others, names: vec![ValueName::Json(null)] }
     }
 }
 
@@ -38,7 +38,7 @@ impl Values {
         if let Some(value) = integer(json) {
             let number = *self.integers.entry(value).or_insert(next);
             if number == next {
-                self.names.push(Name::Integer(value));
+                self.names.push(ValueName::Integer(value));
             }
             return Some(number);
         }
@@ -50,22 +50,22 @@ impl Values {
         let text = value.to_string();
         let number = *self.others.entry(text.clone()).or_insert(next);
         if number == next {
-            self.names.push(Name::Json(text));
+            self.names.push(ValueName::Json(text));
         }
         Some(number)
     }
 
     /// A number for a value that is known to be new, and is shown like this.
     pub fn add(&mut self, shown: String) -> u32 {
-        self.names.push(Name::Json(shown));
+        self.names.push(ValueName::Json(shown));
         self.names.len() as u32 - 1
     }
 
     /// The value as JSON.
     pub fn name(&self, number: u32) -> String {
         match self.names.get(number as usize) {
-            Some(Name::Integer(value)) => value.to_string(),
-            Some(Name::Json(text)) => text.clone(),
+            Some(ValueName::Integer(value)) => value.to_string(),
+            Some(ValueName::Json(text)) => text.clone(),
             // A history that was built by hand has its own numbers.
             None => format!("#{number}"),
         }

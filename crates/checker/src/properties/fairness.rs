@@ -38,7 +38,7 @@ use crate::verdict::{Finding, Outcome, Verdict};
 use crate::wants::{View, Wants, length_of, wants};
 use crate::whose::Harm;
 use fencepost_history::RunPhase;
-use waits::{LeftOut, Waits};
+use waits::{LeftOutProcesses, Waits};
 
 figures! {
     /// How long processes waited.
@@ -134,7 +134,7 @@ impl Checker for Fairness {
         let idle: Vec<Finding> =
             idle.filter_map(|each| idle_too_long(run, each, idle_bound_ns, open)).collect();
         let starved = if idle.is_empty() { waits.starved(idle_bound_ns) } else { Vec::new() };
-        let starved: Vec<Finding> = starved.iter().map(LeftOut::finding).collect();
+        let starved: Vec<Finding> = starved.iter().map(LeftOutProcesses::finding).collect();
         let shared: Vec<Finding> = shared.into_iter().map(|one| one.finding).collect();
         let findings = [never, shared, idle, starved].concat();
         let hardly =

@@ -190,8 +190,8 @@ fn token_text(token: Option<i64>) -> String {
 /// A hold that is released in the very moment of its grant is not before itself.
 fn greatest_released(run: &RunIndex, released: &[(u64, usize)], at: usize) -> Option<usize> {
     let granted_ns = run.holds[at].granted.earliest.ns;
-    let before = released.partition_point(|(end_ns, _)| *end_ns < granted_ns);
-    before.checked_sub(1).map(|last| released[last].1)
+    let before = released.partition_point(|(end_ns, _)| *end_ns <= granted_ns);
+    before.checked_sub(1).map(|last| released[last].1).filter(|&best| best != at)
 }
 
 /// Released holds by the time at which their release began, each with the one of the greatest token so far.

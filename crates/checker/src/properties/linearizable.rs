@@ -10,7 +10,7 @@ use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::figures::{Figures, figures};
-use crate::judge::{Algorithm, Answer, decide};
+use crate::judge::{Algorithm, AlgorithmAnswer, decide};
 use crate::model::History;
 use crate::models::{Register, RegisterOp, RegisterRet};
 use crate::operations::{Builder, Stamp};
@@ -168,12 +168,12 @@ fn check_register(
     budget: &Budget,
 ) -> Result<Option<Finding>, NotJudged> {
     match decide(model, history, Algorithm::Auto, budget, None) {
-        Answer::Linearizable => Ok(None),
-        Answer::Impossible(conflict) => {
+        AlgorithmAnswer::Linearizable => Ok(None),
+        AlgorithmAnswer::Impossible(conflict) => {
             let evidence = explain(model, history, &conflict, budget);
             Ok(Some(storage_finding(key, evidence)))
         }
-        Answer::Unknown(reason) => {
+        AlgorithmAnswer::Unknown(reason) => {
             Err(NotJudged::because(format!("the operations of the storage were not decided: {reason}")))
         }
     }

@@ -28,14 +28,14 @@ pub struct LostAdditions;
 pub(crate) const LOST: &str = "acknowledged additions lost";
 
 #[derive(Default)]
-struct Set<'a> {
+struct AddedValues<'a> {
     /// The acknowledged writes, with the value that each added.
     acknowledged: Vec<(&'a Operation<'a>, &'a Value)>,
     /// The last list that was read in the closing phase, with the index of the event.
     last: Option<(&'a Value, u64)>,
 }
 
-impl<'a> Set<'a> {
+impl<'a> AddedValues<'a> {
     /// The additions that are not in the final list. None: no process read it.
     fn lost(&self) -> Option<Vec<(&'a Operation<'a>, &'a Value)>> {
         // What was never written reads as 0, an empty set.
@@ -96,15 +96,15 @@ pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     vec![Metric::share(LOST, lost, acknowledged)]
 }
 
-fn counts(sets: &BTreeMap<&str, Set>) -> (usize, usize) {
-    let lost = sets.values().filter_map(Set::lost).map(|lost| lost.len()).sum();
+fn counts(sets: &BTreeMap<&str, AddedValues>) -> (usize, usize) {
+    let lost = sets.values().filter_map(AddedValues::lost).map(|lost| lost.len()).sum();
     (lost, sets.values().map(|set| set.acknowledged.len()).sum())
 }
 
 /// The sets of a run by key: there is one where somebody wrote a list.
-fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, Set<'a>> {
+fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, AddedValues<'a>> {
     let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
-    let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
+    let mut sets: BTreeMap<&str, AddedValues> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
         let Some(added) = operation.invoke.value.as_array().and_then(|list| list.last()) else { continue };
         let set = sets.entry(operation.key).or_default();
@@ -123,7 +123,7 @@ fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, Set<'a>> {
     sets
 }
 
-fn findings(key: &str, set: &Set) -> Vec<Finding> {
+fn findings(key: &str, set: &AddedValues) -> Vec<Finding> {
     let Some((_, read)) = set.last else { return Vec::new() };
     let finding = |(write, value): (&Operation, &Value)| {
         let ok = write.ok()?;

@@ -38,14 +38,14 @@ pub struct Progress;
 
 /// How the attempts to acquire a key went after healing.
 #[derive(Default)]
-struct Key<'a> {
+struct KeyAttempts<'a> {
     acquired: bool,
     failed: Vec<&'a Operation<'a>>,
     final_attempt_granted: bool,
     final_failures: Vec<&'a Operation<'a>>,
 }
 
-impl<'a> Key<'a> {
+impl<'a> KeyAttempts<'a> {
     fn stuck(&self, ttl_ns: u64) -> Option<&[&'a Operation<'a>]> {
         let left_taken = || refused_for_longer(&self.final_failures, ttl_ns);
         match self.acquired {
@@ -96,9 +96,9 @@ impl Checker for Progress {
         };
         let keys = attempts(run, heal.from, heal.from_ns);
         let ttl_ns = run.longest_ttl_ns();
-        let stuck: Vec<Stuck> = keys
+        let stuck: Vec<StuckKey> = keys
             .iter()
-            .filter_map(|(name, key)| Some(Stuck { name, attempts: key.stuck(ttl_ns)? }))
+            .filter_map(|(name, key)| Some(StuckKey { name, attempts: key.stuck(ttl_ns)? }))
             .collect();
         let mut suspects: Vec<&str> = stuck.iter().map(|stuck| stuck.name).collect();
         // Where a server stayed away, a lock may come late for that.
@@ -118,7 +118,7 @@ impl Checker for Progress {
                 script.client
             )));
         }
-        let (kept, stuck): (Vec<Stuck>, Vec<Stuck>) =
+        let (kept, stuck): (Vec<StuckKey>, Vec<StuckKey>) =
             stuck.into_iter().partition(|key| given_up(run, key).is_some());
         if stuck.is_empty()
             && late.is_empty()
@@ -136,7 +136,7 @@ impl Checker for Progress {
         if let Some(why) = doubt(run, &stuck).filter(|_| unreadable.is_none()) {
             return unknown(why);
         }
-        let stuck: Vec<Stuck> =
+        let stuck: Vec<StuckKey> =
             stuck.into_iter().filter(|key| unreadable.is_some() || !key.is_doubtful()).collect();
         let (outcome, summary) = match (summed_up(&keys, &stuck, unreadable), late.first()) {
             ((Outcome::Valid | Outcome::Unknown, _), Some(finding)) => {
@@ -170,7 +170,7 @@ fn unhealed<'r, 'a>(run: &'r RunIndex<'a>, unreadable: Option<&ServerEnded>) -> 
     run.faults.iter().find(|fault| was_there(fault) && fault.healed_ns.is_none() && !excused(fault.id))
 }
 
-fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
+fn doubt(run: &RunIndex, stuck: &[StuckKey]) -> Option<String> {
     let first = stuck.first()?;
     if let Some(ended) = run.not_back() {
         return Some(format!("a lock stayed stuck, but not all faults were healed: {}", ended.sentence()));
@@ -185,7 +185,7 @@ fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
         ));
     }
     // An attempt of unknown outcome may have been granted.
-    stuck.iter().all(Stuck::is_doubtful).then(|| {
+    stuck.iter().all(StuckKey::is_doubtful).then(|| {
         format!(
             "it is not known how any of the attempts to acquire {} ended once it had to be free; the last ended with: {}",
             first.name,
@@ -195,12 +195,12 @@ fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
 }
 
 fn summed_up(
-    keys: &BTreeMap<&str, Key>,
-    stuck: &[Stuck],
+    keys: &BTreeMap<&str, KeyAttempts>,
+    stuck: &[StuckKey],
     unreadable: Option<&ServerEnded>,
 ) -> (Outcome, String) {
     let untried = keys.iter().find(|(_, key)| !key.acquired && key.failed.is_empty());
-    if let [Stuck { name, attempts }, ..] = stuck {
+    if let [StuckKey { name, attempts }, ..] = stuck {
         let (count, tries) = (stuck.len(), attempts.len());
         let of_all = match keys.len() {
             1 => "the lock".to_owned(),
@@ -224,12 +224,12 @@ fn summed_up(
     }
 }
 
-struct Stuck<'r, 'a> {
+struct StuckKey<'r, 'a> {
     name: &'a str,
     attempts: &'r [&'a Operation<'a>],
 }
 
-impl Stuck<'_, '_> {
+impl StuckKey<'_, '_> {
     fn last_error(&self) -> &str {
         let last = self.attempts.last().and_then(|acquire| acquire.completion?.error.as_deref());
         last.unwrap_or("no reason given")
@@ -259,7 +259,7 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
 
 /// The hold that may keep a stuck key taken because Fencepost gave up the section under it: it abandoned the
 /// section, or the client never answered a request to the storage, although no fault had made it late.
-fn given_up<'r, 'a>(run: &'r RunIndex<'a>, key: &Stuck) -> Option<&'r Hold<'a>> {
+fn given_up<'r, 'a>(run: &'r RunIndex<'a>, key: &StuckKey) -> Option<&'r Hold<'a>> {
     let last_ns = key.attempts.last()?.completion?.time;
     let is_kept = |hold: &&Hold| {
         hold.key == key.name && hold.ends.how == HoldEnd::Open && hold.end_latest_ns() > last_ns
@@ -334,10 +334,10 @@ fn is_silence(operation: &Operation) -> bool {
 }
 
 /// Of each key that anybody ever tried to acquire: whether and how it went after healing.
-fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
+fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, KeyAttempts<'a>> {
     let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
     let free_ns = heal_ns.saturating_add(run.longest_ttl_ns());
-    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, KeyAttempts> = BTreeMap::new();
     for acquire in run.acquires() {
         let key = keys.entry(acquire.key).or_default();
         let invoke = acquire.invoke;
@@ -359,8 +359,8 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
 }
 
 /// `before` is what had happened before the attempts.
-fn finding(run: &RunIndex, key: &Stuck, before: &str) -> Finding {
-    let Stuck { name, attempts } = key;
+fn finding(run: &RunIndex, key: &StuckKey, before: &str) -> Finding {
+    let StuckKey { name, attempts } = key;
     let (first, last) = (attempts[0], attempts[attempts.len() - 1]);
     Finding {
         class: "stuck".to_owned(),

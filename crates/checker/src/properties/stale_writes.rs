@@ -31,7 +31,7 @@ pub struct StaleWrites;
 
 /// The latest holder of a key that the storage has answered, and the answer.
 #[derive(Clone, Copy)]
-struct Access {
+struct Latest {
     hold: usize,
     answer: u64,
     answer_ns: u64,
@@ -144,9 +144,9 @@ fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
     let holds = holds_of_operations(run);
-    let mut latest: FxHashMap<&str, Access> = FxHashMap::default();
+    let mut latest: FxHashMap<&str, Latest> = FxHashMap::default();
     // Of each process's open operation: the operation, its hold, and who had been answered at its invocation.
-    let mut open: FxHashMap<u64, (&Operation, Option<usize>, Option<Access>)> = FxHashMap::default();
+    let mut open: FxHashMap<u64, (&Operation, Option<usize>, Option<Latest>)> = FxHashMap::default();
     let mut findings = Vec::new();
     for event in run.events {
         let fencepost_history::Process::Client(process) = event.process else { continue };
@@ -168,13 +168,13 @@ fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
         }
         let seen = latest.get(operation.key).filter(|seen| grants.supersedes(seen.hold, hold));
         if seen.is_none() {
-            latest.insert(operation.key, Access { hold, answer: event.index, answer_ns: event.time, wrote });
+            latest.insert(operation.key, Latest { hold, answer: event.index, answer_ns: event.time, wrote });
         }
     }
     findings
 }
 
-fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Access) -> Finding {
+fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Latest) -> Finding {
     let (a, b) = (&run.holds[hold], &run.holds[seen.hold]);
     let ok = write.completion.expect("only acknowledged writes are looked at");
     Finding {

@@ -20,7 +20,7 @@ impl<R: BufRead> JsonLines<R> {
 }
 
 #[derive(Deserialize)]
-struct Fields<'a> {
+struct LineFields<'a> {
     #[serde(default)]
     index: Option<u64>,
     #[serde(default, borrow)]
@@ -61,7 +61,7 @@ fn parse(text: &[u8], number: u64) -> Result<Line<'_>, ReadError> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return malformed(number, "an event is a JSON object, {\"process\": …, \"type\": …, \"f\": …}");
     }
-    let fields: Fields = match serde_json::from_slice(text) {
+    let fields: LineFields = match serde_json::from_slice(text) {
         Ok(fields) => fields,
         Err(_) if is_of_porcupine(text) => return malformed(number, OF_PORCUPINE),
         // The line of a position would be the one in this text alone.

@@ -1,8 +1,8 @@
 //! Sets of configurations in which none is dominated by another.
 
 use super::bits::Bits;
-use super::trail::Link;
-use super::used::{Used, UsedSets};
+use super::trail::TrailLink;
+use super::used::{UsedSet, UsedSets};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -12,8 +12,8 @@ pub(super) struct Config<S, const W: usize> {
     pub state: S,
     /// The open operations that have taken effect, by slot.
     pub done: Bits<W>,
-    pub used: Used,
-    pub link: Link,
+    pub used: UsedSet,
+    pub link: TrailLink,
 }
 
 /// Few configurations are compared one by one, which is faster than to hash them.

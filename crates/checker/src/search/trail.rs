@@ -1,10 +1,10 @@
-pub(super) type Link = u32;
+pub(super) type TrailLink = u32;
 
-pub(super) const START: Link = 0;
+pub(super) const START: TrailLink = 0;
 
 /// How each configuration was reached: chains of links, each with an operation and a smaller link.
 pub(super) struct Trail {
-    links: Vec<(u32, Link)>,
+    links: Vec<(u32, TrailLink)>,
     /// Collect when there are so many.
     full: usize,
 }
@@ -14,12 +14,12 @@ impl Trail {
         Trail { links: vec![(0, START)], full: 1 << 16 }
     }
 
-    pub fn push(&mut self, before: Link, operation: u32) -> Link {
+    pub fn push(&mut self, before: TrailLink, operation: u32) -> TrailLink {
         self.links.push((operation, before));
-        (self.links.len() - 1) as Link
+        (self.links.len() - 1) as TrailLink
     }
 
-    pub fn operations(&self, mut link: Link) -> Vec<u32> {
+    pub fn operations(&self, mut link: TrailLink) -> Vec<u32> {
         let mut operations = Vec::new();
         while link != START {
             let (operation, before) = self.links[link as usize];
@@ -31,7 +31,7 @@ impl Trail {
     }
 
     pub fn bytes(&self) -> usize {
-        self.links.capacity() * size_of::<(u32, Link)>()
+        self.links.capacity() * size_of::<(u32, TrailLink)>()
     }
 
     pub fn is_full(&self) -> bool {
@@ -39,8 +39,8 @@ impl Trail {
     }
 
     /// Forgets what no configuration needs, and renumbers the links of those that there are.
-    pub fn collect<'a>(&mut self, live: impl Iterator<Item = &'a mut Link>) {
-        let live: Vec<&mut Link> = live.collect();
+    pub fn collect<'a>(&mut self, live: impl Iterator<Item = &'a mut TrailLink>) {
+        let live: Vec<&mut TrailLink> = live.collect();
         let mut needed = vec![false; self.links.len()];
         needed[START as usize] = true;
         for link in &live {
@@ -56,7 +56,7 @@ impl Trail {
             if needed[at] {
                 let (operation, before) = self.links[at];
                 self.links[count] = (operation, renumbered[before as usize]);
-                renumbered[at] = count as Link;
+                renumbered[at] = count as TrailLink;
                 count += 1;
             }
         }

@@ -2,13 +2,13 @@
 
 use rustc_hash::FxHashMap;
 
-pub(super) type Used = u32;
+pub(super) type UsedSet = u32;
 
-pub(super) const NOTHING: Used = 0;
+pub(super) const NOTHING: UsedSet = 0;
 
 pub(super) struct UsedSets {
     sets: Vec<Multiset>,
-    numbers: FxHashMap<Box<[(u32, u32)]>, Used>,
+    numbers: FxHashMap<Box<[(u32, u32)]>, UsedSet>,
     bytes: usize,
 }
 
@@ -20,7 +20,7 @@ struct Multiset {
     /// classes that are equal modulo 64 share them.
     marks: u64,
     /// What one more of a class makes of it, as far as that was asked.
-    successors: Vec<(u32, Used)>,
+    successors: Vec<(u32, UsedSet)>,
 }
 
 impl Multiset {
@@ -42,7 +42,7 @@ impl UsedSets {
         UsedSets { sets: vec![Multiset::new(empty)], numbers, bytes: 0 }
     }
 
-    pub fn count(&self, used: Used, class: u32) -> u32 {
+    pub fn count(&self, used: UsedSet, class: u32) -> u32 {
         let set = &self.sets[used as usize];
         if set.marks >> (class % 64) & 1 == 0 {
             return 0;
@@ -50,7 +50,7 @@ impl UsedSets {
         set.entries.iter().find(|entry| entry.0 == class).map_or(0, |entry| entry.1)
     }
 
-    pub fn add(&mut self, used: Used, class: u32) -> Used {
+    pub fn add(&mut self, used: UsedSet, class: u32) -> UsedSet {
         let set = &self.sets[used as usize];
         if let Some(&(_, next)) = set.successors.iter().find(|(other, _)| *other == class) {
             return next;
@@ -63,19 +63,19 @@ impl UsedSets {
         }
         let entries = entries.into_boxed_slice();
         let next = self.numbers.get(&entries).copied().unwrap_or_else(|| {
-            let number = self.sets.len() as Used;
+            let number = self.sets.len() as UsedSet;
             self.bytes += 2 * (entries.len() + 8) * size_of::<(u32, u32)>();
             self.sets.push(Multiset::new(entries.clone()));
             self.numbers.insert(entries, number);
             number
         });
-        self.bytes += 2 * size_of::<(u32, Used)>();
+        self.bytes += 2 * size_of::<(u32, UsedSet)>();
         self.sets[used as usize].successors.push((class, next));
         next
     }
 
     /// Whether the first has no more of any class than the second.
-    pub fn within(&self, small: Used, large: Used) -> bool {
+    pub fn within(&self, small: UsedSet, large: UsedSet) -> bool {
         if small == large || small == NOTHING {
             return true;
         }

@@ -15,7 +15,7 @@
 use super::bits::Bits;
 use crate::model::{Effect, History, Model};
 
-pub(super) struct Values {
+pub(super) struct Needs {
     /// Whether all effects speak of values; else nothing here is used.
     pub active: bool,
     /// Certain operations that need the value and were not invoked yet.
@@ -49,8 +49,8 @@ fn gives(effect: Effect, value: u32) -> bool {
     matches!(effect, Effect::Write(given) | Effect::Swap(_, given) if given == value)
 }
 
-impl Values {
-    pub fn new<M: Model>(model: &M, history: &History<M>) -> Values {
+impl Needs {
+    pub fn new<M: Model>(model: &M, history: &History<M>) -> Needs {
         let effects = || {
             let effect = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
                 (model.effect(&operation.op, operation.ret.as_ref()), operation.certain())
@@ -59,7 +59,7 @@ impl Values {
             history.list.iter().map(effect).filter(|(effect, certain)| *certain || !effect.is_pure())
         };
         let mut values =
-            Values { active: true, needs_to_come: vec![], gives_to_come: vec![], swaps: vec![], differs: 0 };
+            Needs { active: true, needs_to_come: vec![], gives_to_come: vec![], swaps: vec![], differs: 0 };
         let mut greatest = 0;
         for (effect, _) in effects() {
             match effect {

@@ -3,12 +3,12 @@ use super::frontier::{Config, Frontier};
 use super::outcome::{Exhausted, SearchOutcome, Stuck};
 use super::trail::{START, Trail};
 use super::used::{NOTHING, UsedSets};
-use super::values::{Left, Values, needs};
+use super::values::{Left, Needs, needs};
 use crate::budget::Budget;
 use crate::model::{Effect, History, Model};
 use rustc_hash::FxHashMap;
 
-struct Class<Op> {
+struct OperationClass<Op> {
     op: Op,
     effect: Effect,
     members: Vec<u32>,
@@ -17,10 +17,10 @@ struct Class<Op> {
 #[derive(Clone, Copy)]
 enum Action {
     Slot(usize),
-    Class(usize),
+    OperationClass(usize),
 }
 
-struct Walk<'a, M: Model, const W: usize> {
+struct SearchWalk<'a, M: Model, const W: usize> {
     model: &'a M,
     history: &'a History<M>,
     operations: Vec<u32>,
@@ -30,13 +30,13 @@ struct Walk<'a, M: Model, const W: usize> {
     free: Vec<usize>,
     open: Bits<W>,
     pure: Bits<W>,
-    classes: Vec<Class<M::Op>>,
+    classes: Vec<OperationClass<M::Op>>,
     class_of: FxHashMap<M::Op, usize>,
     /// Classes by what makes them worth trying: writes of a value, swaps that take one away, and the rest.
     writes: FxHashMap<u32, usize>,
     swaps: FxHashMap<u32, Vec<usize>>,
     others: Vec<usize>,
-    values: Values,
+    values: Needs,
     sets: UsedSets,
     trail: Trail,
     frontier: Frontier<M::State, W>,
@@ -50,7 +50,7 @@ pub(super) fn walk<M: Model, const W: usize>(
     history: &History<M>,
     budget: &Budget,
 ) -> SearchOutcome<M::State> {
-    let mut walk = Walk::<M, W> {
+    let mut walk = SearchWalk::<M, W> {
         model,
         history,
         operations: vec![0; 64 * W],
@@ -64,7 +64,7 @@ pub(super) fn walk<M: Model, const W: usize>(
         writes: FxHashMap::default(),
         swaps: FxHashMap::default(),
         others: Vec::new(),
-        values: Values::new(model, history),
+        values: Needs::new(model, history),
         sets: UsedSets::new(),
         trail: Trail::new(),
         frontier: Frontier::new(),
@@ -94,7 +94,7 @@ pub(super) fn walk<M: Model, const W: usize>(
     SearchOutcome::Order(walk.trail.operations(walk.frontier.list[0].link))
 }
 
-impl<M: Model, const W: usize> Walk<'_, M, W> {
+impl<M: Model, const W: usize> SearchWalk<'_, M, W> {
     fn invoke(&mut self, at: u32) {
         let operation = &self.history.list[at as usize];
         let effect = self.model.effect(&operation.op, operation.ret.as_ref());
@@ -138,7 +138,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         }
         let class = self.classes.len();
         self.class_of.insert(op.clone(), class);
-        self.classes.push(Class { op: op.clone(), effect, members: vec![at] });
+        self.classes.push(OperationClass { op: op.clone(), effect, members: vec![at] });
         match effect {
             Effect::Write(value) if self.values.active => drop(self.writes.insert(value, class)),
             Effect::Swap(from, _) if self.values.active => self.swaps.entry(from).or_default().push(class),
@@ -220,7 +220,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             let has_more =
                 self.sets.count(config.used, class as u32) < self.classes[class].members.len() as u32;
             if has_more && !self.certain_instead(config, left, class) {
-                actions.push(Action::Class(class));
+                actions.push(Action::OperationClass(class));
             }
         };
         self.others.iter().copied().for_each(&mut consider);
@@ -288,7 +288,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
                 let state = self.model.step(&config.state, &operation.op, operation.ret.as_ref())?;
                 (at, self.effects[slot], state)
             }
-            Action::Class(class) => {
+            Action::OperationClass(class) => {
                 let class_of = &self.classes[class];
                 let state = self
                     .model
@@ -308,7 +308,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             }
             self.keeps_what_is_needed(config, &state, &after).then_some(())?;
         }
-        if let Action::Class(class) = action {
+        if let Action::OperationClass(class) = action {
             after.used = self.sets.add(after.used, class as u32);
         }
         after.state = state;

@@ -161,8 +161,8 @@ fn a_fault_that_was_over_or_had_not_begun_is_no_part_of_a_story() {
             from + 15
         )
     };
-    let told = |text: &str| story_of(text, "exclusion").iter().any(|line| line.contains("n5 stood still"));
-    assert!(told(&JUMP.replacen("    150", &format!("{}\n    150", pause(2, 120)), 1)));
-    assert!(!told(&JUMP.replacen("    100", &format!("{}\n    100", pause(2, 20)), 1)));
-    assert!(!told(&format!("{JUMP}\n{}", pause(2, 2000))));
+    let line = |text: &str| story_of(text, "exclusion").iter().any(|line| line.contains("n5 stood still"));
+    assert!(line(&JUMP.replacen("    150", &format!("{}\n    150", pause(2, 120)), 1)));
+    assert!(!line(&JUMP.replacen("    100", &format!("{}\n    100", pause(2, 20)), 1)));
+    assert!(!line(&format!("{JUMP}\n{}", pause(2, 2000))));
 }

@@ -1,11 +1,11 @@
 //! Programs whose streams go straight to the controller, under the local driver, over a socket. A message is
 //! a request: the arguments as JSON, and two sockets that become the program's standard input and output.
-//! (One that closes its output closes nothing else.) An [`Attached`] answers it.
+//! (One that closes its output closes nothing else.) An [`AttachedAnswer`] answers it.
 
 use super::operations::Agent;
 use crate::ClusterError;
 use crate::confinement::Confinement;
-use crate::protocol::Attached;
+use crate::protocol::AttachedAnswer;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,7 +18,7 @@ const REQUEST_MAX: usize = 64 << 10;
 struct AttachRequest {
     argv: Vec<String>,
     streams: [OwnedFd; 2],
-    answer: oneshot::Sender<Attached>,
+    answer: oneshot::Sender<AttachedAnswer>,
 }
 
 pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
@@ -28,8 +28,8 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
         while let Some(AttachRequest { argv, streams, answer }) = requests.recv().await {
             let started = start(&agent, &argv, streams);
             let _ = answer.send(match started {
-                Ok(pid) => Attached::Started { pid },
-                Err(ClusterError(error)) => Attached::Failed { error },
+                Ok(pid) => AttachedAnswer::Started { pid },
+                Err(ClusterError(error)) => AttachedAnswer::Failed { error },
             });
         }
     });
@@ -39,7 +39,7 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
             if queue.send(AttachRequest { argv, streams, answer }).is_err() {
                 return;
             }
-            let ending = |_| Attached::Failed { error: "the agent is ending".to_owned() };
+            let ending = |_| AttachedAnswer::Failed { error: "the agent is ending".to_owned() };
             let answer = answered.blocking_recv().unwrap_or_else(ending);
             let answer = serde_json::to_vec(&answer).expect("an answer is always JSON");
             if send(socket.as_raw_fd(), &answer, MsgFlags::MSG_NOSIGNAL).is_err() {

@@ -8,7 +8,7 @@
 use super::disk_use::{DiskUse, FILES_MAX, disk_use, places};
 use super::memory_use::{of_own_control_group, uses_more};
 use super::output::Out;
-use crate::protocol::{Limits, TASKS_MAX};
+use crate::protocol::{NodeLimits, TASKS_MAX};
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const LOOKS_PER_DISK: u32 = 10;
 /// streams close, however many they are.
 const NOTE: Duration = Duration::from_millis(100);
 
-pub(super) async fn keep(limits: Limits, data: String, own_control_group: bool, out: Out) {
+pub(super) async fn keep(limits: NodeLimits, data: String, own_control_group: bool, out: Out) {
     // Elsewhere than in a node of its own the agent would end programs that are none of its business.
     if std::process::id() != 1 {
         return;
@@ -49,7 +49,7 @@ fn watch_tasks(end: &impl Fn(String)) {
 }
 
 async fn watch_space(
-    limits: Limits,
+    limits: NodeLimits,
     data: &str,
     own_control_group: bool,
     end: &(impl Fn(String) + Clone + Send + 'static),
@@ -66,7 +66,7 @@ async fn watch_space(
 }
 
 /// Use beyond the limits, in words. With `places` the look is slow: at the disk, and at unmapped memory.
-fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool) -> Option<String> {
+fn overuse(limits: NodeLimits, places: Option<Vec<PathBuf>>, own_control_group: bool) -> Option<String> {
     let is_slow_look = places.is_some();
     let programs: Vec<i32> = others().collect();
     // Some engines leave a file system in memory among the kernel's own folders open for writing.
@@ -96,7 +96,7 @@ fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool
     }
 }
 
-fn too_much_memory(limits: Limits) -> String {
+fn too_much_memory(limits: NodeLimits) -> String {
     format!("used more than {} MiB of memory, the limit of --client-memory", limits.memory_bytes >> 20)
 }
 
@@ -136,7 +136,7 @@ mod tests {
         for number in 0..=FILES_MAX {
             std::fs::File::create(folder.path().join(number.to_string())).unwrap();
         }
-        let limits = Limits { memory_bytes: u64::MAX, disk_bytes: u64::MAX };
+        let limits = NodeLimits { memory_bytes: u64::MAX, disk_bytes: u64::MAX };
         let sentence = overuse(limits, Some(vec![folder.path().to_owned()]), false).unwrap();
         assert!(sentence.starts_with("has more than 20000 files"), "{sentence}");
         assert_eq!(overuse(limits, None, false), None);

@@ -9,7 +9,7 @@ use crate::ClusterError;
 use crate::confinement::{Confinement, user};
 use crate::network_programs::network_command;
 use crate::program;
-use crate::protocol::{Connected, Content, Op, Output, Service, Signalled, Started, State};
+use crate::protocol::{CommandOutput, Connected, FileContent, Op, Service, Signalled, Started, State};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl Agent {
                 answer(self.exec(&argv, stdin, Duration::from_millis(timeout_ms)).await?)
             }
             Op::Put { path, content } => answer(files::put(&self.place(&path), &content)?),
-            Op::Get { path } => answer(Content { content: files::get(&self.place(&path))? }),
+            Op::Get { path } => answer(FileContent { content: files::get(&self.place(&path))? }),
             Op::Remove { path } => answer(files::remove(&self.place(&path))?),
             Op::Connect { address, timeout_ms } => {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
@@ -151,7 +151,12 @@ impl Agent {
         Ok(pid)
     }
 
-    async fn exec(&self, argv: &[String], stdin: String, timeout: Duration) -> Result<Output, ClusterError> {
+    async fn exec(
+        &self,
+        argv: &[String],
+        stdin: String,
+        timeout: Duration,
+    ) -> Result<CommandOutput, ClusterError> {
         let mut command = self.command(argv, confinement_of_command(argv))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Spawned { pid, stdin: input, stdout, stderr, end } = self.children.spawn(&mut command, None)?;
@@ -165,7 +170,7 @@ impl Agent {
             let _ = children::signal(pid, nix::libc::SIGKILL);
         }
         let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
-        Ok(Output { code, stdout: stdout.take().await, stderr: stderr.take().await })
+        Ok(CommandOutput { code, stdout: stdout.take().await, stderr: stderr.take().await })
     }
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {

@@ -2,7 +2,7 @@
 
 use super::download::RemoteFile;
 use super::inside::{run_beside, run_inside};
-use super::lists::{self, Release};
+use super::lists::{self, ReleaseFile};
 use super::settings::Mirror;
 use super::suite::{Archive, KEYS, Suite, architecture};
 use crate::ClusterError;
@@ -143,7 +143,7 @@ impl Apt {
 
     /// Checks the signatures of these lists of lists alone, in a folder that is removed again: nothing that
     /// they name is there yet, and those of before stay in use.
-    pub(super) async fn check(&self, releases: &[Release], mirror: &Mirror) -> Result<(), ClusterError> {
+    pub(super) async fn check(&self, releases: &[ReleaseFile], mirror: &Mirror) -> Result<(), ClusterError> {
         let (folder, seen) = (self.folder.join("check"), self.seen.join("check"));
         let _ = fs::remove_dir_all(&folder);
         let checked = async {

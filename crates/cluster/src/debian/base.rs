@@ -78,13 +78,13 @@ fn prepare(root: &Path) -> std::io::Result<()> {
 
 /// Unpacks packages on threads, which end soon after it is given up. Forgets a package that cannot be read.
 pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<Described>, ClusterError> {
-    struct Stop(Arc<AtomicBool>);
-    impl Drop for Stop {
+    struct StopFlag(Arc<AtomicBool>);
+    impl Drop for StopFlag {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    let stop = Stop(Arc::new(AtomicBool::new(false)));
+    let stop = StopFlag(Arc::new(AtomicBool::new(false)));
     let (stopped, to) = (stop.0.clone(), root.to_owned());
     let unpacking = tokio::task::spawn_blocking(move || unpack_all(&packages, &to, &stopped));
     let done = unpacking.await.map_err(|error| error.to_string())?;

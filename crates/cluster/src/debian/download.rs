@@ -1,6 +1,6 @@
 //! Downloading files over HTTP: with retries, from where a cut left off, and never more than was asked for.
 
-use super::pace::Pace;
+use super::pace::DownloadPace;
 use super::settings::{DownloadSettings, Mirror};
 use crate::ClusterError;
 use crate::environment::certificates;
@@ -84,7 +84,7 @@ impl From<Failure> for ClusterError {
     }
 }
 
-enum Attempt {
+enum DownloadAttempt {
     /// For a reason that may be gone the next time.
     Again(String),
     Never(Failure),
@@ -123,7 +123,7 @@ impl Downloader {
 
     /// A small file of whose size nothing is known.
     pub async fn text(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, Failure> {
-        let (mut tries, mut pace) = (0, Pace::from(Instant::now()));
+        let (mut tries, mut pace) = (0, DownloadPace::from(Instant::now()));
         loop {
             tries += 1;
             match self.attempt_text(address, bytes_max, &mut pace).await {
@@ -137,8 +137,8 @@ impl Downloader {
         &self,
         address: &str,
         bytes_max: usize,
-        pace: &mut Pace,
-    ) -> Result<Vec<u8>, Attempt> {
+        pace: &mut DownloadPace,
+    ) -> Result<Vec<u8>, DownloadAttempt> {
         let response = self.get(address).send().await.map_err(|error| of_request(&error, address))?;
         let mut response = check_status(response, address)?;
         let mut text = Vec::new();
@@ -146,7 +146,7 @@ impl Downloader {
             pace.came(chunk.len(), Instant::now(), address).map_err(too_slow)?;
             text.extend_from_slice(&chunk);
             if text.len() > bytes_max {
-                return Err(Attempt::Never(Failure::Wrong(format!(
+                return Err(DownloadAttempt::Never(Failure::Wrong(format!(
                     "{address} gives more than {bytes_max} bytes, which is no list of Debian's: is another server in between?"
                 ))));
             }
@@ -169,7 +169,7 @@ impl Downloader {
                 BYTES_MAX >> 30
             )));
         }
-        let (mut tries, mut wrong, mut pace) = (0, 0, Pace::from(Instant::now()));
+        let (mut tries, mut wrong, mut pace) = (0, 0, DownloadPace::from(Instant::now()));
         for _ in 0..ATTEMPTS_MAX {
             tries += 1;
             let before = length(place);
@@ -202,14 +202,14 @@ impl Downloader {
         &self,
         file: &RemoteFile,
         place: &Path,
-        pace: &mut Pace,
+        pace: &mut DownloadPace,
         on_bytes: &impl Fn(u64),
-    ) -> Result<(), Attempt> {
+    ) -> Result<(), DownloadAttempt> {
         let address = &file.address;
-        let here = |error: io::Error| Attempt::Never(cannot_store(place, &error));
+        let here = |error: io::Error| DownloadAttempt::Never(cannot_store(place, &error));
         let mut have = length(place);
         if have > file.bytes {
-            remove(place).map_err(Attempt::Never)?;
+            remove(place).map_err(DownloadAttempt::Never)?;
             have = 0;
         }
         if have == file.bytes && have > 0 {
@@ -221,8 +221,8 @@ impl Downloader {
         }
         let response = request.send().await.map_err(|error| of_request(&error, address))?;
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE || !continues(&response, have) {
-            remove(place).map_err(Attempt::Never)?;
-            return Err(Attempt::Again("it does not go on where it was cut off".to_owned()));
+            remove(place).map_err(DownloadAttempt::Never)?;
+            return Err(DownloadAttempt::Again("it does not go on where it was cut off".to_owned()));
         }
         let mut response = check_status(response, address)?;
         let goes_on = response.status() == StatusCode::PARTIAL_CONTENT;
@@ -234,8 +234,8 @@ impl Downloader {
             have += chunk.len() as u64;
             if have > file.bytes {
                 drop(to);
-                remove(place).map_err(Attempt::Never)?;
-                return Err(Attempt::Never(Failure::Wrong(format!(
+                remove(place).map_err(DownloadAttempt::Never)?;
+                return Err(DownloadAttempt::Never(Failure::Wrong(format!(
                     "{address} is larger than Debian's signed list says ({} bytes): the mirror is damaged or a server in between \
                      changes files; nothing of it is used",
                     file.bytes
@@ -247,19 +247,21 @@ impl Downloader {
         }
         match have == file.bytes {
             true => Ok(()),
-            false => Err(Attempt::Again(format!("it ended after {have} of {} bytes", file.bytes))),
+            false => Err(DownloadAttempt::Again(format!("it ended after {have} of {} bytes", file.bytes))),
         }
     }
 
-    async fn rest(&self, address: &str, attempt: Attempt, tries: u32) -> Result<(), Failure> {
+    async fn rest(&self, address: &str, attempt: DownloadAttempt, tries: u32) -> Result<(), Failure> {
         match attempt {
-            Attempt::Never(failure) => Err(failure),
-            Attempt::Again(reason) if tries >= self.limits.tries => Err(Failure::Unreachable(format!(
-                "cannot download {address}: {reason} ({tries} attempts); what was downloaded is kept, so try again, or set {} to \
+            DownloadAttempt::Never(failure) => Err(failure),
+            DownloadAttempt::Again(reason) if tries >= self.limits.tries => {
+                Err(Failure::Unreachable(format!(
+                    "cannot download {address}: {reason} ({tries} attempts); what was downloaded is kept, so try again, or set {} to \
                  another mirror",
-                super::settings::MIRROR
-            ))),
-            Attempt::Again(reason) => {
+                    super::settings::MIRROR
+                )))
+            }
+            DownloadAttempt::Again(reason) => {
                 log::debug!("{address}: {reason}");
                 tokio::time::sleep(self.limits.pause * 2u32.pow(tries.min(6))).await;
                 Ok(())
@@ -277,8 +279,8 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-fn too_slow(sentence: String) -> Attempt {
-    Attempt::Never(Failure::Unreachable(sentence))
+fn too_slow(sentence: String) -> DownloadAttempt {
+    DownloadAttempt::Never(Failure::Unreachable(sentence))
 }
 
 /// Whether a partial answer begins where the file ends.
@@ -288,7 +290,7 @@ fn continues(response: &Response, have: u64) -> bool {
     response.status() != StatusCode::PARTIAL_CONTENT || range.starts_with(&format!("bytes {have}-"))
 }
 
-fn check_status(response: Response, address: &str) -> Result<Response, Attempt> {
+fn check_status(response: Response, address: &str) -> Result<Response, DownloadAttempt> {
     let status = response.status();
     if status == StatusCode::OK || status == StatusCode::PARTIAL_CONTENT {
         return Ok(response);
@@ -296,34 +298,34 @@ fn check_status(response: Response, address: &str) -> Result<Response, Attempt> 
     let answer = format!("the answer was {status}");
     Err(match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => {
-            Attempt::Never(Failure::Missing(format!("cannot download {address}: {answer}")))
+            DownloadAttempt::Never(Failure::Missing(format!("cannot download {address}: {answer}")))
         }
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Attempt::Never(Failure::Unreachable(format!(
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => DownloadAttempt::Never(Failure::Unreachable(format!(
             "cannot download {address}: the proxy wants a password: give it in the proxy's address (http://USER:PASSWORD@HOST)"
         ))),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Attempt::Again(answer),
-        _ if status.is_server_error() => Attempt::Again(answer),
-        _ => Attempt::Never(Failure::Unreachable(format!(
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => DownloadAttempt::Again(answer),
+        _ if status.is_server_error() => DownloadAttempt::Again(answer),
+        _ => DownloadAttempt::Never(Failure::Unreachable(format!(
             "cannot download {address}: {answer}; is the mirror's address right, and may this machine use it?"
         ))),
     })
 }
 
 /// What a failed request says: certificates do not become right by waiting.
-fn of_request(error: &reqwest::Error, address: &str) -> Attempt {
+fn of_request(error: &reqwest::Error, address: &str) -> DownloadAttempt {
     let reason = innermost(error);
     if error.is_redirect() {
-        return Attempt::Never(Failure::Unreachable(format!(
+        return DownloadAttempt::Never(Failure::Unreachable(format!(
             "cannot download {address}: it leads from one address to the next without an end"
         )));
     }
     if reason.contains("certificate") || reason.contains("UnknownIssuer") {
-        return Attempt::Never(Failure::Unreachable(format!(
+        return DownloadAttempt::Never(Failure::Unreachable(format!(
             "cannot download {address}: the server's certificate is not trusted here ({reason}); where a proxy puts its own in \
              place, set SSL_CERT_FILE to a file with the certificate of its authority"
         )));
     }
-    Attempt::Again(if error.is_timeout() { format!("no answer in time ({reason})") } else { reason })
+    DownloadAttempt::Again(if error.is_timeout() { format!("no answer in time ({reason})") } else { reason })
 }
 
 /// The reason lies at the bottom: no such host, refused, reset.

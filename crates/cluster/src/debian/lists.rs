@@ -19,7 +19,7 @@ const END: &str = "-----END PGP SIGNATURE-----";
 /// The longest list of packages: those of today have a twentieth of it.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-pub(super) struct Release {
+pub(super) struct ReleaseFile {
     archive: Archive,
     dist: String,
     text: String,
@@ -28,7 +28,7 @@ pub(super) struct Release {
     plain: RemoteFile,
 }
 
-impl Release {
+impl ReleaseFile {
     pub(super) fn store(&self, folder: &Path) -> Result<(), Failure> {
         let to = at(folder, self.archive, &self.dist);
         let cannot = |error| super::download::cannot_store(&to, &error);
@@ -42,7 +42,7 @@ pub(super) async fn releases(
     suite: Suite,
     mirror: &Mirror,
     downloader: &Downloader,
-) -> Result<Vec<Release>, Failure> {
+) -> Result<Vec<ReleaseFile>, Failure> {
     let mut releases = Vec::new();
     for (archive, dist) in suite.parts() {
         releases.push(release(archive, dist, mirror, downloader).await?);
@@ -52,7 +52,7 @@ pub(super) async fn releases(
 
 /// Downloads what is new of the lists that these checked ones name, in the mirror's layout.
 pub(super) async fn download(
-    releases: &[Release],
+    releases: &[ReleaseFile],
     downloader: &Downloader,
     folder: &Path,
     progress: &Progress,
@@ -90,7 +90,7 @@ async fn release(
     dist: String,
     mirror: &Mirror,
     downloader: &Downloader,
-) -> Result<Release, Failure> {
+) -> Result<ReleaseFile, Failure> {
     let address = mirror.address(archive, &format!("dists/{dist}/InRelease"));
     let text = downloader.text(&address, BYTES_MAX).await.map_err(|failure| match failure {
         Failure::Missing(_) => Failure::Missing(format!(
@@ -104,7 +104,7 @@ async fn release(
     let text = String::from_utf8_lossy(&text).into_owned();
     let address_of = |path: &str| mirror.address(archive, &format!("dists/{dist}/{path}"));
     let (packages, plain) = read(&text, &dist, &address, address_of)?;
-    Ok(Release { archive, dist, text, packages, plain })
+    Ok(ReleaseFile { archive, dist, text, packages, plain })
 }
 
 fn read(

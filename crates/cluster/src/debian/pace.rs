@@ -9,14 +9,14 @@ const SPAN: Duration = Duration::from_secs(300);
 const BYTES_MIN: u64 = SPAN.as_secs() << 10;
 
 /// How much came of one file since the span began, in however many attempts.
-pub(super) struct Pace {
+pub(super) struct DownloadPace {
     began: Instant,
     bytes: u64,
 }
 
-impl Pace {
-    pub(super) fn from(now: Instant) -> Pace {
-        Pace { began: now, bytes: 0 }
+impl DownloadPace {
+    pub(super) fn from(now: Instant) -> DownloadPace {
+        DownloadPace { began: now, bytes: 0 }
     }
 
     /// Counts what came just now. The error says that the mirror is too slow.
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn a_byte_now_and_then_is_no_download() {
         let began = Instant::now();
-        let mut pace = Pace::from(began);
+        let mut pace = DownloadPace::from(began);
         let mut drip = |second| pace.came(1, began + Duration::from_secs(second), "http://m/a");
         assert!((1..300).step_by(20).all(|second| drip(second).is_ok()), "a pause is borne");
         let slow = drip(300).unwrap_err();
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_slow_line_is_borne_as_long_as_it_goes_on() {
         let began = Instant::now();
-        let mut pace = Pace::from(began);
+        let mut pace = DownloadPace::from(began);
         for second in 1..=900 {
             assert_eq!(
                 pace.came(1100, began + Duration::from_secs(second), "http://m/a"),

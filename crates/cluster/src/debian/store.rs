@@ -31,7 +31,7 @@ impl Store {
         progress: &Progress,
     ) -> Result<Vec<PathBuf>, Failure> {
         let missing: Vec<&RemoteFile> = files.iter().filter(|file| !self.has(file)).collect();
-        let counter = Counter::of(&missing, progress);
+        let counter = DownloadCounter::of(&missing, progress);
         stream::iter(missing)
             .map(Ok)
             .try_for_each_concurrent(AT_ONCE, |file| self.bring(downloader, file, &counter))
@@ -43,7 +43,7 @@ impl Store {
         &self,
         downloader: &Downloader,
         file: &RemoteFile,
-        counter: &Counter<'_>,
+        counter: &DownloadCounter<'_>,
     ) -> Result<(), Failure> {
         let place = self.place(file);
         let part = place.with_extension("part");
@@ -77,17 +77,17 @@ impl Store {
     }
 }
 
-struct Counter<'a> {
+struct DownloadCounter<'a> {
     all: u64,
     done: AtomicU64,
     said: Mutex<Instant>,
     progress: &'a Progress,
 }
 
-impl Counter<'_> {
-    fn of<'a>(files: &[&RemoteFile], progress: &'a Progress) -> Counter<'a> {
+impl DownloadCounter<'_> {
+    fn of<'a>(files: &[&RemoteFile], progress: &'a Progress) -> DownloadCounter<'a> {
         let all = files.iter().map(|file| file.bytes).sum();
-        Counter { all, done: AtomicU64::new(0), said: Mutex::new(Instant::now()), progress }
+        DownloadCounter { all, done: AtomicU64::new(0), said: Mutex::new(Instant::now()), progress }
     }
 
     fn add(&self, bytes: u64) {

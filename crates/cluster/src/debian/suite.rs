@@ -8,12 +8,12 @@ use std::fmt;
 pub(super) const KEYS: &[u8] = include_bytes!("archive-keys.gpg");
 
 pub const SUITES: [Suite; 6] = [
-    Suite { name: "bookworm", kind: Kind::Updated },
-    Suite { name: "bookworm-backports", kind: Kind::Backports { of: "bookworm" } },
-    Suite { name: "trixie", kind: Kind::Updated },
-    Suite { name: "trixie-backports", kind: Kind::Backports { of: "trixie" } },
-    Suite { name: "forky", kind: Kind::Updated },
-    Suite { name: "sid", kind: Kind::Rolling },
+    Suite { name: "bookworm", kind: ArchiveKind::Updated },
+    Suite { name: "bookworm-backports", kind: ArchiveKind::Backports { of: "bookworm" } },
+    Suite { name: "trixie", kind: ArchiveKind::Updated },
+    Suite { name: "trixie-backports", kind: ArchiveKind::Backports { of: "trixie" } },
+    Suite { name: "forky", kind: ArchiveKind::Updated },
+    Suite { name: "sid", kind: ArchiveKind::Rolling },
 ];
 
 pub const DEFAULT_SUITE: Suite = SUITES[2];
@@ -22,11 +22,11 @@ pub const DEFAULT_SUITE: Suite = SUITES[2];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Suite {
     pub name: &'static str,
-    kind: Kind,
+    kind: ArchiveKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum ArchiveKind {
     /// With updates and security updates in lists of their own.
     Updated,
     /// One list, in which everything changes.
@@ -68,9 +68,9 @@ impl Suite {
     pub(super) fn parts(self) -> Vec<(Archive, String)> {
         let mut parts = vec![(Archive::Main, self.name.to_owned())];
         let updated = match self.kind {
-            Kind::Rolling => return parts,
-            Kind::Updated => self.name,
-            Kind::Backports { of } => {
+            ArchiveKind::Rolling => return parts,
+            ArchiveKind::Updated => self.name,
+            ArchiveKind::Backports { of } => {
                 parts.push((Archive::Main, of.to_owned()));
                 of
             }
@@ -83,14 +83,14 @@ impl Suite {
     /// The release whose base image there is.
     pub(crate) fn release(self) -> &'static str {
         match self.kind {
-            Kind::Backports { of } => of,
-            Kind::Updated | Kind::Rolling => self.name,
+            ArchiveKind::Backports { of } => of,
+            ArchiveKind::Updated | ArchiveKind::Rolling => self.name,
         }
     }
 
     /// The list whose packages come before those of the others, though they may be older.
     pub(super) fn preferred(self) -> Option<&'static str> {
-        matches!(self.kind, Kind::Backports { .. }).then_some(self.name)
+        matches!(self.kind, ArchiveKind::Backports { .. }).then_some(self.name)
     }
 }
 

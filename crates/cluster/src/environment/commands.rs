@@ -17,7 +17,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 
 /// The line of JSON on the standard input of `setup`, whose end ends everything.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct SetupPlan {
     pub(crate) command: String,
     pub(crate) folder: PathBuf,
     /// Where the command sees the folder; none for a command that sees this machine as the user does.
@@ -51,7 +51,7 @@ impl Commands<'_> {
     ) -> Result<(), ClusterError> {
         for line in lines {
             self.announce(line);
-            let plan = Plan { command: line.clone(), folder: folder.to_owned(), place: place.cloned() };
+            let plan = SetupPlan { command: line.clone(), folder: folder.to_owned(), place: place.cloned() };
             let (mut child, life_line) = self.start(&plan).await?;
             let ended = tokio::time::timeout(self.time_limit, child.wait()).await;
             drop(life_line);
@@ -93,7 +93,7 @@ impl Commands<'_> {
         self.failed(line, &format!("did not end within {} s", self.time_limit.as_secs()))
     }
 
-    async fn start(&self, plan: &Plan) -> Result<(Child, ChildStdin), ClusterError> {
+    async fn start(&self, plan: &SetupPlan) -> Result<(Child, ChildStdin), ClusterError> {
         let cannot = |error: std::io::Error| {
             ClusterError::new(format!(
                 "cannot run {} to set up {}: {error}",

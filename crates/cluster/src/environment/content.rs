@@ -30,14 +30,14 @@ const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
 const MADE: [&str; 3] = [".venv", "node_modules", "target"];
 
 #[derive(Debug)]
-pub(crate) struct Content {
-    entries: BTreeMap<PathBuf, Entry>,
+pub(crate) struct FolderContent {
+    entries: BTreeMap<PathBuf, FolderEntry>,
     /// Names the content and what is done with it.
     pub(crate) hash: String,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum FolderEntry {
     Folder,
     File { from: PathBuf, executable: bool },
     Link { to: PathBuf },
@@ -85,13 +85,13 @@ impl Environment {
     /// Names the content of the folder and of the files, the commands and the packages: twelve hexadecimal
     /// digits. Errors: something cannot be read, or is too large to be copied for each change.
     pub fn hash(&self) -> Result<String, ClusterError> {
-        Ok(Content::of(self)?.hash)
+        Ok(FolderContent::of(self)?.hash)
     }
 }
 
-impl Content {
-    fn of(environment: &Environment) -> Result<Content, ClusterError> {
-        let mut listing = Listing {
+impl FolderContent {
+    fn of(environment: &Environment) -> Result<FolderContent, ClusterError> {
+        let mut listing = FolderListing {
             root: environment.folder.clone().unwrap_or_default(),
             makes: !environment.build.is_empty() || !environment.setup.is_empty(),
             name: &environment.name,
@@ -110,7 +110,7 @@ impl Content {
             listing.add_file_from_elsewhere(&root.join(file))?;
         }
         for (name, to) in &environment.links {
-            listing.insert(Path::new(name), Entry::Link { to: to.clone() }, 0)?;
+            listing.insert(Path::new(name), FolderEntry::Link { to: to.clone() }, 0)?;
         }
         let entries = listing.entries;
         let mut hash = hash(&entries)?;
@@ -127,12 +127,12 @@ impl Content {
             let path = root.join(dockerfile);
             add_content(&mut hash, &path).map_err(|error| cannot("read", &path, &error))?;
         }
-        Ok(Content { entries, hash: short(&hash.finalize()) })
+        Ok(FolderContent { entries, hash: short(&hash.finalize()) })
     }
 
-    pub(crate) async fn read(environment: &Arc<Environment>) -> Result<Content, ClusterError> {
+    pub(crate) async fn read(environment: &Arc<Environment>) -> Result<FolderContent, ClusterError> {
         let environment = environment.clone();
-        let reading = tokio::task::spawn_blocking(move || Content::of(&environment));
+        let reading = tokio::task::spawn_blocking(move || FolderContent::of(&environment));
         reading.await.map_err(|error| error.to_string())?
     }
 
@@ -143,9 +143,9 @@ impl Content {
         for (place, entry) in &self.entries {
             let target = to.join(place);
             let done = match entry {
-                Entry::Folder => std::fs::create_dir(&target),
-                Entry::File { from, .. } => std::fs::copy(from, &target).map(drop),
-                Entry::Link { to } => std::os::unix::fs::symlink(to, &target),
+                FolderEntry::Folder => std::fs::create_dir(&target),
+                FolderEntry::File { from, .. } => std::fs::copy(from, &target).map(drop),
+                FolderEntry::Link { to } => std::os::unix::fs::symlink(to, &target),
             };
             done.map_err(|error| cannot("copy to", &target, &error))?;
             copied.insert(place.clone(), entry.at(target));
@@ -160,25 +160,27 @@ impl Content {
     }
 }
 
-impl Entry {
-    fn at(&self, place: PathBuf) -> Entry {
+impl FolderEntry {
+    fn at(&self, place: PathBuf) -> FolderEntry {
         match self {
-            Entry::Folder => Entry::Folder,
-            Entry::File { executable, .. } => Entry::File { from: place, executable: *executable },
-            Entry::Link { to } => Entry::Link { to: to.clone() },
+            FolderEntry::Folder => FolderEntry::Folder,
+            FolderEntry::File { executable, .. } => {
+                FolderEntry::File { from: place, executable: *executable }
+            }
+            FolderEntry::Link { to } => FolderEntry::Link { to: to.clone() },
         }
     }
 }
 
-struct Listing<'a> {
+struct FolderListing<'a> {
     root: PathBuf,
     makes: bool,
     name: &'a str,
     bytes: u64,
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, FolderEntry>,
 }
 
-impl Listing<'_> {
+impl FolderListing<'_> {
     fn add_folder(&mut self, folder: &Path, place: &Path) -> Result<(), ClusterError> {
         let failed = |error| cannot("read", folder, &error);
         for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -201,7 +203,7 @@ impl Listing<'_> {
         let found = std::fs::symlink_metadata(path).map_err(|error| cannot("read", path, &error))?;
         if found.is_symlink() && !self.leads_outside(path) {
             let to = std::fs::read_link(path).map_err(|error| cannot("read", path, &error))?;
-            return self.insert(place, Entry::Link { to }, 0);
+            return self.insert(place, FolderEntry::Link { to }, 0);
         }
         // A link out of the folder would lead nowhere in the node: what it leads to is taken.
         let found = std::fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
@@ -209,11 +211,11 @@ impl Listing<'_> {
             if is_of_the_kernel(path) {
                 return Err(format!("{}: {} {OF_THE_KERNEL}", self.name, path.display()).into());
             }
-            self.insert(place, Entry::Folder, 0)?;
+            self.insert(place, FolderEntry::Folder, 0)?;
             self.add_folder(path, place)
         } else if found.is_file() {
             let executable = found.permissions().mode() & 0o111 != 0;
-            self.insert(place, Entry::File { from: path.to_owned(), executable }, found.len())
+            self.insert(place, FolderEntry::File { from: path.to_owned(), executable }, found.len())
         } else {
             // Sockets and pipes are of programs that run now.
             Ok(())
@@ -236,7 +238,7 @@ impl Listing<'_> {
         self.add(&path, &name)
     }
 
-    fn insert(&mut self, place: &Path, entry: Entry, bytes: u64) -> Result<(), ClusterError> {
+    fn insert(&mut self, place: &Path, entry: FolderEntry, bytes: u64) -> Result<(), ClusterError> {
         self.bytes += bytes;
         self.entries.insert(place.to_owned(), entry);
         if self.bytes <= BYTES_MAX && self.entries.len() <= ENTRIES_MAX {
@@ -251,7 +253,7 @@ impl Listing<'_> {
     }
 }
 
-fn hash(entries: &BTreeMap<PathBuf, Entry>) -> Result<Sha256, ClusterError> {
+fn hash(entries: &BTreeMap<PathBuf, FolderEntry>) -> Result<Sha256, ClusterError> {
     let mut hash = Sha256::new_with_prefix(RECIPE);
     for (place, entry) in entries {
         // Lengths lie between the parts: no two lists of files give the same bytes.
@@ -261,9 +263,9 @@ fn hash(entries: &BTreeMap<PathBuf, Entry>) -> Result<Sha256, ClusterError> {
         };
         part("at", place.as_os_str().as_bytes());
         match entry {
-            Entry::Folder => part("folder", b""),
-            Entry::Link { to } => part("link", to.as_os_str().as_bytes()),
-            Entry::File { from, executable } => {
+            FolderEntry::Folder => part("folder", b""),
+            FolderEntry::Link { to } => part("link", to.as_os_str().as_bytes()),
+            FolderEntry::File { from, executable } => {
                 let content = content_hash(from).map_err(|error| cannot("read", from, &error))?;
                 part(if *executable { "program" } else { "file" }, &content);
             }

@@ -11,8 +11,8 @@ mod sources;
 mod variables;
 mod work_folder;
 
-pub(crate) use commands::{CommandRoot, Commands, Plan};
-pub(crate) use content::Content;
+pub(crate) use commands::{CommandRoot, Commands, SetupPlan};
+pub(crate) use content::FolderContent;
 pub use content::check_file;
 pub use definition::Environment;
 pub(crate) use definition::PLACE;

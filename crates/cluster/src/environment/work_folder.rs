@@ -1,7 +1,7 @@
 //! The folder in which an environment is made ready: its content, copied and built.
 
 use super::commands::Commands;
-use super::content::Content;
+use super::content::FolderContent;
 use super::sources::environments;
 use crate::ClusterError;
 use crate::file_lock::{self, FileLock};
@@ -22,7 +22,7 @@ pub(crate) struct WorkFolder {
 impl WorkFolder {
     /// Copies the content to a place of this name and runs the commands of `build` there.
     pub(crate) async fn make(
-        content: Content,
+        content: FolderContent,
         name: &str,
         commands: &Commands<'_>,
     ) -> Result<WorkFolder, ClusterError> {

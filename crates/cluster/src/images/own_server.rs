@@ -15,11 +15,11 @@ use std::sync::Arc;
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnServer {
     text: String,
-    origin: Origin,
+    origin: ServerOrigin,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Origin {
+enum ServerOrigin {
     Path(PathBuf),
     Image(String),
     Machine,
@@ -35,13 +35,13 @@ impl OwnServer {
     /// `folder:my-etcd`, `image:valkey/valkey:9`, `machine`.
     pub(super) fn parse(text: &str) -> Option<OwnServer> {
         if text == MACHINE {
-            return Some(OwnServer { text: text.to_owned(), origin: Origin::Machine });
+            return Some(OwnServer { text: text.to_owned(), origin: ServerOrigin::Machine });
         }
         let path = text.strip_prefix("program:").or_else(|| text.strip_prefix("folder:"));
         let origin = match (text.strip_prefix("image:"), path) {
-            (Some(image), _) => Origin::Image(image.to_owned()),
-            (None, Some(path)) => Origin::Path(path.into()),
-            (None, None) if text.contains('/') => Origin::Path(text.into()),
+            (Some(image), _) => ServerOrigin::Image(image.to_owned()),
+            (None, Some(path)) => ServerOrigin::Path(path.into()),
+            (None, None) if text.contains('/') => ServerOrigin::Path(text.into()),
             (None, None) => return None,
         };
         Some(OwnServer { text: text.to_owned(), origin })
@@ -52,13 +52,13 @@ impl OwnServer {
     pub fn environment(&self, kind: &str) -> Result<Arc<Environment>, Refusal> {
         let failed = |why: String| Refusal::new(format!("--server {}: {why}", self.text));
         let path = match &self.origin {
-            Origin::Image(image) if image.is_empty() => {
+            ServerOrigin::Image(image) if image.is_empty() => {
                 return Err(failed("name the image: image:NAME:TAG".to_owned()));
             }
-            Origin::Image(_) if !server(kind).is_some_and(|server| server.has_images) => {
+            ServerOrigin::Image(_) if !server(kind).is_some_and(|server| server.has_images) => {
                 return Err(failed(format!("an image is taken of Redis, Valkey and etcd, not of {kind}")));
             }
-            Origin::Image(image) => {
+            ServerOrigin::Image(image) => {
                 let environment = Environment {
                     name: self.text.clone(),
                     image: Some(image.clone()),
@@ -66,8 +66,8 @@ impl OwnServer {
                 };
                 return Ok(Arc::new(environment));
             }
-            Origin::Path(path) => check_file(path).map_err(|refusal| failed(refusal.sentence))?,
-            Origin::Machine => {
+            ServerOrigin::Path(path) => check_file(path).map_err(|refusal| failed(refusal.sentence))?,
+            ServerOrigin::Machine => {
                 let path = installed(kind).map_err(failed)?;
                 check_file(&path).map_err(|refusal| failed(refusal.sentence))?
             }
@@ -242,9 +242,9 @@ mod tests {
     fn a_path_or_an_image_is_a_server_of_ones_own() {
         assert!(OwnServer::parse("redis-7.0").is_none());
         let parse = |text: &str| OwnServer::parse(text).unwrap().origin;
-        assert_eq!(parse("folder:my-etcd"), Origin::Path("my-etcd".into()));
-        assert_eq!(parse("./src/redis-server"), Origin::Path("./src/redis-server".into()));
-        assert_eq!(parse("image:valkey/valkey:9"), Origin::Image("valkey/valkey:9".to_owned()));
+        assert_eq!(parse("folder:my-etcd"), ServerOrigin::Path("my-etcd".into()));
+        assert_eq!(parse("./src/redis-server"), ServerOrigin::Path("./src/redis-server".into()));
+        assert_eq!(parse("image:valkey/valkey:9"), ServerOrigin::Image("valkey/valkey:9".to_owned()));
     }
 
     #[test]

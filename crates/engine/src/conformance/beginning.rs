@@ -1,6 +1,6 @@
 //! Points of a client's beginning and end.
 
-use super::check_result::{CheckResult, Checked, Ended};
+use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{RuleContext, seconds};
 use super::test_servers::CLIENTS;
 use futures_util::future::join_all;
@@ -11,10 +11,10 @@ const EXIT: Duration = Duration::from_secs(2);
 
 pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
     let clients = join_all((0..CLIENTS).map(|place| context.client(place))).await;
-    let clients = clients.into_iter().collect::<Result<Vec<_>, Ended>>();
+    let clients = clients.into_iter().collect::<Result<Vec<_>, CheckEnd>>();
     let clients = match clients {
         Ok(clients) => clients,
-        Err(Ended::NoHello(sentence)) => {
+        Err(CheckEnd::NoHello(sentence)) => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
             return Err(CheckResult::broken(sentence, change).ending_the_check().into());

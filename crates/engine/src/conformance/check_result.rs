@@ -39,7 +39,7 @@ pub(super) struct CheckResult {
     pub(super) about: Option<RuleSubject>,
 }
 
-pub(super) enum Ended {
+pub(super) enum CheckEnd {
     Found(CheckResult),
     /// The client did not answer the hello in time: one sentence.
     NoHello(String),
@@ -49,7 +49,7 @@ pub(super) enum Ended {
     Environment(anyhow::Error),
 }
 
-pub(super) type Checked = Result<CheckResult, Ended>;
+pub(super) type Checked = Result<CheckResult, CheckEnd>;
 
 impl CheckResult {
     fn new(outcome: RuleOutcome, seen: impl Into<String>, change: Option<String>) -> CheckResult {
@@ -96,14 +96,14 @@ impl CheckResult {
     }
 }
 
-impl From<CheckResult> for Ended {
-    fn from(result: CheckResult) -> Ended {
-        Ended::Found(result)
+impl From<CheckResult> for CheckEnd {
+    fn from(result: CheckResult) -> CheckEnd {
+        CheckEnd::Found(result)
     }
 }
 
-impl From<anyhow::Error> for Ended {
-    fn from(error: anyhow::Error) -> Ended {
-        Ended::Environment(error)
+impl From<anyhow::Error> for CheckEnd {
+    fn from(error: anyhow::Error) -> CheckEnd {
+        CheckEnd::Environment(error)
     }
 }

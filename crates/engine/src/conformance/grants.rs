@@ -1,6 +1,6 @@
 //! Points of what a grant hands out.
 
-use super::check_result::{CheckResult, Checked, Ended};
+use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{RuleContext, seconds};
 use fencepost_history::{Grant, Lease, Millis, TimeSpan};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 const GRANTS: usize = 6;
 
 /// One grant after the other, by two clients in turn: the values of their acquires, with their processes.
-async fn in_turn(context: &RuleContext<'_>) -> Result<Vec<(u64, Value)>, Ended> {
+async fn in_turn(context: &RuleContext<'_>) -> Result<Vec<(u64, Value)>, CheckEnd> {
     let key = context.key("a");
     let mut grants = Vec::new();
     for number in 0..GRANTS {
@@ -54,7 +54,7 @@ pub(super) async fn validity(context: &RuleContext<'_>) -> Checked {
 
 /// Says so where a grant that had to wait is said to be valid for less, by half of the wait or more: then its
 /// lease is counted from the beginning of the acquire, as a kit must where the library itself waits.
-async fn validity_of_a_wait(context: &RuleContext<'_>) -> Result<Option<CheckResult>, Ended> {
+async fn validity_of_a_wait(context: &RuleContext<'_>) -> Result<Option<CheckResult>, CheckEnd> {
     let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
     let (key, ttl) = (context.key("wait"), context.terms().ttl);
     context.grant(&holder, &key).await?;

@@ -1,6 +1,6 @@
 //! Two keys are two locks: names that differ at their end or at their beginning only.
 
-use super::check_result::{CheckResult, Checked, Ended};
+use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{Answered, RuleContext};
 
 /// How often a refusal is seen before it counts: a machine may be busy once.
@@ -37,7 +37,7 @@ pub(super) async fn are_apart(context: &RuleContext<'_>) -> Checked {
 async fn refused_beside(
     context: &RuleContext<'_>,
     [held, wanted]: &[String; 2],
-) -> Result<Option<Answered>, Ended> {
+) -> Result<Option<Answered>, CheckEnd> {
     let (holder, other) = (context.process(0).await?, context.process(1).await?);
     context.grant(&holder, held).await?;
     // The holder's time must not run out meanwhile.

@@ -1,6 +1,6 @@
 //! Points of leases: the lock becomes free again without a release.
 
-use super::check_result::{CheckResult, Checked, Ended};
+use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{ClientProcess, RuleContext, seconds};
 use fencepost_history::{Completion, Lease, f};
 use std::time::Duration;
@@ -195,7 +195,7 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
     )))
 }
 
-async fn next_holder(context: &RuleContext<'_>, key: &str) -> Result<Option<ClientProcess>, Ended> {
+async fn next_holder(context: &RuleContext<'_>, key: &str) -> Result<Option<ClientProcess>, CheckEnd> {
     let begun = Instant::now();
     while begun.elapsed() < bound(context) {
         let other = context.process(1).await?;

@@ -1,6 +1,6 @@
 //! Points of some seconds of ordinary use, without faults: few indeterminate operations, and some grants.
 
-use super::check_result::{CheckResult, Checked, Ended, RuleOutcome};
+use super::check_result::{CheckEnd, CheckResult, Checked, RuleOutcome};
 use super::session::{Answered, RuleContext, seconds};
 use fencepost_history::Completion;
 use futures_util::future::join_all;
@@ -50,7 +50,7 @@ async fn use_once(context: &RuleContext<'_>) -> Checked {
     Ok(load.judge())
 }
 
-async fn take_turns(context: &RuleContext<'_>, place: usize) -> Result<Load, Ended> {
+async fn take_turns(context: &RuleContext<'_>, place: usize) -> Result<Load, CheckEnd> {
     let (begun, key, mut load) = (Instant::now(), context.key("a"), Load::default());
     let mut process = context.process(place).await?;
     while begun.elapsed() < LENGTH {

@@ -1,7 +1,7 @@
 //! Test servers on real nodes: a driver's servers, and a node for each client.
 
 use super::run::{RuleResult, check_all};
-use super::test_servers::{CLIENTS, LockTerms, ServersState, Streams, TestServers};
+use super::test_servers::{CLIENTS, LockTerms, ServerStreams, ServersState, TestServers};
 use crate::client_start::{self, KnownNodes};
 use crate::deployment::{self, StartedServices, nodes_of};
 use crate::names::BadUsage;
@@ -133,13 +133,13 @@ impl TestServers for NodeTestServers {
         client_start::check_announced(&self.spec, can)
     }
 
-    async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
+    async fn start_client(&self, place: usize) -> Result<(Hello, ServerStreams)> {
         let node = &self.clients[place];
         let attached = client_start::attach(&self.spec, node).await?;
         let (servers, access) = (&self.servers, self.access.clone());
         let known = KnownNodes { servers, storages: &[], existing: None, access, logs: &self.logs };
         let hello = client_start::hello(&self.spec, node, &known)?;
-        Ok((hello, Streams { stdin: attached.stdin, stdout: attached.stdout }))
+        Ok((hello, ServerStreams { stdin: attached.stdin, stdout: attached.stdout }))
     }
 
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()> {

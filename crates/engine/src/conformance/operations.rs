@@ -1,6 +1,6 @@
 //! Points of single operations, without any fault.
 
-use super::check_result::{CheckResult, Checked, Ended};
+use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{Answered, RuleContext, seconds};
 use fencepost_history::{ErrorCode, Released};
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
 }
 
 /// How long an acquire of a free lock takes here and now: an answer may be late by that.
-async fn undisturbed(context: &RuleContext<'_>) -> Result<Duration, Ended> {
+async fn undisturbed(context: &RuleContext<'_>) -> Result<Duration, CheckEnd> {
     let (process, key) = (context.process(1).await?, context.key("undisturbed"));
     let granted = context.grant(&process, &key).await?;
     context.release(&process, &key).await?;
@@ -97,7 +97,7 @@ pub(super) async fn processes(context: &RuleContext<'_>) -> Checked {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let granted = context.acquire_free(&other, &free).await?;
             let released = context.release(&holder, &key).await?;
-            Ok::<_, Ended>((granted, released, begun.elapsed()))
+            Ok::<_, CheckEnd>((granted, released, begun.elapsed()))
         };
         let (waited, others) = tokio::join!(waiting, others);
         let ((granted, released, after), waited) = (others?, waited?);

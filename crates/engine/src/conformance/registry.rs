@@ -5,14 +5,14 @@ use super::session::RuleContext;
 use super::{beginning, grants, keys, lease, load, operations, outage};
 use std::pin::Pin;
 
-type Check = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
+type CheckFunction = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
     /// What the client protocol asks for: one line.
     pub(super) asks: &'static str,
     pub(super) about: RuleSubject,
-    pub(super) check: Check,
+    pub(super) check: CheckFunction,
 }
 
 /// Points that are checked at the same time, because they mostly wait; others are alone.

@@ -1,6 +1,6 @@
 //! Goes through all rules.
 
-use super::check_result::{CheckResult, Ended, RuleOutcome, RuleSubject};
+use super::check_result::{CheckEnd, CheckResult, RuleOutcome, RuleSubject};
 use super::registry::{GROUPS, Rule};
 use super::session::{CheckSession, RuleContext};
 use super::test_servers::TestServers;
@@ -60,13 +60,13 @@ async fn check(session: &CheckSession, number: usize, rule: &Rule) -> Result<(Ru
     let context = RuleContext::new(session, number);
     let since = session.transcript.len();
     let checked = match (rule.check)(&context).await {
-        Ok(checked) | Err(Ended::Found(checked)) => checked,
-        Err(Ended::NoHello(sentence) | Ended::Gone(sentence)) => {
+        Ok(checked) | Err(CheckEnd::Found(checked)) => checked,
+        Err(CheckEnd::NoHello(sentence) | CheckEnd::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
             CheckResult::broken(sentence, change).ending_the_check()
         }
-        Err(Ended::Environment(error)) => return Err(error),
+        Err(CheckEnd::Environment(error)) => return Err(error),
     };
     let lines = match (&checked.change, &checked.processes) {
         (None, _) => Vec::new(),

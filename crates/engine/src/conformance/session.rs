@@ -1,6 +1,6 @@
 //! What the check of one rule works with: clients, and processes and keys that no other rule uses.
 
-use super::check_result::{CheckResult, Ended};
+use super::check_result::{CheckEnd, CheckResult};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
 use super::transcript::{Recorded, Transcript};
 use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
@@ -26,11 +26,11 @@ const LATE: Duration = Duration::from_secs(3);
 pub(super) struct CheckSession {
     pub(super) servers: Arc<dyn TestServers>,
     pub(super) transcript: Arc<Transcript>,
-    clients: [AsyncMutex<Option<Arc<Client>>>; CLIENTS],
+    clients: [AsyncMutex<Option<Arc<TestedClient>>>; CLIENTS],
     slowest: Arc<Mutex<Duration>>,
 }
 
-pub(super) struct Client {
+pub(super) struct TestedClient {
     pub(super) place: usize,
     pub(super) name: String,
     pub(super) can: Vec<String>,
@@ -38,12 +38,12 @@ pub(super) struct Client {
     pub(super) took: Duration,
     slowest: Arc<Mutex<Duration>>,
     connection: Mutex<Option<Arc<ClientConnection>>>,
-    events: Arc<Events>,
+    events: Arc<NoticeEvents>,
 }
 
 /// What the client sent by itself.
 #[derive(Default)]
-struct Events {
+struct NoticeEvents {
     notices: watch::Sender<Vec<Notice>>,
     gone: watch::Sender<Option<String>>,
 }
@@ -55,7 +55,7 @@ pub(super) struct RuleContext<'a> {
 }
 
 pub(super) struct ClientProcess {
-    pub(super) client: Arc<Client>,
+    pub(super) client: Arc<TestedClient>,
     pub(super) number: u64,
 }
 
@@ -75,7 +75,7 @@ impl CheckSession {
     }
 
     /// The client in this place; it is started where none runs.
-    async fn client(&self, place: usize) -> Result<Arc<Client>, Ended> {
+    async fn client(&self, place: usize) -> Result<Arc<TestedClient>, CheckEnd> {
         let mut client = self.clients[place].lock().await;
         match &*client {
             Some(running) if running.gone().is_none() => Ok(running.clone()),
@@ -83,12 +83,12 @@ impl CheckSession {
         }
     }
 
-    async fn start(&self, place: usize) -> Result<Client, Ended> {
+    async fn start(&self, place: usize) -> Result<TestedClient, CheckEnd> {
         let begun = Instant::now();
         let (hello, streams) = self.servers.start_client(place).await?;
         let stdin = Recorded::new(streams.stdin, &self.transcript, &hello.client, true);
         let stdout = Recorded::new(streams.stdout, &self.transcript, &hello.client, false);
-        let events = Arc::new(Events::default());
+        let events = Arc::new(NoticeEvents::default());
         let patience = self.servers.terms().start_time;
         let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
         let connection = match opened {
@@ -96,14 +96,14 @@ impl CheckSession {
             Err(error) => {
                 let sentence = self.servers.explained(place, error.to_string()).await;
                 return Err(match error {
-                    HelloError::NoAnswer { .. } => Ended::NoHello(sentence),
-                    _ => Ended::Gone(sentence),
+                    HelloError::NoAnswer { .. } => CheckEnd::NoHello(sentence),
+                    _ => CheckEnd::Gone(sentence),
                 });
             }
         };
         let took = begun.elapsed();
         note_time(&self.slowest, took);
-        Ok(Client {
+        Ok(TestedClient {
             place,
             name: hello.client,
             can: connection.hello.can.clone(),
@@ -116,7 +116,7 @@ impl CheckSession {
     }
 }
 
-impl Client {
+impl TestedClient {
     pub(super) fn can(&self, word: &str) -> bool {
         self.can.iter().any(|can| can == word)
     }
@@ -150,7 +150,7 @@ impl Client {
     }
 }
 
-impl ClientEvents for Events {
+impl ClientEvents for NoticeEvents {
     fn notice(&self, notice: Notice) {
         self.notices.send_modify(|notices| notices.push(notice));
     }
@@ -181,12 +181,12 @@ impl<'a> RuleContext<'a> {
         format!("check-{}-{name}", self.number)
     }
 
-    pub(super) async fn client(&self, place: usize) -> Result<Arc<Client>, Ended> {
+    pub(super) async fn client(&self, place: usize) -> Result<Arc<TestedClient>, CheckEnd> {
         self.session.client(place).await
     }
 
     /// A process of the client in this place, with a number that was not used yet.
-    pub(super) async fn process(&self, place: usize) -> Result<ClientProcess, Ended> {
+    pub(super) async fn process(&self, place: usize) -> Result<ClientProcess, CheckEnd> {
         let client = self.client(place).await?;
         let number = self.number * PROCESSES_OF_POINT + self.processes.fetch_add(1, Ordering::Relaxed);
         Ok(ClientProcess { client, number })
@@ -200,7 +200,7 @@ impl<'a> RuleContext<'a> {
         key: &str,
         timeout: Duration,
         late: Duration,
-    ) -> Result<Answered, Ended> {
+    ) -> Result<Answered, CheckEnd> {
         let is_acquire = f == f::ACQUIRE;
         let command = Command {
             id: 0,
@@ -232,10 +232,10 @@ impl<'a> RuleContext<'a> {
         Ok(Answered { completion: reply.completion, value, took, is_missing })
     }
 
-    async fn gone(&self, client: &Client) -> Ended {
+    async fn gone(&self, client: &TestedClient) -> CheckEnd {
         let reason = client.await_gone(LATE).await;
         let reason = reason.unwrap_or_else(|| format!("client {} ended", client.name));
-        Ended::Gone(self.session.servers.explained(client.place, reason).await)
+        CheckEnd::Gone(self.session.servers.explained(client.place, reason).await)
     }
 
     pub(super) async fn acquire(
@@ -243,11 +243,15 @@ impl<'a> RuleContext<'a> {
         process: &ClientProcess,
         key: &str,
         timeout: Duration,
-    ) -> Result<Answered, Ended> {
+    ) -> Result<Answered, CheckEnd> {
         self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
     }
 
-    pub(super) async fn acquire_free(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+    pub(super) async fn acquire_free(
+        &self,
+        process: &ClientProcess,
+        key: &str,
+    ) -> Result<Answered, CheckEnd> {
         let answered = self.acquire(process, key, process.free_timeout()).await?;
         if answered.is_ok() {
             note_time(&process.client.slowest, answered.took);
@@ -256,7 +260,7 @@ impl<'a> RuleContext<'a> {
     }
 
     /// Acquires a lock that is free. Without a grant the rule cannot be checked.
-    pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+    pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         let answered = self.acquire_free(process, key).await?;
         match answered.completion {
             Completion::Ok(_) => Ok(answered),
@@ -267,11 +271,11 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+    pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         self.perform(process, f::RELEASE, key, process.free_timeout(), process.lateness()).await
     }
 
-    pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+    pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         self.perform(process, f::HOLDS, key, process.free_timeout(), process.lateness()).await
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct LockTerms {
     pub(super) start_time: Duration,
 }
 
-pub(super) struct Streams {
+pub(super) struct ServerStreams {
     pub(super) stdin: Box<dyn AsyncWrite + Send + Unpin>,
     pub(super) stdout: Box<dyn AsyncRead + Send + Unpin>,
 }
@@ -43,7 +43,7 @@ pub(super) trait TestServers: Send + Sync {
 
     /// Starts a client in this place (of [`CLIENTS`]), and gives the hello to send. Errors: it cannot be
     /// started.
-    async fn start_client(&self, place: usize) -> Result<(Hello, Streams)>;
+    async fn start_client(&self, place: usize) -> Result<(Hello, ServerStreams)>;
 
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;
 

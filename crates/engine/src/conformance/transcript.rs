@@ -16,11 +16,11 @@ const SHOWN_MAX: usize = 12;
 #[derive(Debug)]
 pub(super) struct Transcript {
     begun: Instant,
-    lines: Mutex<Vec<Line>>,
+    lines: Mutex<Vec<TranscriptLine>>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct TranscriptLine {
     time: Duration,
     client: String,
     to_client: bool,
@@ -45,7 +45,7 @@ impl Transcript {
     }
 
     fn add(&self, client: &str, to_client: bool, text: &str) {
-        let line = Line {
+        let line = TranscriptLine {
             time: self.begun.elapsed(),
             client: client.to_owned(),
             to_client,
@@ -90,7 +90,7 @@ impl Transcript {
     }
 }
 
-impl std::fmt::Display for Line {
+impl std::fmt::Display for TranscriptLine {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let arrow = if self.to_client { '→' } else { '←' };
         write!(out, "{:7.3} s  {} {arrow} {}", self.time.as_secs_f64(), self.client, self.text)

@@ -19,13 +19,13 @@ pub(super) fn check_point(trigger: &Trigger) -> Result<(), Refusal> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct AwaitedEvent(pub Trigger);
+pub(super) struct ScenarioEvent(pub Trigger);
 
-impl<'de> Deserialize<'de> for AwaitedEvent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AwaitedEvent, D::Error> {
+impl<'de> Deserialize<'de> for ScenarioEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ScenarioEvent, D::Error> {
         let fencepost_nemesis::AwaitedEvent(trigger) = Deserialize::deserialize(deserializer)?;
         check_point(&trigger).map_err(D::Error::custom)?;
-        Ok(AwaitedEvent(trigger))
+        Ok(ScenarioEvent(trigger))
     }
 }
 

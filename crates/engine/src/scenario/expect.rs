@@ -1,6 +1,6 @@
 //! What is expected of a run, and whether it was observed.
 
-use super::measure::{Bounds, Measure, Measured, Measurement, Observed, earlier, measure};
+use super::measure::{Bounds, Measure, Measured, Measurement, RunMeasures, earlier, measure};
 use fencepost_checker::{Metric, Outcome};
 use fencepost_history::{Event, Kind, Process};
 use fencepost_nemesis::Trigger;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What was expected, in words, whether it was observed, and what was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ExpectationAnswer {
     pub expected: String,
     pub met: bool,
     pub observed: String,
@@ -42,7 +42,7 @@ pub(super) enum Condition {
     Order(Vec<Trigger>),
 }
 
-pub(super) struct Finding {
+pub(super) struct MeasuredExpectation {
     pub met: bool,
     pub observed: String,
     pub metrics: Vec<Metric>,
@@ -50,9 +50,9 @@ pub(super) struct Finding {
     pub values: Vec<(&'static str, String)>,
 }
 
-impl Finding {
-    fn new(met: bool, observed: impl Into<String>) -> Finding {
-        Finding { met, observed: observed.into(), metrics: Vec::new(), values: Vec::new() }
+impl MeasuredExpectation {
+    fn new(met: bool, observed: impl Into<String>) -> MeasuredExpectation {
+        MeasuredExpectation { met, observed: observed.into(), metrics: Vec::new(), values: Vec::new() }
     }
 }
 
@@ -63,8 +63,8 @@ impl Expectation {
     }
 
     /// Compares a run with the expectation.
-    pub fn answer(&self, run: &Observed) -> Answer {
-        let findings: Vec<Finding> = self.conditions.iter().map(|each| each.look(run)).collect();
+    pub fn answer(&self, run: &RunMeasures) -> ExpectationAnswer {
+        let findings: Vec<MeasuredExpectation> = self.conditions.iter().map(|each| each.look(run)).collect();
         let met = findings.iter().all(|finding| finding.met);
         let observed = match &self.observed {
             Some(text) if met => {
@@ -77,7 +77,7 @@ impl Expectation {
             }
         };
         let metrics = findings.into_iter().flat_map(|finding| finding.metrics).collect();
-        Answer { expected: self.about.clone(), met, observed, metrics }
+        ExpectationAnswer { expected: self.about.clone(), met, observed, metrics }
     }
 
     pub(super) fn events(&self) -> impl Iterator<Item = &Trigger> {
@@ -101,7 +101,7 @@ impl Condition {
         }
     }
 
-    fn look(&self, run: &Observed) -> Finding {
+    fn look(&self, run: &RunMeasures) -> MeasuredExpectation {
         match self {
             Condition::Violation { checker, class } => violation(run, checker, class),
             Condition::Holds(checker) => holds(run, checker),
@@ -113,7 +113,7 @@ impl Condition {
     }
 }
 
-fn violation(run: &Observed, checker: &str, class: &str) -> Finding {
+fn violation(run: &RunMeasures, checker: &str, class: &str) -> MeasuredExpectation {
     let verdict = run.verdict.of_checker(checker);
     let finding =
         verdict.and_then(|verdict| verdict.findings.iter().find(|finding| finding.is_of_class(class)));
@@ -122,20 +122,20 @@ fn violation(run: &Observed, checker: &str, class: &str) -> Finding {
         (None, Some(verdict)) => verdict.summary.clone(),
         (None, None) => format!("{checker} had nothing to judge"),
     };
-    Finding::new(finding.is_some(), observed)
+    MeasuredExpectation::new(finding.is_some(), observed)
 }
 
-fn holds(run: &Observed, checker: &str) -> Finding {
+fn holds(run: &RunMeasures, checker: &str) -> MeasuredExpectation {
     match run.verdict.of_checker(checker) {
-        Some(verdict) => Finding::new(verdict.outcome == Outcome::Valid, verdict.summary.clone()),
-        None => Finding::new(false, format!("{checker} had nothing to judge")),
+        Some(verdict) => MeasuredExpectation::new(verdict.outcome == Outcome::Valid, verdict.summary.clone()),
+        None => MeasuredExpectation::new(false, format!("{checker} had nothing to judge")),
     }
 }
 
-fn all_hold(run: &Observed) -> Finding {
+fn all_hold(run: &RunMeasures) -> MeasuredExpectation {
     let worst = run.verdict.verdicts.iter().find(|verdict| verdict.outcome == run.verdict.outcome);
     let met = run.verdict.outcome == Outcome::Valid;
-    Finding::new(
+    MeasuredExpectation::new(
         met,
         match worst {
             Some(_) if met => "no checker finds a violation, and the faults took effect".to_owned(),
@@ -146,17 +146,17 @@ fn all_hold(run: &Observed) -> Finding {
 }
 
 impl Measured {
-    fn look(&self, run: &Observed) -> Finding {
+    fn look(&self, run: &RunMeasures) -> MeasuredExpectation {
         let Measurement { value, values, metrics, sentence } = measure(self, run);
-        let Some(value) = value else { return Finding::new(false, sentence) };
+        let Some(value) = value else { return MeasuredExpectation::new(false, sentence) };
         let Bounds { above, below } = self.bounds;
         let met = above.is_none_or(|above| value > above) && below.is_none_or(|below| value < below);
         let values = vec![("value", self.in_words(value)), ("values", values.join(", "))];
-        Finding { met, observed: sentence, metrics, values }
+        MeasuredExpectation { met, observed: sentence, metrics, values }
     }
 }
 
-fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
+fn came(run: &RunMeasures, trigger: &Trigger, error: Option<&str>) -> MeasuredExpectation {
     // An operation that ends with an error has failed, or its outcome is unknown; both count.
     let kinds: &[Option<Kind>] = match error {
         Some(_) => &[Some(Kind::Fail), Some(Kind::Info)],
@@ -173,23 +173,27 @@ fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
     match fitting.get(earlier(trigger)) {
         Some(event) => {
             let error = event.error.as_deref().unwrap_or_default().to_owned();
-            let finding = Finding::new(true, format!("{} came, after {:.2} s", trigger.f, seconds(event)));
-            Finding { values: vec![("error", error)], ..finding }
+            let finding =
+                MeasuredExpectation::new(true, format!("{} came, after {:.2} s", trigger.f, seconds(event)));
+            MeasuredExpectation { values: vec![("error", error)], ..finding }
         }
-        None => Finding::new(false, format!("no {} came that fits", trigger.f)),
+        None => MeasuredExpectation::new(false, format!("no {} came that fits", trigger.f)),
     }
 }
 
-fn in_order(run: &Observed, triggers: &[Trigger]) -> Finding {
+fn in_order(run: &RunMeasures, triggers: &[Trigger]) -> MeasuredExpectation {
     let mut last = 0;
     for (number, trigger) in triggers.iter().enumerate() {
         let of_clients = |event: &&Event| matches!(event.process, Process::Client(_));
         match run.from(trigger).find(of_clients) {
             None => {
-                return Finding::new(false, format!("the {} (event {}) never came", trigger.f, number + 1));
+                return MeasuredExpectation::new(
+                    false,
+                    format!("the {} (event {}) never came", trigger.f, number + 1),
+                );
             }
             Some(event) if number > 0 && event.time <= last => {
-                return Finding::new(
+                return MeasuredExpectation::new(
                     false,
                     format!("the {} (event {}) came too early", trigger.f, number + 1),
                 );
@@ -197,7 +201,7 @@ fn in_order(run: &Observed, triggers: &[Trigger]) -> Finding {
             Some(event) => last = event.time,
         }
     }
-    Finding::new(true, "the events came in this order")
+    MeasuredExpectation::new(true, "the events came in this order")
 }
 
 /// Time of an event since the run began.
@@ -231,15 +235,15 @@ mod tests {
         ]
     }
 
-    fn answer_with(expectation: &str, history: &[Event], metrics: Vec<Metric>) -> Answer {
+    fn answer_with(expectation: &str, history: &[Event], metrics: Vec<Metric>) -> ExpectationAnswer {
         let table = DeTable::parse(expectation).unwrap();
         let expectation = ExpectTable::read(table.get_ref().clone(), 0..0).unwrap();
         let verdict = RunVerdict { metrics, ..RunVerdict::of(Vec::new()) };
         let client_of = |process: u64| format!("c{}", process + 1);
-        expectation.answer(&Observed { verdict: &verdict, history, client_of: &client_of })
+        expectation.answer(&RunMeasures { verdict: &verdict, history, client_of: &client_of })
     }
 
-    fn answer(expectation: &str) -> Answer {
+    fn answer(expectation: &str) -> ExpectationAnswer {
         answer_with(expectation, &history(), Vec::new())
     }
 
@@ -321,7 +325,7 @@ mod tests {
         ]
     }
 
-    fn in_sections(conditions: &str) -> Answer {
+    fn in_sections(conditions: &str) -> ExpectationAnswer {
         answer_with(&format!("about = 'x'\n{conditions}"), &sections(), Vec::new())
     }
 

@@ -1,6 +1,6 @@
 //! `[[expect]]` as it stands in a file.
 
-use super::event::AwaitedEvent;
+use super::event::ScenarioEvent;
 use super::expect::{Condition, Expectation};
 use super::measure::{Bounds, Measure, Measured};
 use crate::names::pick_at;
@@ -22,14 +22,14 @@ pub(super) struct ExpectTable {
     violation: Option<ViolationTable>,
     holds: Option<Spanned<String>>,
     metric: Option<Spanned<String>>,
-    count: Option<AwaitedEvent>,
+    count: Option<ScenarioEvent>,
     time: Option<TimeTable>,
     rounds: Option<RoundsTable>,
-    event: Option<AwaitedEvent>,
+    event: Option<ScenarioEvent>,
     error: Option<String>,
-    order: Option<Vec<AwaitedEvent>>,
-    above: Option<Bound>,
-    below: Option<Bound>,
+    order: Option<Vec<ScenarioEvent>>,
+    above: Option<ExpectedBound>,
+    below: Option<ExpectedBound>,
     name: Option<String>,
     unit: Option<String>,
     digits: Option<usize>,
@@ -46,8 +46,8 @@ struct ViolationTable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TimeTable {
-    from: AwaitedEvent,
-    to: AwaitedEvent,
+    from: ScenarioEvent,
+    to: ScenarioEvent,
     #[serde(default)]
     each: bool,
 }
@@ -62,16 +62,16 @@ const DIGITS_MAX: usize = 9;
 const CONTESTS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug)]
-struct Bound(f64);
+struct ExpectedBound(f64);
 
-impl<'de> Deserialize<'de> for Bound {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bound, D::Error> {
+impl<'de> Deserialize<'de> for ExpectedBound {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ExpectedBound, D::Error> {
         match toml::Value::deserialize(deserializer)? {
-            toml::Value::Integer(number) => Ok(Bound(number as f64)),
-            toml::Value::Float(number) => Ok(Bound(number)),
+            toml::Value::Integer(number) => Ok(ExpectedBound(number as f64)),
+            toml::Value::Float(number) => Ok(ExpectedBound(number)),
             toml::Value::String(text) => {
                 let length: TimeSpan = text.parse().map_err(D::Error::custom)?;
-                Ok(Bound(length.0.as_secs_f64()))
+                Ok(ExpectedBound(length.0.as_secs_f64()))
             }
             _ => Err(D::Error::custom("expected a number, or a duration such as \"8s\"")),
         }

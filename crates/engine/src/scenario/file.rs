@@ -8,7 +8,7 @@ use super::step::StepText;
 use super::{keys, run_options};
 use crate::names::BadUsage;
 use crate::ranges::{HOUR, MILLISECOND, check_range};
-use crate::script_player::{ClientScript, Narration, Script, Step};
+use crate::script_player::{ClientScript, DirectedScript, Narration, Step};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, MistakeInFile, read_table, tables};
 use fencepost_history::run::read_settings;
@@ -64,7 +64,7 @@ fn yes() -> bool {
 }
 
 #[derive(Debug, Default)]
-struct Level<'a> {
+struct LevelTable<'a> {
     table: RunTable,
     faults: Vec<FaultEntry>,
     expectations: Vec<Expectation>,
@@ -100,7 +100,7 @@ fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Mistake> {
     move_keys(&mut table, &mut head, keys::SCENARIO);
     let top = level(table, 0..0)?;
     let runs = match runs {
-        None => vec![run(&top, &Level::default())?],
+        None => vec![run(&top, &LevelTable::default())?],
         Some(runs) => {
             let runs = tables(runs, "run")?;
             let runs = runs.into_iter().map(|(table, span)| run(&top, &level(table, span)?));
@@ -154,7 +154,7 @@ fn read_own<T: DeserializeOwned>(
     read_table(own, span)
 }
 
-fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistake> {
+fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<LevelTable<'_>, Mistake> {
     let faults = match take(&mut table, "fault") {
         None => Vec::new(),
         Some(faults) => {
@@ -170,7 +170,7 @@ fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistak
         }
     };
     let own = read_own(&mut table, keys::RUN, span)?;
-    Ok(Level { table: own, faults, expectations, settings: table })
+    Ok(LevelTable { table: own, faults, expectations, settings: table })
 }
 
 fn fault(table: &DeTable<'_>, span: Range<usize>) -> Result<FaultEntry, Mistake> {
@@ -182,7 +182,7 @@ fn fault(table: &DeTable<'_>, span: Range<usize>) -> Result<FaultEntry, Mistake>
 }
 
 /// A run: what holds for all, and what it adds.
-fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
+fn run(top: &LevelTable<'_>, own: &LevelTable<'_>) -> Result<ScenarioRun, Mistake> {
     named_once(&top.table.client)?;
     named_once(&own.table.client)?;
     let mut clients = top.table.client.clone();
@@ -210,7 +210,7 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
     let names = clients.iter().map(|client| client.name.clone()).collect();
     let progress_within = own.table.progress_within.as_ref().or(top.table.progress_within.as_ref());
     let progress_within = progress_within.map_or(Ok(PROGRESS_WITHIN), length_within)?;
-    let script = (!clients.is_empty()).then(|| Script {
+    let script = (!clients.is_empty()).then(|| DirectedScript {
         clients: clients.into_iter().map(client_script).collect(),
         narration: narration.into_iter().map(Spanned::into_inner).collect(),
         free_again: Some(progress_within),

@@ -11,14 +11,14 @@ use fencepost_history::{Event, Grant, Kind, Process, f};
 use fencepost_nemesis::Trigger;
 
 /// What a run is compared by.
-pub struct Observed<'a> {
+pub struct RunMeasures<'a> {
     pub verdict: &'a RunVerdict,
     pub history: &'a [Event],
     /// The client that hosts a process: `c1`, `c2`, ….
     pub client_of: &'a dyn Fn(u64) -> String,
 }
 
-impl<'a> Observed<'a> {
+impl<'a> RunMeasures<'a> {
     /// The events that fit, in order, whatever `times` the trigger says. The state of the lock is followed.
     pub(super) fn all(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
         let client_of = self.client_of;
@@ -96,7 +96,7 @@ impl Measurement {
     }
 }
 
-pub(super) fn measure(measured: &Measured, run: &Observed) -> Measurement {
+pub(super) fn measure(measured: &Measured, run: &RunMeasures) -> Measurement {
     match &measured.measure {
         Measure::Metric(name) => metric(measured, name, run),
         Measure::Count(event) => {
@@ -111,7 +111,7 @@ pub(super) fn measure(measured: &Measured, run: &Observed) -> Measurement {
     }
 }
 
-fn metric(measured: &Measured, name: &str, run: &Observed) -> Measurement {
+fn metric(measured: &Measured, name: &str, run: &RunMeasures) -> Measurement {
     match run.verdict.metrics.iter().find(|metric| metric.name == name) {
         None => Measurement::nothing(format!("{name}: not measured in this run")),
         Some(metric) => Measurement {
@@ -127,7 +127,7 @@ fn time<'a>(
     measured: &Measured,
     from: impl Iterator<Item = &'a Event>,
     to: &Trigger,
-    run: &Observed,
+    run: &RunMeasures,
 ) -> Measurement {
     let fitting: Vec<&Event> = run.all(to).collect();
     let until_next = |begun: u64| {
@@ -154,7 +154,7 @@ fn whole(measured: &Measured, values: Vec<f64>, what: &str) -> Measurement {
 }
 
 /// For each contest, the rounds that its first winner needed; none where no client won.
-fn rounds_of_winners(contests: usize, run: &Observed) -> Vec<Option<u64>> {
+fn rounds_of_winners(contests: usize, run: &RunMeasures) -> Vec<Option<u64>> {
     let of_clients = || run.history.iter().filter(|event| matches!(event.process, Process::Client(_)));
     let mut names: Vec<String> = of_clients()
         .filter_map(|event| match event.process {
@@ -181,7 +181,7 @@ fn rounds_of_winners(contests: usize, run: &Observed) -> Vec<Option<u64>> {
     winners
 }
 
-fn rounds(contests: usize, run: &Observed) -> Measurement {
+fn rounds(contests: usize, run: &RunMeasures) -> Measurement {
     const NEVER: u64 = u64::MAX;
     let winners = rounds_of_winners(contests, run);
     let mut split: Vec<u64> = winners.into_iter().map(|rounds| rounds.unwrap_or(NEVER)).collect();

@@ -18,8 +18,8 @@ mod tests;
 mod text;
 
 pub use builtin::{find, registry};
-pub use expect::{Answer, Expectation};
+pub use expect::{Expectation, ExpectationAnswer};
 pub use file::{fuzz, read_file};
-pub use measure::Observed;
+pub use measure::RunMeasures;
 pub use model::{Scenario, ScenarioRun};
 pub use text::scenario_text;

@@ -4,7 +4,7 @@ use super::expect::Expectation;
 use super::run_options::PlacedOptions;
 use crate::names::{BadUsage, unknown};
 use crate::options::RunOptions;
-use crate::script_player::Script;
+use crate::script_player::DirectedScript;
 use crate::shaping::Faults;
 use crate::validation::RunSpec;
 use fencepost_history::mistake::{Mistake, MistakeInFile};
@@ -48,7 +48,7 @@ pub struct ScenarioRun {
     /// What is special about this run: `without a guard`. Empty where the scenario has one run only.
     pub title: String,
     /// What the clients do; none: they follow the workload by themselves.
-    pub script: Option<Script>,
+    pub script: Option<DirectedScript>,
     pub expectations: Vec<Expectation>,
     /// No other scenario is played meanwhile.
     pub undisturbed: bool,

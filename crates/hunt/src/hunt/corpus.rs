@@ -1,7 +1,7 @@
 use super::folder::HuntFolder;
 use super::request::HuntRequest;
 use crate::schedule::Schedule;
-use crate::search::{Archive, Use};
+use crate::search::{ScheduleArchive, Use};
 use anyhow::Result;
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_report::hunt::HUNT_JSON;
@@ -17,7 +17,7 @@ const DEPTH: usize = 3;
 
 /// What the hunts in this folder had kept (`--corpus`), as far as it fits what is hunted now. The error is
 /// one sentence: there is no hunt on this lock, or one cannot be read.
-pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<Archive> {
+pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<ScheduleArchive> {
     let named = request.corpus.as_deref().unwrap_or(folder).display();
     let mut hunts = Vec::new();
     find(folder, DEPTH, &mut hunts)
@@ -28,7 +28,7 @@ pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<Archive> {
         ))
         .into());
     }
-    let (mut all, mut others) = (Archive::default(), Vec::new());
+    let (mut all, mut others) = (ScheduleArchive::default(), Vec::new());
     for hunt in &hunts {
         let (lock, archive) = HuntFolder::kept(hunt)?;
         match lock == request.options.lock {
@@ -67,7 +67,7 @@ fn find(folder: &Path, depth: usize, hunts: &mut Vec<PathBuf>) -> std::io::Resul
 }
 
 /// Adds what fits: of each situation the schedule that came nearest.
-fn take(all: &mut Archive, archive: Archive, request: &HuntRequest) {
+fn take(all: &mut ScheduleArchive, archive: ScheduleArchive, request: &HuntRequest) {
     let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
     for (name, cell) in archive.cells {
         let Some((schedule, _)) = archive.kept.get(&cell.elite) else { continue };

@@ -10,14 +10,14 @@ const TRIES: u64 = 6;
 const FAILURES: u64 = 3;
 
 #[derive(Default)]
-struct Tally {
+struct FaultTally {
     tried: u64,
     effective: u64,
     failed: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Effects(BTreeMap<String, Tally>);
+pub(super) struct Effects(BTreeMap<String, FaultTally>);
 
 impl Effects {
     pub(super) fn note(&mut self, history: &[Event]) {
@@ -35,7 +35,7 @@ impl Effects {
     }
 
     pub(super) fn has_none(&self, nemesis: &str) -> bool {
-        self.0.get(nemesis).is_some_and(|&Tally { tried, effective, failed }| {
+        self.0.get(nemesis).is_some_and(|&FaultTally { tried, effective, failed }| {
             effective == 0 && (tried >= TRIES || failed >= FAILURES && failed == tried)
         })
     }

@@ -35,7 +35,7 @@ pub enum FirstCheck {
 }
 
 /// What came of the first check.
-pub struct Checked {
+pub struct FirstChecked {
     pub check: FirstCheck,
     /// The TTL at which the lock works, where it is not the requested one, and a sentence on why.
     pub other_ttl: Option<(TimeSpan, String)>,
@@ -55,7 +55,7 @@ pub async fn check_without_faults(
     drawn: DrawnOptions,
     seed: Seed,
     player: &dyn Player,
-) -> Result<Checked> {
+) -> Result<FirstChecked> {
     let first = check_once(options, drawn, seed, player).await?;
     let (options, once, other) = match &first.check {
         FirstCheck::Silent(why) if drawn.ttl => match check_longer(options, drawn, seed, player).await? {
@@ -120,8 +120,8 @@ fn whole_seconds(options: &RunOptions) -> RunOptions {
 }
 
 impl Once {
-    fn at(self, other_ttl: Option<(TimeSpan, String)>) -> Checked {
-        Checked { check: self.check, other_ttl, renews: self.renews }
+    fn at(self, other_ttl: Option<(TimeSpan, String)>) -> FirstChecked {
+        FirstChecked { check: self.check, other_ttl, renews: self.renews }
     }
 
     /// Says what is wrong at this TTL and not at whole seconds; removes the run that shows it.

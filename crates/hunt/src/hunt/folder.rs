@@ -1,6 +1,6 @@
 use super::request::HuntRequest;
 use crate::schedule::Schedule;
-use crate::search::{Archive, Cell, SituationName, Use};
+use crate::search::{ScheduleArchive, SituationName, SituationRecord, Use};
 use anyhow::{Context, Result, anyhow};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::run::{read_regular, timestamp, write_inside};
@@ -19,7 +19,7 @@ pub struct HuntState {
     pub file: HuntFile,
     pub request: HuntRequest,
     pub next: u64,
-    pub cells: BTreeMap<SituationName, Cell>,
+    pub cells: BTreeMap<SituationName, SituationRecord>,
 }
 
 /// A kept schedule: `corpus/NUMBER.toml`.
@@ -64,7 +64,7 @@ impl HuntFolder {
 
     /// Opens the folder of a hunt that ended early, with its state and kept schedules. The error is one
     /// sentence: it is no such folder, the hunt still goes on, or its files cannot be read.
-    pub fn resume(path: &Path) -> Result<(HuntFolder, HuntState, Archive)> {
+    pub fn resume(path: &Path) -> Result<(HuntFolder, HuntState, ScheduleArchive)> {
         let state = HuntFolder::state(path)?;
         let folder = HuntFolder::lock(path.to_owned())?;
         fs::create_dir_all(path.join("runs")).context("cannot make the folder runs")?;
@@ -73,14 +73,14 @@ impl HuntFolder {
     }
 
     /// What a hunt had kept, whether it goes on or not, and its lock. The error is one sentence.
-    pub fn kept(path: &Path) -> Result<(String, Archive)> {
+    pub fn kept(path: &Path) -> Result<(String, ScheduleArchive)> {
         let state = HuntFolder::state(path)?;
         let archive = HuntFolder::archive(path, &state)?;
         Ok((state.request.options.lock, archive))
     }
 
     /// Keeps the schedules with which a hunt begins. An error where a file cannot be written.
-    pub fn keep_all(&self, archive: &Archive) -> Result<()> {
+    pub fn keep_all(&self, archive: &ScheduleArchive) -> Result<()> {
         let mut kept = archive.kept.iter();
         kept.try_for_each(|(number, (schedule, _))| self.keep(*number, schedule, "from an earlier hunt"))
     }
@@ -172,8 +172,8 @@ impl HuntFolder {
 
     /// The kept schedules of a hunt that ended early. A situation whose schedule is missing, since the hunt
     /// was killed before it was written, counts as covered and keeps none.
-    fn archive(folder: &Path, state: &HuntState) -> Result<Archive> {
-        let mut archive = Archive { cells: state.cells.clone(), ..Archive::default() };
+    fn archive(folder: &Path, state: &HuntState) -> Result<ScheduleArchive> {
+        let mut archive = ScheduleArchive { cells: state.cells.clone(), ..ScheduleArchive::default() };
         for number in state.cells.values().map(|cell| cell.elite) {
             let path = folder.join(corpus_file(number));
             let Ok(text) = read_regular(&path) else { continue };

@@ -22,12 +22,12 @@ use tokio::sync::Semaphore;
 pub struct Limited {
     player: Arc<dyn Player>,
     permits: Semaphore,
-    pace: Mutex<Pace>,
+    pace: Mutex<JobsPace>,
     begin: usize,
     room: Mutex<RoomMeter>,
 }
 
-struct Pace {
+struct JobsPace {
     usual_time: Duration,
     most: usize,
     now: usize,
@@ -59,7 +59,7 @@ impl Limited {
     /// `begin` plays at a time, and up to `most` while the machine has room.
     pub fn new(player: Arc<dyn Player>, begin: usize, most: usize) -> Limited {
         let begin = begin.clamp(1, most.max(1));
-        let pace = Pace {
+        let pace = JobsPace {
             usual_time: Duration::ZERO,
             most: most.max(1),
             now: begin,
@@ -84,7 +84,7 @@ impl Limited {
     }
 }
 
-impl Pace {
+impl JobsPace {
     fn note_time(&mut self, took: Duration) {
         self.usual_time = match self.usual_time.is_zero() {
             true => took,

@@ -9,7 +9,7 @@ use crate::search::{Proposal, ScheduleCoverage, ScheduleOutcome, Search, ShownVi
 use anyhow::Result;
 use fencepost_checker::Whose;
 use fencepost_history::Event;
-use fencepost_report::findings::{Cause, FindingFile, RUN, free_name};
+use fencepost_report::findings::{FaultCause, FindingFile, RUN, free_name};
 use fencepost_report::hunt::{
     Compared, FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount,
 };
@@ -246,7 +246,8 @@ impl Progress {
             |other: &&HuntFinding| other.state != FindingState::Found || self.worked_on.contains(&other.name);
         let mut begun = findings.iter().filter(is_begun).map(|other| &other.signature);
         let has_been = begun.any(|other| {
-            let named = |cause: &Cause| finding.signature.causes.iter().any(|own| own.fault == cause.fault);
+            let named =
+                |cause: &FaultCause| finding.signature.causes.iter().any(|own| own.fault == cause.fault);
             [finding.signature.class.as_str(), GRANTED_TWICE].contains(&other.class.as_str())
                 && other.causes.iter().all(named)
         });

@@ -1,6 +1,6 @@
 //! The loop: a first check, schedules side by side, and the end.
 
-use super::first_check::{Checked, FirstCheck, check_without_faults};
+use super::first_check::{FirstCheck, FirstChecked, check_without_faults};
 use super::folder::{FOUND, HuntFolder};
 use super::known::{again, known_findings};
 use super::limited::Limited;
@@ -10,16 +10,16 @@ use super::seen_violation::{SeenViolation, seen_violations};
 use super::state::{Found, Hunt, HuntParts};
 use crate::player::Player;
 use crate::schedule::Schedule;
-use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space, with_ttl};
+use crate::search::{Proposal, ScheduleArchive, ScheduleCoverage, Search, Space, with_ttl};
 use anyhow::{Context, Result};
 use fencepost_campaign::Played;
 use fencepost_checker::Whose;
-use fencepost_engine::{BadUsage, NoTimeToStart, Reason, pick};
+use fencepost_engine::{BadUsage, NoTimeToStart, StopReason, pick};
 use fencepost_history::run::{RunFolder, now};
 use fencepost_history::{TimeSpan, shell_path};
 use fencepost_nemesis::{Nemesis, registry};
 use fencepost_report::findings::Signature;
-use fencepost_report::hunt::{Against, HuntFile};
+use fencepost_report::hunt::{HuntFile, HuntReference};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use std::fs;
@@ -61,7 +61,7 @@ pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
         nearest_miss: None,
         curve: Vec::new(),
         findings: Vec::new(),
-        against: request.against.clone().map(Against::new),
+        against: request.against.clone().map(HuntReference::new),
         remarks: Vec::new(),
         missing: Vec::new(),
         ended: None,
@@ -73,7 +73,7 @@ impl Hunt {
     /// hunts), or goes on with what it had kept. The error is one sentence: the request cannot work.
     pub fn new(
         request: HuntRequest,
-        (file, archive, next): (HuntFile, Archive, u64),
+        (file, archive, next): (HuntFile, ScheduleArchive, u64),
         folder: HuntFolder,
         around: HuntParts,
     ) -> Result<Hunt, BadUsage> {
@@ -199,7 +199,7 @@ impl Hunt {
     }
 
     /// Plays the first check; where clients had no time to start, again with more.
-    async fn first_check(&self) -> Result<Checked> {
+    async fn first_check(&self) -> Result<FirstChecked> {
         let HuntRequest { options, drawn, seed, .. } = &self.request;
         let checked = check_without_faults(options, *drawn, *seed, &self.player).await;
         let is_slow = |error: &anyhow::Error| error.chain().any(|cause| cause.is::<NoTimeToStart>());
@@ -245,7 +245,7 @@ impl Hunt {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.stop.reason() == Some(&Reason::Interrupted)
+        self.stop.reason() == Some(&StopReason::Interrupted)
     }
 
     fn end_for(&self, reason: String) {

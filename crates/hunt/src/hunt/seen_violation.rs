@@ -1,7 +1,7 @@
 use crate::signature::signature;
 use fencepost_campaign::Played;
 use fencepost_checker::{Blame, Checker, Violation, Whose, registry};
-use fencepost_report::findings::{Cause, Signature};
+use fencepost_report::findings::{FaultCause, Signature};
 
 /// A violation as one run showed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl SeenViolation {
 /// of the same roles. A breach that needs no fault explains it whatever else went wrong. What grants a lock
 /// twice also makes holders overstay: the same overlap, where the service gets the benefit of the doubt.
 pub fn explains(finding: &Signature, seen: &Signature) -> bool {
-    let is_there = |needed: &Cause| {
+    let is_there = |needed: &FaultCause| {
         seen.causes.iter().any(|cause| cause.fault == needed.fault && cause.role == needed.role)
     };
     is_same_breach(finding, seen) && finding.causes.iter().all(is_there)
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn of(class: &str, causes: &[(&str, &str, &str)]) -> Signature {
-        let cause = |(fault, role, phase): &(&str, &str, &str)| Cause {
+        let cause = |(fault, role, phase): &(&str, &str, &str)| FaultCause {
             fault: (*fault).to_owned(),
             role: (*role).to_owned(),
             phase: (*phase).to_owned(),

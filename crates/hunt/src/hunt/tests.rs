@@ -3,7 +3,7 @@
 use super::*;
 use crate::player::Player;
 use crate::schedule::Schedule;
-use crate::search::{Archive, DrawnOptions};
+use crate::search::{DrawnOptions, ScheduleArchive};
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_campaign::Played;
@@ -182,13 +182,13 @@ pub(super) async fn hunt_for(
     plays: u64,
 ) -> (HuntFile, PathBuf) {
     let folder = HuntFolder::create(results, "redlock", 0, Seed(7)).unwrap();
-    let begun = (new_file(&request, "local"), Archive::default(), 1);
+    let begun = (new_file(&request, "local"), ScheduleArchive::default(), 1);
     hunt_on(request, begun, folder, habit, plays).await
 }
 
 async fn hunt_on(
     request: HuntRequest,
-    begun: (HuntFile, Archive, u64),
+    begun: (HuntFile, ScheduleArchive, u64),
     folder: HuntFolder,
     habit: Habit,
     plays: u64,
@@ -232,7 +232,7 @@ async fn compared(habit: Habit) -> HuntFile {
         RunOptions { lock: "etcd-lock-api".to_owned(), ttl: TimeSpan::from_secs(2), ..request().options };
     let request = HuntRequest { against: Some(REFERENCE.to_owned()), options, ..request() };
     let folder = HuntFolder::create(results.path(), "etcd-lock-api", 0, Seed(7)).unwrap();
-    let begun = (new_file(&request, "local"), Archive::default(), 1);
+    let begun = (new_file(&request, "local"), ScheduleArchive::default(), 1);
     hunt_on(request, begun, folder, habit, 200).await.0
 }
 
@@ -281,7 +281,7 @@ async fn violation_is_said_though_the_folder_can_no_longer_be_written() {
         observer: Arc::new(Deaf),
     };
     let request = request();
-    let begun = (new_file(&request, "local"), Archive::default(), 1);
+    let begun = (new_file(&request, "local"), ScheduleArchive::default(), 1);
     let HuntEnd { file, written } = Hunt::new(request, begun, folder, around).unwrap().hunt().await.unwrap();
     assert!(written.is_err());
     assert!(file.has_violation());
@@ -343,7 +343,7 @@ async fn servers_that_do_not_come_back_end_the_hunt_with_what_it_has() {
     // After the first check, which would say it at once.
     let file = HuntFile { schedules: 5, ..new_file(&request, "local") };
     let (file, path) =
-        hunt_on(request, (file, Archive::default(), 6), folder, Habit::NeverStarts, 1000).await;
+        hunt_on(request, (file, ScheduleArchive::default(), 6), folder, Habit::NeverStarts, 1000).await;
     let ended = file.ended.unwrap();
     assert!(ended.contains("schedules in a row failed, the last with: n1 does not answer"), "{ended}");
     assert_eq!(file.schedules, 5);
@@ -373,7 +373,7 @@ async fn parts_play_other_schedules_and_a_later_one_begins_with_what_they_kept()
         let request = HuntRequest { shard: Some(shard), ..request() };
         let folder =
             HuntFolder::create_at(HuntFolder::of_part(results.path(), "redlock", Seed(7), shard)).unwrap();
-        let begun = (new_file(&request, "local"), Archive::default(), request.numbering().0);
+        let begun = (new_file(&request, "local"), ScheduleArchive::default(), request.numbering().0);
         let (file, path) = hunt_on(request, begun, folder, Habit::BrokenByLongPauses, 25).await;
         assert!(file.schedules > 5);
         let kept = kept_numbers(&path);
@@ -408,7 +408,7 @@ async fn parts_add_up_in_any_order_and_one_that_did_not_end_is_named() {
         let folder =
             HuntFolder::create_at(HuntFolder::of_part(results.path(), "redlock", Seed(7), shard)).unwrap();
         let part = folder.begin_part(&request).unwrap();
-        let begun = (new_file(&request, "local"), Archive::default(), request.numbering().0);
+        let begun = (new_file(&request, "local"), ScheduleArchive::default(), request.numbering().0);
         parts.push(hunt_on(request, begun, folder, Habit::BrokenByLongPauses, 30).await);
         part.end(number == 1).unwrap();
     }

@@ -15,7 +15,7 @@ const NEARER: f64 = 0.8;
 
 /// What is known of one situation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct SituationRecord {
     /// How many schedules covered it.
     pub covered: u64,
     /// The smallest distance to a violation.
@@ -53,12 +53,12 @@ impl ScheduleOutcome {
 
 /// The kept schedules, by number.
 #[derive(Clone, Debug, Default)]
-pub struct Archive {
-    pub cells: BTreeMap<SituationName, Cell>,
+pub struct ScheduleArchive {
+    pub cells: BTreeMap<SituationName, SituationRecord>,
     pub kept: BTreeMap<u64, (Schedule, Use)>,
 }
 
-impl Archive {
+impl ScheduleArchive {
     /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: its
     /// distance would hide those that are still to be approached.
     pub fn learn(
@@ -72,7 +72,10 @@ impl Archive {
         for (name, seen) in coverage.covered() {
             let distance = seen.nearest_ms.filter(|_| !violated);
             let is_new = !self.cells.contains_key(name);
-            let cell = self.cells.entry(name.clone()).or_insert(Cell { elite: number, ..Cell::default() });
+            let cell = self
+                .cells
+                .entry(name.clone())
+                .or_insert(SituationRecord { elite: number, ..SituationRecord::default() });
             cell.covered += 1;
             let nearer = is_nearer(distance, cell.nearest_ms);
             if is_new {
@@ -136,7 +139,7 @@ fn is_nearer(distance: Option<f64>, nearest: Option<f64>) -> bool {
     }
 }
 
-impl Cell {
+impl SituationRecord {
     /// Between 0 and 2: how rare the situation is, and how near to a violation its schedule came.
     fn energy(&self, ttl_ms: f64) -> f64 {
         let rare = 1.0 / self.covered.max(1) as f64;

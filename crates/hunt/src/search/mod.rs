@@ -14,8 +14,8 @@ mod schedule_coverage;
 mod space;
 mod ttl;
 
-pub use archive::{Archive, Cell, ScheduleOutcome, Use};
-pub use mutation::Change;
+pub use archive::{ScheduleArchive, ScheduleOutcome, SituationRecord, Use};
+pub use mutation::ScheduleChange;
 pub use schedule_coverage::{ScheduleCoverage, ShownViolation, SituationName};
 pub use space::{DrawnOptions, FAULTS_MAX, Space};
 pub use ttl::{ACQUIRE_TTLS, LIMIT_TTLS, with_ttl};
@@ -56,7 +56,7 @@ pub enum Origin {
     /// Drawn anew, with a fault of this nemesis.
     Fresh { nemesis: String },
     /// Made from the schedule of this number.
-    Changed { parent: u64, changes: Vec<Change> },
+    Changed { parent: u64, changes: Vec<ScheduleChange> },
 }
 
 impl fmt::Display for Origin {
@@ -76,7 +76,7 @@ impl fmt::Display for Origin {
 /// the same in every hunt of this seed; which one is changed depends on what the others have taught by then.
 pub struct Search {
     pub space: Space,
-    pub archive: Archive,
+    pub archive: ScheduleArchive,
     seed: Seed,
     next: u64,
     /// From a schedule's number to the next: other parts of a hunt play those between.
@@ -97,7 +97,7 @@ impl Search {
         let opening = opening.into_iter().map(|(nemesis, aim)| Opening::Fault(nemesis, aim)).collect();
         Search {
             space,
-            archive: Archive::default(),
+            archive: ScheduleArchive::default(),
             seed,
             next: 1,
             step: 1,
@@ -116,7 +116,7 @@ impl Search {
     }
 
     /// Goes on after a hunt that ended early, with its archive, its next number, and the step from there on.
-    pub fn resume(&mut self, archive: Archive, next: u64, step: u64) {
+    pub fn resume(&mut self, archive: ScheduleArchive, next: u64, step: u64) {
         (self.archive, self.next, self.step) = (archive, next, step);
     }
 

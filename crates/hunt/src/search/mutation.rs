@@ -12,7 +12,7 @@ use std::fmt;
 /// How one schedule differs from the one that it was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
+pub enum ScheduleChange {
     Target,
     Moment,
     Time,
@@ -29,48 +29,51 @@ pub enum Change {
     Seed,
 }
 
-impl Change {
-    const ALL: [Change; 12] = [
-        Change::Target,
-        Change::Moment,
-        Change::Time,
-        Change::Length,
-        Change::Size,
-        Change::AddFault,
-        Change::DropFault,
-        Change::Splice,
-        Change::Clients,
-        Change::Keys,
-        Change::Duration,
-        Change::Seed,
+impl ScheduleChange {
+    const ALL: [ScheduleChange; 12] = [
+        ScheduleChange::Target,
+        ScheduleChange::Moment,
+        ScheduleChange::Time,
+        ScheduleChange::Length,
+        ScheduleChange::Size,
+        ScheduleChange::AddFault,
+        ScheduleChange::DropFault,
+        ScheduleChange::Splice,
+        ScheduleChange::Clients,
+        ScheduleChange::Keys,
+        ScheduleChange::Duration,
+        ScheduleChange::Seed,
     ];
 
     /// How often it is drawn: faults and their aim matter more than options.
     fn weight(self) -> u32 {
         match self {
-            Change::Target | Change::Moment | Change::Length | Change::Size => 4,
-            Change::AddFault | Change::Splice | Change::Time => 3,
-            Change::DropFault | Change::Clients => 2,
-            Change::Keys | Change::Duration | Change::Seed => 1,
+            ScheduleChange::Target
+            | ScheduleChange::Moment
+            | ScheduleChange::Length
+            | ScheduleChange::Size => 4,
+            ScheduleChange::AddFault | ScheduleChange::Splice | ScheduleChange::Time => 3,
+            ScheduleChange::DropFault | ScheduleChange::Clients => 2,
+            ScheduleChange::Keys | ScheduleChange::Duration | ScheduleChange::Seed => 1,
         }
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ScheduleChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Change::Target => "another target",
-            Change::Moment => "another moment",
-            Change::Time => "another time",
-            Change::Length => "another length",
-            Change::Size => "another size",
-            Change::AddFault => "one fault more",
-            Change::DropFault => "one fault less",
-            Change::Splice => "a fault of another schedule",
-            Change::Clients => "other clients",
-            Change::Keys => "other keys",
-            Change::Duration => "another duration",
-            Change::Seed => "other choices of the processes",
+            ScheduleChange::Target => "another target",
+            ScheduleChange::Moment => "another moment",
+            ScheduleChange::Time => "another time",
+            ScheduleChange::Length => "another length",
+            ScheduleChange::Size => "another size",
+            ScheduleChange::AddFault => "one fault more",
+            ScheduleChange::DropFault => "one fault less",
+            ScheduleChange::Splice => "a fault of another schedule",
+            ScheduleChange::Clients => "other clients",
+            ScheduleChange::Keys => "other keys",
+            ScheduleChange::Duration => "another duration",
+            ScheduleChange::Seed => "other choices of the processes",
         })
     }
 }
@@ -85,12 +88,12 @@ pub fn mutate(
     parent: &Schedule,
     other: Option<&Schedule>,
     random: &mut Stream,
-) -> Option<(Schedule, Vec<Change>)> {
+) -> Option<(Schedule, Vec<ScheduleChange>)> {
     for _ in 0..TRIES {
         let mut child = parent.clone();
         let mut changes = Vec::new();
         loop {
-            let change = *Change::ALL.choose_weighted(random, |change| change.weight()).ok()?;
+            let change = *ScheduleChange::ALL.choose_weighted(random, |change| change.weight()).ok()?;
             if apply(space, change, &mut child, other, random).is_some() {
                 changes.push(change);
             }
@@ -100,7 +103,7 @@ pub fn mutate(
         }
         let possible = space.put_in_order(&mut child);
         child.options.seed = Some(Seed(random.random_range(0..1 << 53)));
-        let only_seed = changes == [Change::Seed];
+        let only_seed = changes == [ScheduleChange::Seed];
         if possible && !changes.is_empty() && (only_seed || differs(&child, parent)) {
             return Some((child, changes));
         }
@@ -116,26 +119,30 @@ fn differs(child: &Schedule, parent: &Schedule) -> bool {
 
 fn apply(
     space: &Space,
-    change: Change,
+    change: ScheduleChange,
     schedule: &mut Schedule,
     other: Option<&Schedule>,
     random: &mut Stream,
 ) -> Option<()> {
     let Schedule { options, plan, .. } = schedule;
     match change {
-        Change::AddFault if plan.faults.len() < FAULTS_MAX => {
+        ScheduleChange::AddFault if plan.faults.len() < FAULTS_MAX => {
             plan.faults.push(space.fault(*space.nemeses.choose(random)?, None, options, random)?);
         }
-        Change::DropFault if plan.faults.len() > 1 => {
+        ScheduleChange::DropFault if plan.faults.len() > 1 => {
             plan.faults.remove(random.random_range(0..plan.faults.len()));
         }
-        Change::AddFault | Change::DropFault => return None,
-        Change::Splice => splice(plan, other?, random)?,
-        Change::Clients => space.draw_clients(options, random),
-        Change::Keys => space.draw_keys(options, random),
-        Change::Duration => space.draw_time_limit(options, random),
-        Change::Seed => {}
-        Change::Target | Change::Moment | Change::Time | Change::Length | Change::Size => {
+        ScheduleChange::AddFault | ScheduleChange::DropFault => return None,
+        ScheduleChange::Splice => splice(plan, other?, random)?,
+        ScheduleChange::Clients => space.draw_clients(options, random),
+        ScheduleChange::Keys => space.draw_keys(options, random),
+        ScheduleChange::Duration => space.draw_time_limit(options, random),
+        ScheduleChange::Seed => {}
+        ScheduleChange::Target
+        | ScheduleChange::Moment
+        | ScheduleChange::Time
+        | ScheduleChange::Length
+        | ScheduleChange::Size => {
             let at = random.random_range(0..plan.faults.len());
             let again = space.fault(find(&plan.faults[at].fault)?, None, options, random);
             let limit_ms = options.time_limit.millis();
@@ -148,14 +155,14 @@ fn apply(
 
 /// Changes one fault; `again` is another of its nemesis, drawn anew.
 fn change_fault(
-    change: Change,
+    change: ScheduleChange,
     fault: &mut PlannedFault,
     again: PlannedFault,
     (limit_ms, moments): (u64, &[Trigger]),
     random: &mut Stream,
 ) -> Option<()> {
     match change {
-        Change::Target => {
+        ScheduleChange::Target => {
             let parameters = std::mem::replace(&mut fault.parameters, again.parameters.clone());
             fault.on = again.on;
             // The size stays, unless the parameters name targets themselves, as those of partitions do.
@@ -163,13 +170,13 @@ fn change_fault(
                 fault.parameters = parameters;
             }
         }
-        Change::Moment => {
+        ScheduleChange::Moment => {
             let of_aims = moments.choose(random).filter(|_| random.random_bool(0.6)).cloned();
             let other = random.random_bool(0.85).then(|| draw_moment(random));
             fault.then = of_aims.or(other);
         }
-        Change::Time => fault.at_ms = random.random_range(0..=limit_ms.saturating_sub(fault.for_ms)),
-        Change::Length => fault.for_ms = scaled(fault.for_ms as f64, random) as u64,
+        ScheduleChange::Time => fault.at_ms = random.random_range(0..=limit_ms.saturating_sub(fault.for_ms)),
+        ScheduleChange::Length => fault.for_ms = scaled(fault.for_ms as f64, random) as u64,
         _ => return resize(fault, random),
     }
     Some(())

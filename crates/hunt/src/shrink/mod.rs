@@ -26,7 +26,7 @@ pub use size::size_of;
 use std::time::Instant;
 use step::ENDED_EARLY;
 pub use step::Step;
-use steps::Search;
+use steps::ShrinkSearch;
 use trial::{GOAL, Trial, TrialOutcome};
 
 /// Plays of a schedule after which its violation counts as rare where none of them shows it.
@@ -83,11 +83,11 @@ pub async fn shrink(
     let (base, outcome, goal) = match peace.try_first(schedule, &mut trial, tell).await {
         Some(found) => found,
         None => match begin(schedule, &mut trial, tell).await? {
-            Begun::With(begun) => *begun,
-            Begun::Not(outcome) => return Ok(outcome),
+            ShrinkBegin::With(begun) => *begun,
+            ShrinkBegin::Not(outcome) => return Ok(outcome),
         },
     };
-    let mut search = Search::new((base, outcome, goal), peace, trial, hurries, tell);
+    let mut search = ShrinkSearch::new((base, outcome, goal), peace, trial, hurries, tell);
     let complete = search.run().await;
     let (schedule_found, outcome) = search.confirmed().await;
     let plays = search.trial.plays;
@@ -104,7 +104,7 @@ pub async fn shrink(
     })))
 }
 
-enum Begun {
+enum ShrinkBegin {
     With(Box<(Schedule, TrialOutcome, trial::Goal)>),
     Not(ShrinkOutcome),
 }
@@ -114,7 +114,7 @@ async fn begin(
     schedule: &Schedule,
     trial: &mut Trial<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
-) -> Result<Begun> {
+) -> Result<ShrinkBegin> {
     // A run that ends at the first overlap is shorter. Other violations are seen only at its end.
     if ENDED_EARLY.contains(&trial.violation.checker.as_str()) && !schedule.options.fail_fast {
         let mut early = schedule.clone();
@@ -122,7 +122,7 @@ async fn begin(
         let (kept, outcome) = trial.test(&early, GOAL).await;
         tell(&Step { tried: "ended at the first violation".to_owned(), kept, rate: outcome.rate });
         if kept {
-            return Ok(Begun::With(Box::new((early, outcome, GOAL))));
+            return Ok(ShrinkBegin::With(Box::new((early, outcome, GOAL))));
         }
         outcome.discard();
     }
@@ -138,10 +138,10 @@ async fn begin(
         if outcome.failed.len() == rate.plays && rate.plays > 0 {
             bail!("no play of the run came to a verdict: {}", outcome.failed[0]);
         }
-        return Ok(Begun::Not(match rate.plays {
+        return Ok(ShrinkBegin::Not(match rate.plays {
             PLAYS => ShrinkOutcome::Rare,
             plays => ShrinkOutcome::OutOfTime(plays),
         }));
     }
-    Ok(Begun::With(Box::new((schedule.clone(), outcome, goal))))
+    Ok(ShrinkBegin::With(Box::new((schedule.clone(), outcome, goal))))
 }

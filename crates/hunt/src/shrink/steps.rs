@@ -30,7 +30,7 @@ const FEW: usize = 3;
 /// Faults that are tried alone: those right before the violation.
 const ALONE: usize = 4;
 
-pub(super) struct Search<'a, 'b> {
+pub(super) struct ShrinkSearch<'a, 'b> {
     /// Each smaller than the one before, with what its plays showed and the goal that it reached.
     found: Vec<Found>,
     given_up: Vec<Schedule>,
@@ -41,16 +41,16 @@ pub(super) struct Search<'a, 'b> {
     tell: &'b mut (dyn FnMut(&Step) + Send),
 }
 
-impl<'a, 'b> Search<'a, 'b> {
+impl<'a, 'b> ShrinkSearch<'a, 'b> {
     pub fn new(
         base: Found,
         peace: Peace,
         trial: Trial<'a>,
         hurries: &'a (dyn Fn() -> bool + Sync),
         tell: &'b mut (dyn FnMut(&Step) + Send),
-    ) -> Search<'a, 'b> {
+    ) -> ShrinkSearch<'a, 'b> {
         let (goal, found, given_up) = (base.2, vec![base], Vec::new());
-        Search { found, given_up, peace, goal, trial, hurries, tell }
+        ShrinkSearch { found, given_up, peace, goal, trial, hurries, tell }
     }
 
     fn best(&self) -> &Schedule {

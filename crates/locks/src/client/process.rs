@@ -28,7 +28,7 @@ pub(super) fn start(
     let (notices, noticed) = mpsc::unbounded_channel();
     let notices = Notices::new(number, notices, context.pauses.clone());
     let beliefs = Arc::<Beliefs>::default();
-    let process = ClientProcess {
+    let process = HostedProcess {
         number,
         lock: (context.session)(number, notices.clone()),
         notices,
@@ -45,7 +45,7 @@ pub(super) fn start(
     commands
 }
 
-enum Belief {
+enum ClientBelief {
     /// Its acquire is under way. What was reported as lost meanwhile can only be what is about to be granted.
     Acquiring(Option<Notice>),
     Held,
@@ -53,22 +53,22 @@ enum Belief {
 
 /// What a process knows of the keys that it holds or asks for.
 #[derive(Default)]
-struct Beliefs(Mutex<HashMap<String, Belief>>);
+struct Beliefs(Mutex<HashMap<String, ClientBelief>>);
 
 impl Beliefs {
     fn begin_acquire(&self, key: &str) {
-        self.0.lock().entry(key.to_owned()).or_insert(Belief::Acquiring(None));
+        self.0.lock().entry(key.to_owned()).or_insert(ClientBelief::Acquiring(None));
     }
 
     /// The acquire is over. Gives the notice of a lock that was lost before its grant was known.
     fn end_acquire(&self, key: &str, granted: bool) -> Option<Notice> {
         let mut keys = self.0.lock();
         let before = keys.remove(key);
-        if let Some(Belief::Acquiring(Some(lost))) = before {
+        if let Some(ClientBelief::Acquiring(Some(lost))) = before {
             return granted.then_some(lost);
         }
-        if granted || matches!(before, Some(Belief::Held)) {
-            keys.insert(key.to_owned(), Belief::Held);
+        if granted || matches!(before, Some(ClientBelief::Held)) {
+            keys.insert(key.to_owned(), ClientBelief::Held);
         }
         None
     }
@@ -76,7 +76,7 @@ impl Beliefs {
     /// A lock is lost. Gives the notice back, or keeps it until the grant of that lock is known.
     fn lose(&self, notice: Notice) -> Option<Notice> {
         let mut keys = self.0.lock();
-        if let Some(Belief::Acquiring(lost)) = keys.get_mut(&notice.key) {
+        if let Some(ClientBelief::Acquiring(lost)) = keys.get_mut(&notice.key) {
             *lost = Some(notice);
             return None;
         }
@@ -89,11 +89,11 @@ impl Beliefs {
     }
 
     fn contain(&self, key: &str) -> bool {
-        matches!(self.0.lock().get(key), Some(Belief::Held))
+        matches!(self.0.lock().get(key), Some(ClientBelief::Held))
     }
 }
 
-struct ClientProcess {
+struct HostedProcess {
     number: u64,
     lock: Box<dyn Lock>,
     notices: Notices,
@@ -108,7 +108,7 @@ struct ClientProcess {
     lost: Option<Notice>,
 }
 
-impl ClientProcess {
+impl HostedProcess {
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>, out: LineWriter) {
         while let Some(command) = inbox.recv().await {
             let answer = self.perform(&command).await;

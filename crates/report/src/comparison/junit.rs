@@ -1,14 +1,14 @@
 //! A comparison as JUnit XML: a suite for each lock, a case for each property under each nemesis.
 
 use super::model::{Cell, CellRun, Comparison, Row};
-use crate::pipeline::junit::{Case, End, Suite};
+use crate::pipeline::junit::{Case, CaseEnd, JunitSuite};
 use crate::words::property;
 use fencepost_checker::Outcome;
 
 /// Commands that repeat a run, for each case.
 const COMMANDS_MAX: usize = 20;
 
-pub fn suites(comparison: &Comparison) -> Vec<Suite> {
+pub fn suites(comparison: &Comparison) -> Vec<JunitSuite> {
     let suite = |row: &Row| {
         let cells = comparison.nemeses.iter().zip(&row.cells);
         let cases = cells.flat_map(|(nemesis, cell)| cases(row, nemesis, cell)).collect();
@@ -25,7 +25,7 @@ pub fn suites(comparison: &Comparison) -> Vec<Suite> {
             };
             Some((format!("confidence under {nemesis}"), covered))
         });
-        Suite { name: comparison.label(row), properties: servers.chain(confidence).collect(), cases }
+        JunitSuite { name: comparison.label(row), properties: servers.chain(confidence).collect(), cases }
     };
     comparison.rows.iter().map(suite).collect()
 }
@@ -37,7 +37,7 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
         end,
     };
     if let Some(why) = &cell.not_applicable {
-        return vec![case("all properties", End::Skipped { message: format!("not applicable: {why}") })];
+        return vec![case("all properties", CaseEnd::Skipped { message: format!("not applicable: {why}") })];
     }
     let mut cases: Vec<Case> = Vec::new();
     for kept in &cell.properties {
@@ -51,24 +51,24 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
         let summary = if kept.outcomes.violation > 0 { &summary } else { &kept.summary };
         if !kept.claimed && outcome != Outcome::Valid {
             let message = format!("not claimed by the lock, so it does not count: {summary}");
-            cases.push(case(property(&kept.checker).0, End::Skipped { message }));
+            cases.push(case(property(&kept.checker).0, CaseEnd::Skipped { message }));
             continue;
         }
         let shows = |run: &&CellRun| outcome != Outcome::Violation || run.outcome == outcome;
         let commands: Vec<&str> =
             cell.runs.iter().filter(shows).take(COMMANDS_MAX).map(|run| run.command.as_str()).collect();
-        cases.push(case(property(&kept.checker).0, End::of(outcome, summary, &commands.join("\n"))));
+        cases.push(case(property(&kept.checker).0, CaseEnd::of(outcome, summary, &commands.join("\n"))));
     }
     for unjudged in &cell.not_judged {
         let message = format!("not judged: {}", unjudged.reason);
-        cases.push(case(property(&unjudged.checker).0, End::Skipped { message }));
+        cases.push(case(property(&unjudged.checker).0, CaseEnd::Skipped { message }));
     }
     for why in &cell.failures {
-        cases.push(case("a run", End::Undecided { message: why.clone(), kind: "failed" }));
+        cases.push(case("a run", CaseEnd::Undecided { message: why.clone(), kind: "failed" }));
     }
     if cell.missing > 0 {
         let message = format!("runs of parts that are not there: {}", cell.missing);
-        cases.push(case("runs of other parts", End::Undecided { message, kind: "missing" }));
+        cases.push(case("runs of other parts", CaseEnd::Undecided { message, kind: "missing" }));
     }
     cases
 }

@@ -60,7 +60,7 @@ pub struct Cell {
     pub not_judged: Vec<Unjudged>,
     /// Of the updates that the storage had acknowledged. None where none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<CellLost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CellCosts>,
     /// How much confidence its verdict deserves. None in older comparisons, and without runs.
@@ -113,7 +113,7 @@ pub struct Outcomes {
 
 /// Lost updates of all runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Lost {
+pub struct CellLost {
     pub lost: u64,
     pub acknowledged: u64,
     /// With its 95 % interval.
@@ -348,7 +348,7 @@ fn not_judged(judgements: &[&Judgement]) -> Vec<Unjudged> {
     first.not_judged.iter().filter(never).cloned().collect()
 }
 
-fn lost(judgements: &[&Judgement]) -> Option<Lost> {
+fn lost(judgements: &[&Judgement]) -> Option<CellLost> {
     let updates = decided::<LostUpdatesFigures>(judgements);
     let additions = decided::<LostAdditionsFigures>(judgements);
     let pairs = updates.iter().map(|each| (each.lost, each.acknowledged));
@@ -356,7 +356,7 @@ fn lost(judgements: &[&Judgement]) -> Option<Lost> {
     let (lost, acknowledged) =
         pairs.fold((0, 0), |(lost, all), (lost_here, all_here)| (lost + lost_here, all + all_here));
     let share = Metric::share("acknowledged updates lost", lost as usize, acknowledged as usize);
-    (acknowledged > 0).then_some(Lost { lost, acknowledged, share })
+    (acknowledged > 0).then_some(CellLost { lost, acknowledged, share })
 }
 
 /// What a checker counted in the runs in which it came to a verdict.

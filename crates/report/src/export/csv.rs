@@ -1,6 +1,6 @@
 //! Comma-separated values: one event a row.
 
-use super::fields::{Source, kind_name, value_text};
+use super::fields::{EventSource, kind_name, value_text};
 use anyhow::Result;
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use std::io::Write;
 const COLUMNS: [&str; 8] = ["index", "time_ns", "process", "type", "f", "key", "value", "error"];
 
 /// Writes a line of names, then the events. A `value` is JSON text.
-pub fn write(events: Source, out: &mut dyn Write) -> Result<()> {
+pub fn write(events: EventSource, out: &mut dyn Write) -> Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(COLUMNS)?;
     for event in events {

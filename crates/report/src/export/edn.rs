@@ -1,13 +1,13 @@
 //! EDN as Jepsen writes and reads it: one map a line.
 
-use super::fields::{Source, kind_name};
+use super::fields::{EventSource, kind_name};
 use anyhow::Result;
 use fencepost_history::{Event, Process};
 use serde_json::Value;
 use std::io::Write;
 
 /// Writes `{:index 0, :time 5, :type :invoke, :process 0, :f :acquire, :key "k0", …}` and so on.
-pub fn write(events: Source, out: &mut dyn Write) -> Result<()> {
+pub fn write(events: EventSource, out: &mut dyn Write) -> Result<()> {
     let mut line = String::new();
     for event in events {
         line.clear();

@@ -4,7 +4,7 @@ use anyhow::Result;
 use fencepost_history::{Event, Kind};
 
 /// Events, one by one: however long a history is, little of it is in memory.
-pub type Source<'a> = &'a mut dyn Iterator<Item = Result<Event>>;
+pub type EventSource<'a> = &'a mut dyn Iterator<Item = Result<Event>>;
 
 /// As in `history.jsonl`.
 pub fn kind_name(kind: Kind) -> &'static str {

@@ -5,7 +5,7 @@ mod edn;
 mod fields;
 
 use anyhow::Result;
-pub use fields::Source;
+pub use fields::EventSource;
 use std::io::Write;
 
 /// A format of another tool.
@@ -16,7 +16,7 @@ pub enum Format {
 }
 
 /// Writes events in a format.
-pub fn write(format: Format, events: Source, out: &mut dyn Write) -> Result<()> {
+pub fn write(format: Format, events: EventSource, out: &mut dyn Write) -> Result<()> {
     match format {
         Format::Edn => edn::write(events, out)?,
         Format::Csv => csv::write(events, out)?,

@@ -43,7 +43,7 @@ pub struct HuntFile {
     pub findings: Vec<HuntFinding>,
     /// The lock that findings were compared with, if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<Against>,
+    pub against: Option<HuntReference>,
     /// What went wrong, or is worth to know: sentences.
     #[serde(default)]
     pub remarks: Vec<String>,
@@ -124,16 +124,16 @@ impl FindingState {
 
 /// The reference of a hunt: a built-in lock on the same servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Against {
+pub struct HuntReference {
     pub lock: String,
     pub plays: u64,
     pub shown: Vec<Signature>,
 }
 
-impl Against {
+impl HuntReference {
     /// A reference that was not played yet.
-    pub fn new(lock: String) -> Against {
-        Against { lock, plays: 0, shown: Vec::new() }
+    pub fn new(lock: String) -> HuntReference {
+        HuntReference { lock, plays: 0, shown: Vec::new() }
     }
 }
 

@@ -11,8 +11,8 @@ mod worth;
 
 pub use crate::confidence::SITUATION;
 pub use file::{
-    Against, Compared, CurvePoint, FindingGroup, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss,
-    REMARKS_MAX, SituationCount,
+    Compared, CurvePoint, FindingGroup, FindingState, HUNT_JSON, HuntFile, HuntFinding, HuntReference,
+    NearestMiss, REMARKS_MAX, SituationCount,
 };
 pub use markdown::markdown;
 pub use merged::merged;

@@ -1,7 +1,7 @@
 //! The page and the text of a hunt that was made up.
 
 use super::*;
-use crate::findings::{Cause, Signature};
+use crate::findings::{FaultCause, Signature};
 use fencepost_history::Seed;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(super) fn hunt() -> HuntFile {
             signature: Signature {
                 checker: "exclusion".to_owned(),
                 class: "granted-twice".to_owned(),
-                causes: vec![Cause {
+                causes: vec![FaultCause {
                     fault: "clock-jump".to_owned(),
                     role: "granting".to_owned(),
                     phase: "held".to_owned(),
@@ -117,7 +117,7 @@ fn a_hunt_that_was_killed_says_so_and_survives_its_file() {
 #[test]
 fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
     let mut compared = hunt();
-    compared.against = Some(Against { plays: 4, ..Against::new("redis-single".to_owned()) });
+    compared.against = Some(HuntReference { plays: 4, ..HuntReference::new("redis-single".to_owned()) });
     let mut stuck = compared.findings[0].clone();
     stuck.signature.checker = "progress".to_owned();
     stuck.signature.class = "stuck".to_owned();
@@ -151,7 +151,7 @@ fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
 #[test]
 fn harm_that_follows_from_a_lock_granted_twice_is_no_violation_of_its_own() {
     let mut hunt = hunt();
-    hunt.against = Some(Against::new("redis-single".to_owned()));
+    hunt.against = Some(HuntReference::new("redis-single".to_owned()));
     let mut twice = hunt.findings[0].clone();
     twice.compared = Some(Compared::Own);
     twice.whose = Some(fencepost_checker::Whose::Library);
@@ -181,7 +181,7 @@ fn harm_that_follows_from_a_lock_granted_twice_is_no_violation_of_its_own() {
 fn a_finding_that_is_gone_is_no_violation() {
     let mut hunt = hunt();
     hunt.findings[0].state = FindingState::Gone;
-    hunt.against = Some(Against::new("redis-single".to_owned()));
+    hunt.against = Some(HuntReference::new("redis-single".to_owned()));
     assert!(!hunt.has_violation());
     assert_eq!(hunt.summary(), "Nothing found against this lock in 70 schedules");
     assert_eq!(hunt.worth(), HuntWorth::NothingFound);

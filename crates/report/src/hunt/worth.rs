@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_was_seen_and_not_decided_is_no_hunt_that_found_nothing() {
         let mut file = hunt();
-        file.against = Some(super::super::Against::new("redis-single".to_owned()));
+        file.against = Some(super::super::HuntReference::new("redis-single".to_owned()));
         file.findings[0].whose = Some(Whose::Service);
         file.findings[0].compared = None;
         assert_eq!(file.worth(), HuntWorth::Undecided);

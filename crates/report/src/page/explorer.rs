@@ -56,7 +56,7 @@ pub fn explorer(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], draw
 /// All of it in base64.
 fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     let lanes = Lanes::of(run);
-    let (mut texts, mut servers) = (Dictionary::default(), Servers::default());
+    let (mut texts, mut servers) = (Dictionary::default(), ExplorerServers::default());
     let tables =
         [operations(run, &mut texts), holds(run, &lanes, &mut texts, &mut servers), overlap_table(overlaps)];
     let claims = claims(run);
@@ -93,9 +93,9 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     STANDARD.encode(stream.finish().expect("writing into memory does not fail"))
 }
 
-fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
+fn operations(run: &RunIndex, texts: &mut Dictionary) -> ColumnTable {
     let names = ["op_at", "op_process", "op_f", "op_key", "op_took", "op_end", "op_asked", "op_said"];
-    let mut table = Table::new(&names);
+    let mut table = ColumnTable::new(&names);
     let mut operations = run.operations.iter();
     for event in run.events {
         let Process::Client(process) = event.process else { continue };
@@ -128,8 +128,13 @@ fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
     table
 }
 
-fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Servers) -> Table {
-    let mut table = Table::new(&[
+fn holds(
+    run: &RunIndex,
+    lanes: &Lanes,
+    texts: &mut Dictionary,
+    servers: &mut ExplorerServers,
+) -> ColumnTable {
+    let mut table = ColumnTable::new(&[
         "hold_lane",
         "hold_process",
         "hold_key",
@@ -166,9 +171,9 @@ fn claims(run: &RunIndex) -> Vec<Claim> {
     claims.into_iter().collect()
 }
 
-fn overlap_table(overlaps: &[Overlap]) -> Table {
+fn overlap_table(overlaps: &[Overlap]) -> ColumnTable {
     let names = ["overlap_first", "overlap_second", "overlap_class", "overlap_from", "overlap_to"];
-    let mut table = Table::new(&names);
+    let mut table = ColumnTable::new(&names);
     for overlap in overlaps {
         let class = overlap.class as u64;
         let (first, second) = (overlap.first as u64, overlap.second as u64);
@@ -237,13 +242,13 @@ impl Dictionary {
 }
 
 #[derive(Default)]
-struct Servers {
+struct ExplorerServers {
     names: Dictionary,
     sets: Vec<Vec<u64>>,
     places: HashMap<Vec<u64>, u64>,
 }
 
-impl Servers {
+impl ExplorerServers {
     fn place_of_set(&mut self, names: &[Name]) -> u64 {
         let set: Vec<u64> = names.iter().map(|name| self.names.place(name)).collect();
         let sets = &mut self.sets;
@@ -255,7 +260,7 @@ impl Servers {
 }
 
 /// Rows of numbers, kept by column: neighbours in a column are alike, and so need few bytes.
-struct Table {
+struct ColumnTable {
     columns: Vec<Column>,
 }
 
@@ -267,10 +272,10 @@ struct Column {
     bytes: Vec<u8>,
 }
 
-impl Table {
-    fn new(names: &[&'static str]) -> Table {
+impl ColumnTable {
+    fn new(names: &[&'static str]) -> ColumnTable {
         let column = |&name| Column { name, length: 0, last: 0, bytes: Vec::new() };
-        Table { columns: names.iter().map(column).collect() }
+        ColumnTable { columns: names.iter().map(column).collect() }
     }
 
     fn row<const COLUMNS: usize>(&mut self, values: [u64; COLUMNS]) {
@@ -299,7 +304,7 @@ mod tests {
 
     #[test]
     fn numbers_are_kept_as_short_differences() {
-        let mut table = Table::new(&["a"]);
+        let mut table = ColumnTable::new(&["a"]);
         for value in [5, 5, 4, 404, 0] {
             table.row([value]);
         }
@@ -317,7 +322,7 @@ mod tests {
     #[test]
     fn every_set_of_servers_is_kept_however_many_there_are() {
         let name = |number: u64| Name::from(format!("n{number}"));
-        let mut servers = Servers::default();
+        let mut servers = ExplorerServers::default();
         let all: Vec<Name> = (1..=50).map(name).collect();
         let places = [&all[..], &all[31..32], &all[32..33], &[], &all[31..32]];
         assert_eq!(places.map(|set| servers.place_of_set(set)), [0, 1, 2, 3, 1]);

@@ -24,7 +24,7 @@ pub fn violation(run: &RunIndex, shown: &ShownFinding) -> Option<String> {
     let excerpt = Excerpt::of(run, shown)?;
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: excerpt.from_ns, to_ns: excerpt.to_ns };
     let strip = Strip::of(run, excerpt.faults.iter().copied(), axis);
-    let places = Places::of(&excerpt, TOP + strip.height());
+    let places = DrawnPlaces::of(&excerpt, TOP + strip.height());
     let about = shown.finding.sentence.as_str();
     Some(canvas::picture(WIDTH, places.bottom + 28, about, |canvas| {
         strip.draw(canvas, TOP);
@@ -44,7 +44,7 @@ pub fn violation(run: &RunIndex, shown: &ShownFinding) -> Option<String> {
     }))
 }
 
-struct Places {
+struct DrawnPlaces {
     processes: i32,
     nodes: i32,
     node: i32,
@@ -52,14 +52,14 @@ struct Places {
     bottom: i32,
 }
 
-impl Places {
-    fn of(excerpt: &Excerpt, top: i32) -> Places {
+impl DrawnPlaces {
+    fn of(excerpt: &Excerpt, top: i32) -> DrawnPlaces {
         let processes = top + CAPTION;
         let nodes = processes + excerpt.participants.len() as i32 * PROCESS + 6;
         let node = 6 + HALF * excerpt.participants.len().max(2) as i32;
         let storage = nodes + excerpt.nodes.len() as i32 * node + 6;
         let bottom = storage + if excerpt.writes.is_empty() { 0 } else { STORAGE };
-        Places { processes, nodes, node, storage, bottom }
+        DrawnPlaces { processes, nodes, node, storage, bottom }
     }
 
     fn ground(&self, canvas: &Canvas, excerpt: &Excerpt) {
@@ -84,7 +84,7 @@ impl Places {
     }
 }
 
-fn both(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, places: &Places) {
+fn both(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, places: &DrawnPlaces) {
     let Some((from_ns, until_ns)) = excerpt.both else { return };
     let (from, to) = (axis.x(from_ns), axis.x(until_ns).max(axis.x(from_ns) + 3));
     canvas.rect((from, places.processes - 4), (to, places.nodes - 8), palette::CLASH, 0.16);

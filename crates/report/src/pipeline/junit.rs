@@ -7,7 +7,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::borrow::Cow;
 use std::io;
 
-pub struct Suite {
+pub struct JunitSuite {
     pub name: String,
     pub properties: Vec<(String, String)>,
     pub cases: Vec<Case>,
@@ -17,11 +17,11 @@ pub struct Suite {
 pub struct Case {
     pub name: String,
     pub class: String,
-    pub end: End,
+    pub end: CaseEnd,
 }
 
 /// How it ended.
-pub enum End {
+pub enum CaseEnd {
     Passed,
     Failed {
         message: String,
@@ -37,22 +37,22 @@ pub enum End {
     },
 }
 
-impl End {
+impl CaseEnd {
     /// Of an outcome, with the sentence that says why, and the proofs.
-    pub fn of(outcome: Outcome, summary: &str, details: &str) -> End {
+    pub fn of(outcome: Outcome, summary: &str, details: &str) -> CaseEnd {
         let message = summary.to_owned();
         match outcome {
-            Outcome::Valid => End::Passed,
-            Outcome::Violation => End::Failed { message, details: details.to_owned() },
-            Outcome::Unknown => End::Undecided { message, kind: "unknown" },
-            Outcome::Vacuous => End::Undecided { message, kind: "vacuous" },
+            Outcome::Valid => CaseEnd::Passed,
+            Outcome::Violation => CaseEnd::Failed { message, details: details.to_owned() },
+            Outcome::Unknown => CaseEnd::Undecided { message, kind: "unknown" },
+            Outcome::Vacuous => CaseEnd::Undecided { message, kind: "vacuous" },
         }
     }
 }
 
 /// The whole file. Totals are where Jenkins' schema has them: skipped cases only in a suite. Errors: none in
 /// practice.
-pub fn xml(name: &str, suites: &[Suite]) -> Result<String> {
+pub fn xml(name: &str, suites: &[JunitSuite]) -> Result<String> {
     let mut out = Writer::new_with_indent(Vec::new(), b' ', 4);
     out.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let [tests, _, errors, failures] = counts(suites.iter().flat_map(|suite| &suite.cases));
@@ -71,16 +71,16 @@ fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> [String; 4] {
     for case in cases {
         counts[0] += 1;
         match case.end {
-            End::Passed => {}
-            End::Skipped { .. } => counts[1] += 1,
-            End::Undecided { .. } => counts[2] += 1,
-            End::Failed { .. } => counts[3] += 1,
+            CaseEnd::Passed => {}
+            CaseEnd::Skipped { .. } => counts[1] += 1,
+            CaseEnd::Undecided { .. } => counts[2] += 1,
+            CaseEnd::Failed { .. } => counts[3] += 1,
         }
     }
     counts.map(|count| count.to_string())
 }
 
-fn suite(out: &mut Writer<Vec<u8>>, from: &Suite) -> io::Result<()> {
+fn suite(out: &mut Writer<Vec<u8>>, from: &JunitSuite) -> io::Result<()> {
     let [tests, skipped, errors, failures] = counts(from.cases.iter());
     let totals = [("tests", &tests), ("skipped", &skipped), ("errors", &errors), ("failures", &failures)];
     out.create_element("testsuite")
@@ -104,10 +104,10 @@ fn case(out: &mut Writer<Vec<u8>>, from: &Case) -> io::Result<()> {
     let named = [("name", &*clean(&from.name)), ("classname", &*clean(&from.class))];
     let case = out.create_element("testcase").with_attributes(named);
     let (element, message, kind, details) = match &from.end {
-        End::Passed => return case.write_empty().map(drop),
-        End::Failed { message, details } => ("failure", message, Some("violation"), details.as_str()),
-        End::Undecided { message, kind } => ("error", message, Some(*kind), ""),
-        End::Skipped { message } => ("skipped", message, None, ""),
+        CaseEnd::Passed => return case.write_empty().map(drop),
+        CaseEnd::Failed { message, details } => ("failure", message, Some("violation"), details.as_str()),
+        CaseEnd::Undecided { message, kind } => ("error", message, Some(*kind), ""),
+        CaseEnd::Skipped { message } => ("skipped", message, None, ""),
     };
     case.write_inner_content(|out| {
         let why = out

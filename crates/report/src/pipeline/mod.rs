@@ -134,7 +134,7 @@ fn title(heading: &Heading) -> String {
 }
 
 /// A case for each property, and one for what was expected.
-fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> junit::Suite {
+fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> junit::JunitSuite {
     let wanted = expect == Some(Expect::Violation);
     let class = format!("fencepost.{}.{}", heading.lock, heading.nemesis);
     let mut cases: Vec<junit::Case> = Vec::new();
@@ -143,23 +143,24 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
             .map(|finding| with_whose(&finding.sentence, finding.attribution().as_slice()))
             .collect();
         let end = match each.outcome {
-            _ if does_not_count(each) => junit::End::Skipped { message: observation(each) },
-            Outcome::Violation if wanted => junit::End::Passed,
-            outcome => junit::End::of(outcome, &observation(each), &details.join("\n")),
+            _ if does_not_count(each) => junit::CaseEnd::Skipped { message: observation(each) },
+            Outcome::Violation if wanted => junit::CaseEnd::Passed,
+            outcome => junit::CaseEnd::of(outcome, &observation(each), &details.join("\n")),
         };
         cases.push(junit::Case { name: property(&each.checker).0.to_owned(), class: class.clone(), end });
     }
     cases.extend(verdict.not_judged.iter().map(|each| junit::Case {
         name: property(&each.checker).0.to_owned(),
         class: class.clone(),
-        end: junit::End::Skipped { message: format!("not judged: {}", each.reason) },
+        end: junit::CaseEnd::Skipped { message: format!("not judged: {}", each.reason) },
     }));
     if let Some(expect) = expect {
         let end = match expect.met(verdict.outcome) {
-            true => junit::End::Passed,
-            false => {
-                junit::End::Failed { message: disappointed(expect, verdict.outcome), details: String::new() }
-            }
+            true => junit::CaseEnd::Passed,
+            false => junit::CaseEnd::Failed {
+                message: disappointed(expect, verdict.outcome),
+                details: String::new(),
+            },
         };
         cases.push(junit::Case { name: format!("expected: {}", expect.name()), class, end });
     }
@@ -174,7 +175,7 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
     ];
     let known = named.into_iter().filter(|(_, value)| !value.is_empty());
     let properties = known.map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    junit::Suite { name: title(heading), properties, cases }
+    junit::JunitSuite { name: title(heading), properties, cases }
 }
 
 /// Whether a property was violated or not decided that the lock does not claim.

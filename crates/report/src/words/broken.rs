@@ -10,7 +10,7 @@ use fencepost_checker::{
 };
 use fencepost_history::Lease;
 
-struct Counts {
+struct BrokenCounts {
     twice: u64,
     overstayed: u64,
     cut_off: u64,
@@ -26,13 +26,13 @@ fn claimed<F: Figures>(verdict: &RunVerdict) -> F {
     if is_claimed { figures(verdict) } else { F::default() }
 }
 
-impl Counts {
-    fn of(verdict: &RunVerdict) -> Counts {
+impl BrokenCounts {
+    fn of(verdict: &RunVerdict) -> BrokenCounts {
         let holds: ExclusionFigures = claimed(verdict);
         let updates: LostUpdatesFigures = claimed(verdict);
         let additions: LostAdditionsFigures = claimed(verdict);
         let writes: StaleWritesFigures = claimed(verdict);
-        Counts {
+        BrokenCounts {
             twice: holds.granted_twice,
             overstayed: holds.overstayed,
             cut_off: holds.cut_off,
@@ -45,7 +45,7 @@ impl Counts {
 
     /// What became of the data, in a clause: "2 of 44 updates were lost (4.5 %)". None where nothing did.
     fn harm(&self) -> Option<String> {
-        let Counts { lost, acknowledged, accepted, .. } = *self;
+        let BrokenCounts { lost, acknowledged, accepted, .. } = *self;
         if lost > 0 {
             let share = 100.0 * lost as f64 / acknowledged.max(1) as f64;
             let were = if lost == 1 { "was" } else { "were" };
@@ -82,7 +82,7 @@ pub(super) fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) ->
 
 /// A client overstayed, or its write came late, and the lock itself held.
 fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
-    let counts = Counts::of(verdict);
+    let counts = BrokenCounts::of(verdict);
     let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
     let late = match (counts.overstayed, counts.cut_off) {
         (0, 0) => "a write came late".to_owned(),
@@ -105,7 +105,7 @@ fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
 
 /// Nothing but lateness that no fault explains.
 fn busy_machine(verdict: &RunVerdict) -> String {
-    let counts = Counts::of(verdict);
+    let counts = BrokenCounts::of(verdict);
     let harm = counts.harm().map_or(String::new(), |harm| format!(", and {harm}"));
     format!(
         "the machine was too busy for this TTL: a client overstayed, or learned late that it held the lock, {} without any fault{harm}; ask for a \
@@ -115,7 +115,7 @@ fn busy_machine(verdict: &RunVerdict) -> String {
 }
 
 fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
-    let counts = Counts::of(verdict);
+    let counts = BrokenCounts::of(verdict);
     let lock = &heading.title;
     let mut clauses: Vec<String> = Vec::new();
     if counts.twice > 0 {

@@ -13,7 +13,7 @@ const ALIGN: usize = 16;
 const OF_GLIBC: &[u8] = b"GLIBC_TUNABLES";
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Program {
+struct ReachedProgram {
     is_go: bool,
     /// Nothing but itself finds the vDSO for it, and that is not glibc; or musl's library does.
     finds_vdso_by_itself: bool,
@@ -21,21 +21,21 @@ struct Program {
     has_clock: bool,
 }
 
-impl Program {
+impl ReachedProgram {
     /// Why it asks the kernel in place of the vDSO; `None` if it does not, as far as one can know.
     /// `is_listed`: the vDSO has the table of symbols that all libraries read.
     fn asks_kernel(self, is_listed: bool) -> Option<&'static str> {
         match self {
-            Program { has_clock: true, .. } => None,
-            Program { is_go: true, .. } => Some(
+            ReachedProgram { has_clock: true, .. } => None,
+            ReachedProgram { is_go: true, .. } => Some(
                 "it is a Go program that asks the kernel itself (on ARM64 every one of Go up to 1.21 does); build it \
                  with Go 1.22 or later",
             ),
-            Program { finds_vdso_by_itself: true, .. } if !is_listed => Some(
+            ReachedProgram { finds_vdso_by_itself: true, .. } if !is_listed => Some(
                 "it has no glibc, and asks the kernel itself, since this kernel's vDSO lacks a table that musl up to \
                  1.2.5 needs (DT_HASH); link it with glibc",
             ),
-            Program { .. } => None,
+            ReachedProgram { .. } => None,
         }
     }
 }
@@ -52,7 +52,7 @@ pub fn asks_kernel(
     let cannot = |error| ClockError::from_io(pid, "read its memory map", error);
     let path = fs::read_link(about("exe")).map_err(cannot)?;
     let maps = fs::read_to_string(about("maps")).map_err(cannot)?;
-    let mut program = Program::default();
+    let mut program = ReachedProgram::default();
     let mut has_loader = false;
     let mut data_end = None;
     for mapping in maps.lines().filter_map(Mapping::parse) {
@@ -129,19 +129,19 @@ mod tests {
 
     #[test]
     fn a_program_asks_the_kernel_if_it_cannot_have_found_the_clock() {
-        let glibc = Program::default();
-        let go = Program { is_go: true, finds_vdso_by_itself: true, has_clock: false };
-        let musl = Program { finds_vdso_by_itself: true, ..glibc };
+        let glibc = ReachedProgram::default();
+        let go = ReachedProgram { is_go: true, finds_vdso_by_itself: true, has_clock: false };
+        let musl = ReachedProgram { finds_vdso_by_itself: true, ..glibc };
         for (program, is_listed, why) in [
             (glibc, true, None),
             (glibc, false, None),
             (go, true, Some("Go 1.22")),
             (go, false, Some("Go 1.22")),
-            (Program { has_clock: true, ..go }, false, None),
+            (ReachedProgram { has_clock: true, ..go }, false, None),
             // It may not have asked for the time yet.
             (musl, true, None),
             (musl, false, Some("link it with glibc")),
-            (Program { has_clock: true, ..musl }, false, None),
+            (ReachedProgram { has_clock: true, ..musl }, false, None),
         ] {
             let said = program.asks_kernel(is_listed);
             assert_eq!(said.is_some(), why.is_some(), "{program:?}: {said:?}");

@@ -22,11 +22,11 @@ pub struct Volume {
     /// Folder of the real disk that holds the content of files, each under no name.
     backing: PathBuf,
     pub quota: Quota,
-    used: Used,
+    used: VolumeUse,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Used {
+struct VolumeUse {
     bytes: u64,
     fsyncs: u64,
 }
@@ -75,7 +75,7 @@ impl Volume {
             next: ROOT + 1,
             backing,
             quota: Quota::default(),
-            used: Used::default(),
+            used: VolumeUse::default(),
         }
     }
 

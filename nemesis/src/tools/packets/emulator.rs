@@ -3,7 +3,7 @@
 //! (`--queue-bypass`).
 
 use super::chain::Chain;
-use super::engine::{Engine, PacketsError, Table};
+use super::engine::{ImpairmentTable, PacketsEngine, PacketsError};
 use super::fate::{Counts, Link};
 use super::queue::{Inbox, Packet, Queue, Show};
 use super::segment::Segment;
@@ -42,13 +42,13 @@ pub(super) struct Emulator {
 }
 
 struct Worker {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SharedEmulator>>,
     wake_sender: UnixStream,
     thread: JoinHandle<io::Result<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedEmulator {
     links: HashMap<Ipv4Addr, Link>,
     stop: bool,
 }
@@ -89,8 +89,8 @@ impl Emulator {
     }
 }
 
-impl Engine for Emulator {
-    fn apply(&mut self, table: &Table) -> Result<(), PacketsError> {
+impl PacketsEngine for Emulator {
+    fn apply(&mut self, table: &ImpairmentTable) -> Result<(), PacketsError> {
         if table.is_empty() {
             // First the rules, so that no packet comes any more to a queue that is being closed.
             let unruled = self.chain.apply([]);
@@ -128,7 +128,7 @@ impl Engine for Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         // A drop has no caller to report an error to.
-        let _ = self.apply(&Table::new());
+        let _ = self.apply(&ImpairmentTable::new());
     }
 }
 
@@ -137,7 +137,7 @@ impl Worker {
         let (wake_sender, wake_receiver) = UnixStream::pair()?;
         wake_sender.set_nonblocking(true)?;
         wake_receiver.set_nonblocking(true)?;
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(SharedEmulator::default()));
         let event_loop = EventLoop {
             queue: Queue::open(QUEUE)?,
             copies: raw_socket()?,
@@ -155,7 +155,7 @@ impl Worker {
         Ok(Worker { shared, wake_sender, thread })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, SharedEmulator> {
         self.shared.lock()
     }
 
@@ -186,7 +186,7 @@ struct EventLoop {
     queue: Queue,
     copies: OwnedFd,
     wake_receiver: UnixStream,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SharedEmulator>>,
     held: BinaryHeap<Reverse<HeldPacket>>,
     /// How many of those held are in the kernel's keeping.
     originals: usize,

@@ -21,11 +21,11 @@ impl PacketsError {
     }
 }
 
-pub(super) type Table = BTreeMap<Ipv4Addr, Impairment>;
+pub(super) type ImpairmentTable = BTreeMap<Ipv4Addr, Impairment>;
 
-pub(super) trait Engine: Send {
+pub(super) trait PacketsEngine: Send {
     /// Brings the kernel to this table; an empty one removes everything that was added.
-    fn apply(&mut self, table: &Table) -> Result<(), PacketsError>;
+    fn apply(&mut self, table: &ImpairmentTable) -> Result<(), PacketsError>;
     /// What happened so far to the packets of each destination of the table.
     fn counts(&self) -> Result<BTreeMap<Ipv4Addr, Counts>, PacketsError>;
     /// Whether nothing is left of what was added, by asking the kernel.

@@ -3,7 +3,7 @@
 //! A change makes a new class and lets the old one run dry: a netem changed in place keeps options that are
 //! no longer named.
 
-use super::engine::{Engine, PacketsError, Table, run};
+use super::engine::{ImpairmentTable, PacketsEngine, PacketsError, run};
 use super::fate::Counts;
 use super::impairment::{Distribution, Impairment};
 use super::queue::HELD_MAX;
@@ -23,11 +23,11 @@ pub(super) fn try_out() -> Result<(), PacketsError> {
 
 #[derive(Default)]
 pub(super) struct Netem {
-    trees: BTreeMap<String, Tree>,
+    trees: BTreeMap<String, NetemTree>,
 }
 
 #[derive(Default)]
-struct Tree {
+struct NetemTree {
     classes: u32,
     /// The class in force for a destination.
     leads: BTreeMap<Ipv4Addr, (u32, Impairment)>,
@@ -35,10 +35,10 @@ struct Tree {
     owners: BTreeMap<u32, Ipv4Addr>,
 }
 
-impl Engine for Netem {
-    fn apply(&mut self, table: &Table) -> Result<(), PacketsError> {
-        let mut by_interface: BTreeMap<String, Table> =
-            self.trees.keys().map(|name| (name.clone(), Table::new())).collect();
+impl PacketsEngine for Netem {
+    fn apply(&mut self, table: &ImpairmentTable) -> Result<(), PacketsError> {
+        let mut by_interface: BTreeMap<String, ImpairmentTable> =
+            self.trees.keys().map(|name| (name.clone(), ImpairmentTable::new())).collect();
         for (address, impairment) in table {
             by_interface.entry(interface_to(*address)?).or_default().insert(*address, *impairment);
         }
@@ -50,7 +50,7 @@ impl Engine for Netem {
             }
             if !self.trees.contains_key(&interface) {
                 run(&["tc", "qdisc", "add", "dev", &interface, "root", "handle", ROOT, "htb"])?;
-                self.trees.insert(interface.clone(), Tree::default());
+                self.trees.insert(interface.clone(), NetemTree::default());
             }
             self.trees.entry(interface.clone()).or_default().apply(&interface, &table)?;
         }
@@ -78,12 +78,12 @@ impl Engine for Netem {
 impl Drop for Netem {
     fn drop(&mut self) {
         // A drop has no caller to report an error to.
-        let _ = self.apply(&Table::new());
+        let _ = self.apply(&ImpairmentTable::new());
     }
 }
 
-impl Tree {
-    fn apply(&mut self, interface: &str, table: &Table) -> Result<(), PacketsError> {
+impl NetemTree {
+    fn apply(&mut self, interface: &str, table: &ImpairmentTable) -> Result<(), PacketsError> {
         for (address, (class, _)) in self.leads.clone() {
             if !table.contains_key(&address) {
                 remove_filter(interface, class)?;

@@ -1,4 +1,4 @@
-use super::super::{Refusal, refuse_others_beside};
+use super::super::{EventRefusal, refuse_others_beside};
 
 /// An operation with its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,13 +20,13 @@ impl LockOp {
         }
     }
 
-    pub(super) fn read(process: u64, f: &str, value: &str) -> Result<LockOp, Refusal> {
+    pub(super) fn read(process: u64, f: &str, value: &str) -> Result<LockOp, EventRefusal> {
         let process =
-            u32::try_from(process).map_err(|_| Refusal::WrongValue("a process number below 2^32"))?;
+            u32::try_from(process).map_err(|_| EventRefusal::WrongValue("a process number below 2^32"))?;
         match f {
             "acquire" => refuse_others_beside(value).map(|()| LockOp::Acquire(process)),
             "release" => Ok(LockOp::Release(process)),
-            _ => Err(Refusal::UnknownOperation("acquire and release")),
+            _ => Err(EventRefusal::UnknownOperation("acquire and release")),
         }
     }
 

@@ -15,7 +15,7 @@ const BACK: f64 = 1.0 / 3.0;
 const ACCUSED: f64 = 1e-6;
 
 /// A grant: how many processes but the last holder had asked for it, and how many of them were left out.
-pub(super) struct Draw {
+pub(super) struct Lot {
     pub asked: usize,
     pub of_set: usize,
 }
@@ -23,12 +23,12 @@ pub(super) struct Draw {
 /// Whether a set of processes, of `processes` in all, was left out by these grants and not by chance.
 /// `stretches` are those of the whole run in which a process waited.
 pub(super) fn is_no_chance(
-    draws: impl Iterator<Item = Draw>,
+    draws: impl Iterator<Item = Lot>,
     set: usize,
     processes: usize,
     stretches: usize,
 ) -> bool {
-    let missed = |Draw { asked, of_set }| (1.0 - (1.0 - BACK) * of_set as f64 / asked.max(1) as f64).ln();
+    let missed = |Lot { asked, of_set }| (1.0 - (1.0 - BACK) * of_set as f64 / asked.max(1) as f64).ln();
     let all: f64 = draws.map(missed).sum();
     all + ln_sets(set, processes) + (stretches.max(1) as f64).ln() <= ACCUSED.ln()
 }
@@ -41,8 +41,8 @@ fn ln_sets(set: usize, all: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn draws(grants: usize, asked: usize, of_set: usize) -> impl Iterator<Item = Draw> {
-        (0..grants).map(move |_| Draw { asked, of_set })
+    fn draws(grants: usize, asked: usize, of_set: usize) -> impl Iterator<Item = Lot> {
+        (0..grants).map(move |_| Lot { asked, of_set })
     }
 
     fn least_grants(set: usize, processes: usize) -> usize {

@@ -33,17 +33,17 @@ struct Turn {
     span: Span,
 }
 
-struct Attempt {
+struct KeyAttempt {
     process: u64,
     span: Span,
     completed: u64,
 }
 
-struct Keys<'a> {
+struct KeysOfRun<'a> {
     run: &'a RunIndex<'a>,
     names: Vec<&'a str>,
     turns: Vec<Vec<Turn>>,
-    attempts: Vec<Vec<Attempt>>,
+    attempts: Vec<Vec<KeyAttempt>>,
     open: Span,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct OneLock<'a> {
 }
 
 pub(super) fn that_are_one_lock<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<OneLock<'a>> {
-    let keys = Keys::of(run, open);
+    let keys = KeysOfRun::of(run, open);
     let met = keys.met();
     let all: Vec<usize> = (0..keys.names.len()).filter(|&key| !keys.turns[key].is_empty()).collect();
     if met.is_empty() && all.len() > 1 {
@@ -78,9 +78,9 @@ pub(super) fn that_are_one_lock<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<On
     sets.into_iter().filter_map(|set| keys.finding(&in_order(set))).collect()
 }
 
-impl<'a> Keys<'a> {
-    fn of(run: &'a RunIndex<'a>, open: Span) -> Keys<'a> {
-        let mut keys = Keys { run, names: Vec::new(), turns: Vec::new(), attempts: Vec::new(), open };
+impl<'a> KeysOfRun<'a> {
+    fn of(run: &'a RunIndex<'a>, open: Span) -> KeysOfRun<'a> {
+        let mut keys = KeysOfRun { run, names: Vec::new(), turns: Vec::new(), attempts: Vec::new(), open };
         let mut releases: FxHashMap<(u64, &str), Vec<u64>> = FxHashMap::default();
         for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {
             releases.entry((release.process, release.key)).or_default().push(release.invoke.time);
@@ -96,7 +96,7 @@ impl<'a> Keys<'a> {
             let process = acquire.process;
             let span = (acquire.invoke.time, end.time);
             if keys.attempts[key].len() < TURNS_MAX {
-                keys.attempts[key].push(Attempt { process, span, completed: end.index });
+                keys.attempts[key].push(KeyAttempt { process, span, completed: end.index });
             }
             // One that was granted as the run was closed had no turn in it.
             if acquire.ok().is_some() && end.time < open.1 && keys.turns[key].len() < TURNS_MAX {

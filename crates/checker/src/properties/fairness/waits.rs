@@ -1,7 +1,7 @@
 //! How each process fared. It waits for a key from the beginning of its first attempt that failed after its
 //! last grant, until it is granted the key: however short its attempts are, and long the rests between them.
 
-use super::chance::{Draw, is_no_chance};
+use super::chance::{Lot, is_no_chance};
 use crate::prose::{lock, seconds, times};
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::are_by_slowness;
@@ -52,7 +52,7 @@ struct Stretch<'a> {
 }
 
 /// Processes of one key that were granted nothing while others were.
-pub(super) struct LeftOut<'a> {
+pub(super) struct LeftOutProcesses<'a> {
     key: &'a str,
     slots: Vec<u64>,
     /// How many tried to acquire the key, and how often the others got it.
@@ -108,7 +108,7 @@ impl<'a> Waits<'a> {
 
     /// Of each key, the processes that waited in vain for longer than the bound, and by no chance: as many as
     /// were left out together, and of these the longest.
-    pub fn starved(&self, bound_ns: u64) -> Vec<LeftOut<'a>> {
+    pub fn starved(&self, bound_ns: u64) -> Vec<LeftOutProcesses<'a>> {
         let stretches = self.of_keys.values().map(|key| key.stretches.len()).sum();
         let of_key = |(name, key): (&&'a str, &OfKey<'a>)| {
             let long: Vec<_> = key.stretches.iter().filter(|stretch| stretch.proves(bound_ns)).collect();
@@ -122,7 +122,7 @@ impl<'a> Waits<'a> {
 
     /// The process that waited the longest in vain at the end, while others got the key: for longer than the
     /// bound, and than any process that was granted a key at last.
-    pub fn waits_at_the_end(&self, bound_ns: u64) -> Option<LeftOut<'a>> {
+    pub fn waits_at_the_end(&self, bound_ns: u64) -> Option<LeftOutProcesses<'a>> {
         let alone =
             self.stretches_at_the_end(bound_ns).map(|(name, key, alone)| key.of(name, &[alone], alone));
         let unusual = alone.filter(|alone| length_of(alone.tried) > self.longest_ns() && alone.others > 0);
@@ -201,7 +201,7 @@ impl<'a> OfKey<'a> {
         bound_ns: u64,
         asked: &[Vec<u64>],
         stretches: usize,
-    ) -> Option<LeftOut<'a>> {
+    ) -> Option<LeftOutProcesses<'a>> {
         let is_beside = |other: &&Stretch| {
             other.tried.0 <= stretch.tried.0
                 && other.granted_ns() >= stretch.granted_ns()
@@ -214,7 +214,7 @@ impl<'a> OfKey<'a> {
             let last_holder = self.grants[at - 1].1;
             let asked: Vec<u64> = asked[at].iter().copied().filter(|slot| *slot != last_holder).collect();
             let of_set = asked.iter().filter(|slot| set.iter().any(|stretch| stretch.slot == **slot)).count();
-            Draw { asked: asked.len(), of_set }
+            Lot { asked: asked.len(), of_set }
         });
         is_no_chance(draws, set.len(), self.processes, stretches).then(|| self.of(name, &set, stretch))
     }
@@ -225,11 +225,11 @@ impl<'a> OfKey<'a> {
         from..until.max(from)
     }
 
-    fn of(&self, key: &'a str, set: &[&Stretch<'a>], stretch: &Stretch) -> LeftOut<'a> {
+    fn of(&self, key: &'a str, set: &[&Stretch<'a>], stretch: &Stretch) -> LeftOutProcesses<'a> {
         let mut slots: Vec<u64> = set.iter().map(|stretch| stretch.slot).collect();
         slots.sort_unstable();
         let is_within = |attempt: &&Operation| attempt.invoke.time >= stretch.tried.0;
-        LeftOut {
+        LeftOutProcesses {
             key,
             slots,
             processes: self.processes,
@@ -267,7 +267,7 @@ fn was_asked<'a>(attempts: &mut Peekable<impl Iterator<Item = &'a Operation<'a>>
     attempts.peek().is_some_and(|attempt| attempt.invoke.time <= span.1)
 }
 
-impl LeftOut<'_> {
+impl LeftOutProcesses<'_> {
     /// `process 3 tried to acquire a from 2.000 s to 9.000 s, 7 times, and did not get it, while others …`.
     pub fn in_words(&self) -> String {
         let who = match &self.slots[..] {

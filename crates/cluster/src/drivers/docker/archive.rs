@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 const CHUNKS: usize = 4;
 const CHUNK: usize = 256 << 10;
 
-pub(super) type Archive = BoxStream<'static, io::Result<Vec<u8>>>;
+pub(super) type TarArchive = BoxStream<'static, io::Result<Vec<u8>>>;
 
-pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<Archive, ClusterError> {
+pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<TarArchive, ClusterError> {
     let bytes = archive.into_inner().map_err(|error| cannot_pack(&error))?;
     Ok(futures_util::stream::iter([Ok(bytes)]).boxed())
 }
 
 /// The folder as an archive, all of it root's. One that ends early is an error, not an image.
-pub(super) fn archive(folder: &Path) -> Archive {
+pub(super) fn archive(folder: &Path) -> TarArchive {
     let (to, from) = mpsc::channel(CHUNKS);
     let folder = folder.to_owned();
     tokio::task::spawn_blocking(move || {

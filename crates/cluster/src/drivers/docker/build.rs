@@ -1,6 +1,6 @@
 //! Images in the engine: imported root file systems of Debian's packages, and a layer with this very program.
 
-use super::archive::{Archive, add_file, archive, cannot_pack, packed};
+use super::archive::{TarArchive, add_file, archive, cannot_pack, packed};
 use super::engine::{Engine, failed, has_status};
 use super::labels::lock;
 use super::mirror;
@@ -95,7 +95,7 @@ impl Engine {
     pub(super) async fn build(
         &self,
         dockerfile: &str,
-        context: Archive,
+        context: TarArchive,
         tag: &str,
         mut print: impl FnMut(&str),
     ) -> Result<(), ClusterError> {

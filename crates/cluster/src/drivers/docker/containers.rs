@@ -51,15 +51,15 @@ const CAPABILITIES: [&str; 12] = [
 /// How long the engine may take to take down what was killed.
 const REMOVAL: Duration = Duration::from_secs(20);
 
-pub(super) struct Plan {
+pub(super) struct ContainerPlan {
     pub(super) run: String,
     pub(super) subnet: Subnet,
     pub(super) labels: HashMap<String, String>,
     pub(super) agent: Vec<String>,
-    pub(super) nodes: Vec<PlannedNode>,
+    pub(super) nodes: Vec<PlannedContainer>,
 }
 
-pub(super) struct PlannedNode {
+pub(super) struct PlannedContainer {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) address: Ipv4Addr,
@@ -73,13 +73,13 @@ pub(super) struct PlannedNode {
     pub(super) path: Option<String>,
 }
 
-pub(super) struct Started {
+pub(super) struct StartedContainers {
     pub(super) container: String,
     pub(super) address: Ipv4Addr,
     pub(super) streams: AttachContainerResults,
 }
 
-impl Plan {
+impl ContainerPlan {
     /// Also the network's name.
     fn prefix(&self) -> String {
         name_of_run(&self.run)
@@ -91,7 +91,7 @@ impl Plan {
         &self,
         docker: &Docker,
         given_up: &AtomicBool,
-    ) -> Result<Vec<Started>, ClusterError> {
+    ) -> Result<Vec<StartedContainers>, ClusterError> {
         self.create_network(docker).await?;
         let turn = Mutex::new(());
         try_join_all(self.nodes.iter().map(|node| self.start_node(docker, node, &turn, given_up))).await
@@ -120,10 +120,10 @@ impl Plan {
     async fn start_node(
         &self,
         docker: &Docker,
-        node: &PlannedNode,
+        node: &PlannedContainer,
         turn: &Mutex<()>,
         given_up: &AtomicBool,
-    ) -> Result<Started, ClusterError> {
+    ) -> Result<StartedContainers, ClusterError> {
         let go_on = || match given_up.load(Ordering::Relaxed) {
             true => Err(ClusterError::new("the start was given up")),
             false => Ok(()),
@@ -147,10 +147,10 @@ impl Plan {
         let alone = turn.lock().await;
         docker.start_container(&id, None::<StartContainerOptions>).await.map_err(cannot)?;
         drop(alone);
-        Ok(Started { container: id, address: node.address, streams })
+        Ok(StartedContainers { container: id, address: node.address, streams })
     }
 
-    fn container(&self, node: &PlannedNode) -> ContainerCreateBody {
+    fn container(&self, node: &PlannedContainer) -> ContainerCreateBody {
         let address = EndpointIpamConfig {
             ipv4_address: Some(node.address.to_string()),
             ..EndpointIpamConfig::default()
@@ -217,7 +217,7 @@ impl Plan {
     /// Removes everything that bears the run's label, even if we never heard that it was made.
     pub(super) async fn remove(&self, docker: &Docker) -> Result<(), ClusterError> {
         remove_run(docker, &self.run).await?;
-        if remove_network(docker, &self.prefix(), REMOVAL).await? == Network::Kept {
+        if remove_network(docker, &self.prefix(), REMOVAL).await? == DockerNetwork::Kept {
             log::warn!(
                 "the Docker engine keeps the network {}, to which nothing is attached any more, until it is restarted",
                 self.prefix()
@@ -256,7 +256,7 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Network {
+pub(super) enum DockerNetwork {
     Removed,
     /// The engine has miscounted: nothing is attached to it, and yet the engine says so and keeps it. It
     /// counts anew when it is restarted. It is in no one's way: the next run takes another subnet.
@@ -268,16 +268,18 @@ pub(super) async fn remove_network(
     docker: &Docker,
     name: &str,
     patience: Duration,
-) -> Result<Network, ClusterError> {
+) -> Result<DockerNetwork, ClusterError> {
     let begun = Instant::now();
     loop {
         match docker.remove_network(name).await {
-            Ok(()) => return Ok(Network::Removed),
-            Err(error) if has_status(&error, 404) => return Ok(Network::Removed),
+            Ok(()) => return Ok(DockerNetwork::Removed),
+            Err(error) if has_status(&error, 404) => return Ok(DockerNetwork::Removed),
             Err(error) if begun.elapsed() > patience => {
                 return match docker.inspect_network(name, None::<InspectNetworkOptions>).await {
-                    Ok(seen) if seen.containers.as_ref().is_none_or(HashMap::is_empty) => Ok(Network::Kept),
-                    Err(gone) if has_status(&gone, 404) => Ok(Network::Removed),
+                    Ok(seen) if seen.containers.as_ref().is_none_or(HashMap::is_empty) => {
+                        Ok(DockerNetwork::Kept)
+                    }
+                    Err(gone) if has_status(&gone, 404) => Ok(DockerNetwork::Removed),
                     _ => Err(failed(&format!("remove the network {name}"), &error)),
                 };
             }

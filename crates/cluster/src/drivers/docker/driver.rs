@@ -1,10 +1,10 @@
 //! How the nodes of a run become containers.
 
 use super::attach::Exec;
-use super::containers::{DATA, Plan, PlannedNode, Started};
+use super::containers::{ContainerPlan, DATA, PlannedContainer, StartedContainers};
 use super::engine::Engine;
 use super::frames::Frames;
-use super::keeper::Keeper;
+use super::keeper::ContainerKeeper;
 use super::{NAME, labels};
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
@@ -67,7 +67,10 @@ impl DockerDriver {
     }
 
     /// Starts the containers; anew where another machine that shares the engine was quicker.
-    async fn launch(&self, spec: &ClusterSpec) -> Result<(Keeper, Vec<Started>), ClusterError> {
+    async fn launch(
+        &self,
+        spec: &ClusterSpec,
+    ) -> Result<(ContainerKeeper, Vec<StartedContainers>), ClusterError> {
         let mut attempt = 1;
         loop {
             let program = Program::prepare_aside(&self.options.program).await?;
@@ -79,7 +82,7 @@ impl DockerDriver {
             };
             let folder = ClusterFolder::create(&spec.run, is_free)?;
             let (plan, subnet) = (plan(spec, &folder, &tags, &program)?, folder.subnet);
-            let started = Keeper::start(plan, folder, program).await;
+            let started = ContainerKeeper::start(plan, folder, program).await;
             let Err(error) = started else { return started };
             if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
                 return Err(error);
@@ -147,7 +150,7 @@ impl Driver for DockerDriver {
         let nodes = started.into_iter().zip(&spec.nodes).map(|(started, node)| {
             let keeper = &keeper;
             async move {
-                let Started { container, address, streams } = started;
+                let StartedContainers { container, address, streams } = started;
                 let log = NodeLog::open(&spec.logs, &node.name)?;
                 let from_agent = Frames::new(streams.output, "agent", log.clone());
                 let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
@@ -173,8 +176,8 @@ fn plan(
     folder: &ClusterFolder,
     tags: &HashMap<NodeContents, String>,
     program: &Program,
-) -> Result<Plan, ClusterError> {
-    let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedNode {
+) -> Result<ContainerPlan, ClusterError> {
+    let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedContainer {
         name: node.name.clone(),
         image: tags[&node.contents()].clone(),
         address,
@@ -188,7 +191,7 @@ fn plan(
             None => Some(USUAL_PATH.to_owned()),
         },
     });
-    Ok(Plan {
+    Ok(ContainerPlan {
         run: spec.run.clone(),
         subnet: folder.subnet,
         labels: labels::of_run(&spec.run, folder),

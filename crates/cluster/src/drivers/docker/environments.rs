@@ -2,14 +2,14 @@
 //! `setup` runs in a container of which only the folder is kept. It ends when its standard input closes,
 //! however the controller ends, and removes itself.
 
-use super::archive::{Archive, add_file, archive, packed};
+use super::archive::{TarArchive, add_file, archive, packed};
 use super::build::REPOSITORY;
 use super::confinement::security_options;
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
 use crate::environment::{
-    Commands, Content, Environment, PLACE, WorkFolder, certificates, environments, note_source, source_name,
-    variables_in_an_image,
+    Commands, Environment, FolderContent, PLACE, WorkFolder, certificates, environments, note_source,
+    source_name, variables_in_an_image,
 };
 use crate::hash::short_hash;
 use crate::images;
@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-struct Image<'a> {
+struct EnvironmentImage<'a> {
     repository: &'a str,
     hash: &'a str,
 }
@@ -46,7 +46,7 @@ impl Engine {
         environment: &Arc<Environment>,
         options: &DriverOptions,
     ) -> Result<String, ClusterError> {
-        let content = Content::read(environment).await?;
+        let content = FolderContent::read(environment).await?;
         let image = images::Image::with_packages(&environment.packages, environment.suite());
         let base = match (&environment.dockerfile, &environment.image) {
             (Some(_), _) => String::new(),
@@ -83,7 +83,7 @@ impl Engine {
             Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source, &hash).await?,
             None => base,
         };
-        build.finish(&work, &base, &Image { repository: &repository, hash: &hash }).await?;
+        build.finish(&work, &base, &EnvironmentImage { repository: &repository, hash: &hash }).await?;
         note_source(environment)?;
         self.remove_outdated(&source, &hash).await?;
         Ok(tag)
@@ -110,7 +110,12 @@ impl EnvironmentBuild<'_> {
         Ok(tag)
     }
 
-    async fn finish(&self, work: &WorkFolder, base: &str, image: &Image<'_>) -> Result<(), ClusterError> {
+    async fn finish(
+        &self,
+        work: &WorkFolder,
+        base: &str,
+        image: &EnvironmentImage<'_>,
+    ) -> Result<(), ClusterError> {
         if self.environment.setup.is_empty() {
             return self.add_layer(base, PLACE, archive(&work.folder()), image).await;
         }
@@ -126,7 +131,7 @@ impl EnvironmentBuild<'_> {
         work: &WorkFolder,
         base: &str,
         container: &str,
-        image: &Image<'_>,
+        image: &EnvironmentImage<'_>,
     ) -> Result<(), ClusterError> {
         let docker = &self.engine.docker;
         let cannot =
@@ -153,8 +158,8 @@ impl EnvironmentBuild<'_> {
         &self,
         base: &str,
         place: &str,
-        archive: Archive,
-        image: &Image<'_>,
+        archive: TarArchive,
+        image: &EnvironmentImage<'_>,
     ) -> Result<(), ClusterError> {
         let container = self.create(base, false).await?;
         let made = match self.upload(&container, place, archive).await {
@@ -192,7 +197,7 @@ impl EnvironmentBuild<'_> {
         Ok(created.map_err(|error| failed(&what, &error))?.id)
     }
 
-    async fn upload(&self, container: &str, place: &str, archive: Archive) -> Result<(), ClusterError> {
+    async fn upload(&self, container: &str, place: &str, archive: TarArchive) -> Result<(), ClusterError> {
         let options = UploadToContainerOptionsBuilder::default().path(place).build();
         let body = bollard::body_try_stream(archive.map_ok(Into::into));
         let uploaded = self.engine.docker.upload_to_container(container, Some(options), body).await;
@@ -240,8 +245,8 @@ impl EnvironmentBuild<'_> {
         }
     }
 
-    async fn commit(&self, container: &str, image: &Image<'_>) -> Result<(), ClusterError> {
-        let Image { repository, hash } = image;
+    async fn commit(&self, container: &str, image: &EnvironmentImage<'_>) -> Result<(), ClusterError> {
+        let EnvironmentImage { repository, hash } = image;
         let options =
             CommitContainerOptionsBuilder::default().container(container).repo(repository).tag(hash).build();
         let made = self.engine.docker.commit_container(options, ContainerConfig::default()).await;

@@ -1,11 +1,11 @@
 //! Holds a run's containers and network, on a thread with a runtime of its own: dropping a cluster in the
 //! middle of its start, at Ctrl-C say, waits until nothing of it is left.
 
-use super::containers::{Plan, Started};
+use super::containers::{ContainerPlan, StartedContainers};
 use super::engine::Engine;
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
-use crate::driver::Stop;
+use crate::driver::StopCluster;
 use crate::program::Program;
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-pub(super) struct Keeper {
+pub(super) struct ContainerKeeper {
     /// Dropping it tells the thread to take everything down.
     life_line: Option<oneshot::Sender<()>>,
     given_up: Arc<AtomicBool>,
@@ -23,12 +23,12 @@ pub(super) struct Keeper {
     _folder: ClusterFolder,
 }
 
-impl Keeper {
+impl ContainerKeeper {
     pub(super) async fn start(
-        plan: Plan,
+        plan: ContainerPlan,
         folder: ClusterFolder,
         program: Program,
-    ) -> Result<(Keeper, Vec<Started>), ClusterError> {
+    ) -> Result<(ContainerKeeper, Vec<StartedContainers>), ClusterError> {
         let given_up = Arc::new(AtomicBool::new(false));
         let (life_line, end) = oneshot::channel();
         let (report, started) = oneshot::channel();
@@ -36,8 +36,13 @@ impl Keeper {
             let given_up = given_up.clone();
             move || keep(&plan, &given_up, report, end)
         });
-        let keeper =
-            Keeper { life_line: Some(life_line), given_up, thread: Some(thread), program, _folder: folder };
+        let keeper = ContainerKeeper {
+            life_line: Some(life_line),
+            given_up,
+            thread: Some(thread),
+            program,
+            _folder: folder,
+        };
         match started.await {
             Ok(Ok(started)) => Ok((keeper, started)),
             Ok(Err(error)) => Err(error),
@@ -56,7 +61,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ContainerKeeper {
     fn drop(&mut self) {
         if let Err(error) = self.take_down() {
             log::warn!("{error}");
@@ -65,17 +70,17 @@ impl Drop for Keeper {
 }
 
 #[async_trait]
-impl Stop for Keeper {
+impl StopCluster for ContainerKeeper {
     async fn stop(mut self: Box<Self>) -> Result<(), ClusterError> {
         let stopped = tokio::task::spawn_blocking(move || self.take_down()).await;
         stopped.map_err(|error| error.to_string())?
     }
 }
 
-type Report = oneshot::Sender<Result<Vec<Started>, ClusterError>>;
+type Report = oneshot::Sender<Result<Vec<StartedContainers>, ClusterError>>;
 
 fn keep(
-    plan: &Plan,
+    plan: &ContainerPlan,
     given_up: &AtomicBool,
     report: Report,
     end: oneshot::Receiver<()>,

@@ -1,7 +1,7 @@
 //! What crashed runs left in the engine. Containers end by themselves when their controller is gone, but one
 //! that was made and never started does not, and neither does a network.
 
-use super::containers::{Network, remove_network, remove_run};
+use super::containers::{DockerNetwork, remove_network, remove_run};
 use super::engine::{Engine, failed};
 use super::labels::{LOCK, MACHINE, RUN, machine};
 use crate::ClusterError;
@@ -50,8 +50,8 @@ async fn remove(docker: &Docker, cleaned: &mut Cleaned) -> Result<(), ClusterErr
     for network in networks.iter().filter(|network| dead_run(network.labels.as_ref()).is_some()) {
         let name = network.name.as_deref().unwrap_or_default();
         match remove_network(docker, name, LET_GO).await {
-            Ok(Network::Removed) => cleaned.removed(LeftoverKind::Network, name),
-            Ok(Network::Kept) => kept.push(name),
+            Ok(DockerNetwork::Removed) => cleaned.removed(LeftoverKind::Network, name),
+            Ok(DockerNetwork::Kept) => kept.push(name),
             Err(error) => cleaned.failures.push(error.0),
         }
     }

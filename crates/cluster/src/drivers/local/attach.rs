@@ -4,7 +4,7 @@ use crate::ClusterError;
 use crate::agent_node::Attach;
 use crate::node::Attached;
 use crate::node_log::NodeLog;
-use crate::protocol::Attached as AttachAnswer;
+use crate::protocol::AttachedAnswer as AttachAnswer;
 use async_trait::async_trait;
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use parking_lot::Mutex;
@@ -14,16 +14,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// The controller's end of the socket that the agent listens to.
-pub(super) struct Socket(Arc<Mutex<OwnedFd>>);
+pub(super) struct AgentSocket(Arc<Mutex<OwnedFd>>);
 
-impl Socket {
-    pub(super) fn new(socket: OwnedFd) -> Socket {
-        Socket(Arc::new(Mutex::new(socket)))
+impl AgentSocket {
+    pub(super) fn new(socket: OwnedFd) -> AgentSocket {
+        AgentSocket(Arc::new(Mutex::new(socket)))
     }
 }
 
 #[async_trait]
-impl Attach for Socket {
+impl Attach for AgentSocket {
     async fn attach(&self, argv: &[String], _: &NodeLog) -> Result<Attached, ClusterError> {
         let request = serde_json::to_vec(argv).map_err(|error| error.to_string())?;
         let (stdin, their_stdin) = UnixStream::pair().map_err(cannot)?;

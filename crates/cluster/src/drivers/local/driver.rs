@@ -1,6 +1,6 @@
 //! How the nodes of a run become processes in namespaces.
 
-use super::attach::Socket;
+use super::attach::AgentSocket;
 use super::devices;
 use super::keeper::{FilesInUse, Keeper};
 use super::prepared::Prepared;
@@ -216,7 +216,7 @@ async fn connect(wiring: NodeStreams, logs: &Path) -> Result<Arc<dyn crate::Node
     stream.set_nonblocking(true).map_err(cannot)?;
     let (from_agent, to_agent) = tokio::net::UnixStream::from_std(stream).map_err(cannot)?.into_split();
     let log = NodeLog::open(logs, &spec.name)?;
-    let attach = Box::new(Socket::new(attach));
+    let attach = Box::new(AgentSocket::new(attach));
     Ok(Arc::new(AgentNode::connect(&spec, address, log, from_agent, to_agent, attach).await?))
 }
 

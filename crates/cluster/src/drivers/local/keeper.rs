@@ -1,10 +1,10 @@
 //! The controller's side of a sandbox: starts it, and takes it down.
 
 use super::prepared::Prepared;
-use super::sandbox::{Plan, Report};
+use super::sandbox::{Plan, SandboxReport};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
-use crate::driver::Stop;
+use crate::driver::StopCluster;
 use crate::images::UnpackedRoot;
 use crate::program::Program;
 use async_trait::async_trait;
@@ -91,8 +91,8 @@ impl Keeper {
             .map_err(|_| format!("the nodes did not start within {} s", START.as_secs()))?;
         let reported = reported.map_err(|error| error.to_string())?.map_err(cannot)?;
         match serde_json::from_str(&reported) {
-            Ok(Report::Ready) => Ok(keeper),
-            Ok(Report::Failed(reason)) => Err(ClusterError::new(format!(
+            Ok(SandboxReport::Ready) => Ok(keeper),
+            Ok(SandboxReport::Failed(reason)) => Err(ClusterError::new(format!(
                 "cannot start nodes on this machine: {reason} (`fencepost doctor` tells what the local driver needs)"
             ))),
             Err(_) => Err(ClusterError::new("the sandbox of the nodes ended before they were started")),
@@ -119,7 +119,7 @@ impl Drop for Keeper {
 }
 
 #[async_trait]
-impl Stop for Keeper {
+impl StopCluster for Keeper {
     async fn stop(mut self: Box<Self>) -> Result<(), ClusterError> {
         let stopped = tokio::task::spawn_blocking(move || self.take_down()).await;
         stopped.map_err(|error| ClusterError::new(format!("cannot take the nodes down: {error}")))

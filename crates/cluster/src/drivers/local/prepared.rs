@@ -3,8 +3,8 @@
 //! when its source has changed, or is gone, and no run uses it.
 
 use crate::environment::{
-    CommandRoot, Commands, Content, Environment, WorkFolder, environments, note_source, remove_abandoned,
-    source_is_gone, source_name,
+    CommandRoot, Commands, Environment, FolderContent, WorkFolder, environments, note_source,
+    remove_abandoned, source_is_gone, source_name,
 };
 use crate::file_lock::{self, FileLock};
 use crate::hash::short_hash;
@@ -27,7 +27,7 @@ impl Prepared {
         root: &Path,
         options: &DriverOptions,
     ) -> Result<Prepared, ClusterError> {
-        let content = Content::read(environment).await?;
+        let content = FolderContent::read(environment).await?;
         let all = environments()?;
         let source = source_name(environment);
         // The name of an unpacked root file system carries its hash.
@@ -49,7 +49,7 @@ impl Prepared {
 
 async fn make(
     environment: &Environment,
-    content: Content,
+    content: FolderContent,
     root: &Path,
     folder: &Path,
     options: &DriverOptions,

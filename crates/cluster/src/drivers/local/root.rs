@@ -30,7 +30,7 @@ pub(super) struct Root<'a> {
     pub(super) source: &'a Path,
     pub(super) data: Option<&'a Path>,
     pub(super) program: Option<&'a Path>,
-    pub(super) lock: Option<Lock<'a>>,
+    pub(super) lock: Option<RootLock<'a>>,
     pub(super) may_mount: bool,
     /// For a command that makes something ready: it has this machine's network, /tmp on the disk (in this
     /// folder), and in this machine's own root the user's home, for caches of package managers.
@@ -52,7 +52,7 @@ fn change_root() -> Result<(), Errno> {
     }
 }
 
-pub(super) struct Lock<'a> {
+pub(super) struct RootLock<'a> {
     pub(super) folder: &'a Path,
     pub(super) writable: bool,
 }

@@ -6,7 +6,7 @@
 //! input closes.
 
 use super::namespaces::{die_with_parent, enter_namespaces};
-use super::root::{Lock, Root};
+use super::root::{Root, RootLock};
 use crate::confinement::confine_agent;
 use crate::control_groups::TASKS;
 use crate::environment::{PLACE, USUAL_PATH};
@@ -62,7 +62,7 @@ impl PlannedNode {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Report {
+pub(super) enum SandboxReport {
     Ready,
     Failed(String),
 }
@@ -76,7 +76,7 @@ pub(crate) fn run_sandbox() -> i32 {
             0
         }
         Ok(ForkResult::Child) => inner(),
-        Err(error) => report(&Report::Failed(format!("cannot make namespaces: {error}"))),
+        Err(error) => report(&SandboxReport::Failed(format!("cannot make namespaces: {error}"))),
     }
 }
 
@@ -89,8 +89,8 @@ fn inner() -> i32 {
         start(&plan)
     });
     let code = report(&match started {
-        Ok(()) => Report::Ready,
-        Err(error) => Report::Failed(error.to_string()),
+        Ok(()) => SandboxReport::Ready,
+        Err(error) => SandboxReport::Failed(error.to_string()),
     });
     if code == 0 {
         let _ = input.read_to_end(&mut Vec::new());
@@ -99,10 +99,10 @@ fn inner() -> i32 {
     code
 }
 
-fn report(report: &Report) -> i32 {
+fn report(report: &SandboxReport) -> i32 {
     let line = serde_json::to_string(report).unwrap_or_default();
     let written = writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
-    i32::from(written.is_err() || matches!(report, Report::Failed(_)))
+    i32::from(written.is_err() || matches!(report, SandboxReport::Failed(_)))
 }
 
 fn start(plan: &Plan) -> io::Result<()> {
@@ -170,7 +170,7 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
         source: &node.root,
         data: Some(&node.data),
         program: Some(&plan.program),
-        lock: node.lock.as_deref().map(|folder| Lock { folder, writable: false }),
+        lock: node.lock.as_deref().map(|folder| RootLock { folder, writable: false }),
         may_mount: node.may_mount,
         making: None,
     };

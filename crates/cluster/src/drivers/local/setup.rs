@@ -4,8 +4,8 @@
 
 use super::devices;
 use super::namespaces::{die_with_parent, enter_namespaces};
-use super::root::{Lock, Root};
-use crate::environment::{CommandRoot, PLACE, Plan, USUAL_PATH, variables_in_an_image};
+use super::root::{Root, RootLock};
+use crate::environment::{CommandRoot, PLACE, SetupPlan, USUAL_PATH, variables_in_an_image};
 use nix::sched::CloneFlags;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::ForkResult;
@@ -40,7 +40,7 @@ pub(crate) fn run_setup() -> i32 {
 }
 
 /// One byte at a time: what comes after the line is the life line.
-fn read_plan() -> io::Result<Plan> {
+fn read_plan() -> io::Result<SetupPlan> {
     let input = io::stdin();
     let mut input = std::fs::File::from(input.as_fd().try_clone_to_owned()?);
     let (mut line, mut byte) = (Vec::new(), [0]);
@@ -50,7 +50,7 @@ fn read_plan() -> io::Result<Plan> {
     Ok(serde_json::from_slice(&line)?)
 }
 
-fn carry_out(plan: &Plan, own_processes: bool) -> i32 {
+fn carry_out(plan: &SetupPlan, own_processes: bool) -> i32 {
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(FAILED)
@@ -79,7 +79,7 @@ fn carry_out(plan: &Plan, own_processes: bool) -> i32 {
 }
 
 /// Makes the root in which the command runs, and gives the folder where it runs.
-fn enter(plan: &Plan, own_processes: bool) -> io::Result<&Path> {
+fn enter(plan: &SetupPlan, own_processes: bool) -> io::Result<&Path> {
     match &plan.place {
         None => {
             if own_processes {
@@ -88,7 +88,7 @@ fn enter(plan: &Plan, own_processes: bool) -> io::Result<&Path> {
             Ok(&plan.folder)
         }
         Some(CommandRoot { root, mount_place, tmp }) => {
-            let lock = Lock { folder: &plan.folder, writable: true };
+            let lock = RootLock { folder: &plan.folder, writable: true };
             Root {
                 place: mount_place,
                 source: root,

@@ -1,7 +1,7 @@
 //! A lock service and a client in memory, with habits that a client must not have. Time is tokio's, which
 //! tests stop.
 
-use crate::conformance::test_servers::{LockTerms, ServersState, Streams, TestServers};
+use crate::conformance::test_servers::{LockTerms, ServerStreams, ServersState, TestServers};
 use anyhow::Result;
 use async_trait::async_trait;
 use fencepost_history::{Lease, Refusal};
@@ -92,7 +92,7 @@ impl TestServers for FakeTestServers {
         }
     }
 
-    async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
+    async fn start_client(&self, place: usize) -> Result<(Hello, ServerStreams)> {
         let (ours, theirs) = duplex(1 << 16);
         let (stdout, stdin) = split(ours);
         let (kill, killed) = watch::channel(false);
@@ -108,7 +108,7 @@ impl TestServers for FakeTestServers {
         };
         tokio::spawn(client.live(theirs, killed));
         let hello = json!({"hello": VERSION, "client": format!("c{}", place + 1), "lock": "fake", "servers": [], "seed": 1});
-        let streams = Streams { stdin: Box::new(stdin), stdout: Box::new(stdout) };
+        let streams = ServerStreams { stdin: Box::new(stdin), stdout: Box::new(stdout) };
         Ok((serde_json::from_value(hello)?, streams))
     }
 

@@ -122,12 +122,12 @@ pub(super) struct StatusResponse {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
-    pub(super) request: Option<Request>,
+    #[prost(oneof = "TransactionRequest", tags = "1, 2, 3")]
+    pub(super) request: Option<TransactionRequest>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum Request {
+pub(super) enum TransactionRequest {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -138,12 +138,12 @@ pub(super) enum Request {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3")]
-    pub(super) response: Option<Response>,
+    #[prost(oneof = "TransactionResponse", tags = "1, 2, 3")]
+    pub(super) response: Option<TransactionResponse>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum Response {
+pub(super) enum TransactionResponse {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
     #[prost(message, tag = "2")]
@@ -160,8 +160,8 @@ pub(super) struct Compare {
     pub(super) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(super) key: Vec<u8>,
-    #[prost(oneof = "Compared", tags = "5")]
-    pub(super) compared: Option<Compared>,
+    #[prost(oneof = "ComparedWith", tags = "5")]
+    pub(super) compared: Option<ComparedWith>,
     #[prost(bytes = "vec", tag = "64")]
     pub(super) range_end: Vec<u8>,
 }
@@ -175,7 +175,7 @@ pub(super) enum CompareTarget {
 
 /// With what is compared. A `oneof`, since etcd wants the field to be there even if it is 0.
 #[derive(Clone, Copy, PartialEq, prost::Oneof)]
-pub(super) enum Compared {
+pub(super) enum ComparedWith {
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
 }
@@ -319,7 +319,7 @@ impl Compare {
         Compare {
             target: CompareTarget::Create.into(),
             key: key.into(),
-            compared: Some(Compared::CreateRevision(revision)),
+            compared: Some(ComparedWith::CreateRevision(revision)),
             range_end: Vec::new(),
         }
     }
@@ -331,16 +331,21 @@ impl Compare {
 
 impl RequestOp {
     pub(super) fn range(range: RangeRequest) -> RequestOp {
-        RequestOp { request: Some(Request::Range(range)) }
+        RequestOp { request: Some(TransactionRequest::Range(range)) }
     }
 
     pub(super) fn put(key: impl Into<Vec<u8>>, lease: i64) -> RequestOp {
-        RequestOp { request: Some(Request::Put(PutRequest { key: key.into(), value: Vec::new(), lease })) }
+        RequestOp {
+            request: Some(TransactionRequest::Put(PutRequest { key: key.into(), value: Vec::new(), lease })),
+        }
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
         RequestOp {
-            request: Some(Request::Delete(DeleteRangeRequest { key: key.into(), range_end: Vec::new() })),
+            request: Some(TransactionRequest::Delete(DeleteRangeRequest {
+                key: key.into(),
+                range_end: Vec::new(),
+            })),
         }
     }
 }
@@ -357,7 +362,7 @@ impl TxnResponse {
     }
 
     /// What the steps of the branch that was taken answered.
-    pub(super) fn answers(&self) -> impl Iterator<Item = &Response> {
+    pub(super) fn answers(&self) -> impl Iterator<Item = &TransactionResponse> {
         self.responses.iter().filter_map(|answer| answer.response.as_ref())
     }
 }

@@ -4,8 +4,8 @@
 //! from now on. Requests for a key under a lease can do no more once the lease is ended. So where there is
 //! doubt, the lease is ended.
 
-use super::api::{LockResponse, RangeResponse, Response, TxnResponse, WatchCreateRequest};
-use super::members::{Answered, CallError};
+use super::api::{LockResponse, RangeResponse, TransactionResponse, TxnResponse, WatchCreateRequest};
+use super::members::{AnsweredMember, CallError};
 use crate::end::End;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub(super) enum Attempted<H> {
 
 /// Why a try to take a place in the queue did not succeed. Its key is still to be cleared away.
 #[derive(Debug, PartialEq)]
-pub(super) struct Failure {
+pub(super) struct QueueFailure {
     pub(super) why: OperationError,
     /// The lease is dead by the server's own word: its keys are gone, and no more can come.
     pub(super) lease_is_gone: bool,
@@ -38,35 +38,36 @@ pub(super) struct Created {
     pub(super) waits: bool,
 }
 
-impl Failure {
-    fn of(error: CallError, doubt_before: bool) -> Failure {
+impl QueueFailure {
+    fn of(error: CallError, doubt_before: bool) -> QueueFailure {
         match error {
             CallError::Refused { why, lease_not_found, doubt } => {
                 // Without its lease the key is gone, and an attempt still under way finds no lease either.
-                Failure { why, lease_is_gone: lease_not_found, doubt: doubt || doubt_before }
+                QueueFailure { why, lease_is_gone: lease_not_found, doubt: doubt || doubt_before }
             }
-            CallError::Unanswered(why) => Failure { why, lease_is_gone: false, doubt: true },
+            CallError::Unanswered(why) => QueueFailure { why, lease_is_gone: false, doubt: true },
         }
     }
 }
 
 impl Created {
-    fn failure(&self, code: ErrorCode, detail: &str, lease_is_gone: bool) -> Failure {
-        Failure { why: code.error(detail), lease_is_gone, doubt: self.doubt }
+    fn failure(&self, code: ErrorCode, detail: &str, lease_is_gone: bool) -> QueueFailure {
+        QueueFailure { why: code.error(detail), lease_is_gone, doubt: self.doubt }
     }
 
     /// Time was up while another's key was older than ours.
-    pub(super) fn still_waits(&self) -> Failure {
+    pub(super) fn still_waits(&self) -> QueueFailure {
         self.failure(ErrorCode::Taken, "another client holds the lock", false)
     }
 
     /// After the search for the youngest key older than ours: the watch for its end; none if ours is oldest.
     pub(super) fn after_look(
         &self,
-        reply: Result<Answered<RangeResponse>, CallError>,
-    ) -> Result<Option<WatchCreateRequest>, Failure> {
+        reply: Result<AnsweredMember<RangeResponse>, CallError>,
+    ) -> Result<Option<WatchCreateRequest>, QueueFailure> {
         // A read leaves nothing behind.
-        let failed = |error: CallError| Failure { why: error.why(), lease_is_gone: false, doubt: self.doubt };
+        let failed =
+            |error: CallError| QueueFailure { why: error.why(), lease_is_gone: false, doubt: self.doubt };
         let found = reply.map_err(failed)?.answer;
         let start_revision = found.revision() + 1;
         let predecessor = found.kvs.into_iter().next();
@@ -76,9 +77,9 @@ impl Created {
     /// After the look at our own key: it may have gone while we waited, and not be a later one of its name.
     pub(super) fn after_recheck(
         &self,
-        reply: Result<Answered<RangeResponse>, CallError>,
-    ) -> Result<(), Failure> {
-        let found = reply.map_err(|error| Failure::of(error, self.doubt))?.answer;
+        reply: Result<AnsweredMember<RangeResponse>, CallError>,
+    ) -> Result<(), QueueFailure> {
+        let found = reply.map_err(|error| QueueFailure::of(error, self.doubt))?.answer;
         match found.kvs.first() {
             Some(kv) if kv.create_revision == self.create_revision => Ok(()),
             _ => {
@@ -88,18 +89,20 @@ impl Created {
         }
     }
 
-    pub(super) fn after_keepalive(&self, in_time: bool) -> Result<(), Failure> {
+    pub(super) fn after_keepalive(&self, in_time: bool) -> Result<(), QueueFailure> {
         let late = || self.failure(ErrorCode::Timeout, "no keepalive was answered in time", false);
         in_time.then_some(()).ok_or_else(late)
     }
 }
 
 /// After the transaction that puts our key if it is not there, and looks for it and for the oldest key.
-pub(super) fn after_put(reply: Result<Answered<TxnResponse>, CallError>) -> Result<Created, Failure> {
-    let Answered { answer, doubt } = reply.map_err(|error| Failure::of(error, true))?;
+pub(super) fn after_put(
+    reply: Result<AnsweredMember<TxnResponse>, CallError>,
+) -> Result<Created, QueueFailure> {
+    let AnsweredMember { answer, doubt } = reply.map_err(|error| QueueFailure::of(error, true))?;
     let (create_revision, oldest) = read_created(&answer).ok_or_else(|| {
         let why = ErrorCode::Protocol.error("an answer of etcd lacks a part");
-        Failure { why, lease_is_gone: false, doubt }
+        QueueFailure { why, lease_is_gone: false, doubt }
     })?;
     Ok(Created { create_revision, doubt, waits: oldest != create_revision })
 }
@@ -109,33 +112,33 @@ fn read_created(answer: &TxnResponse) -> Option<(i64, i64)> {
     let mut parts = answer.answers();
     let own = created(parts.next()?, answer)?;
     match parts.next()? {
-        Response::Range(oldest) => Some((own, oldest.kvs.first()?.create_revision)),
-        Response::Put(_) | Response::Delete(_) => None,
+        TransactionResponse::Range(oldest) => Some((own, oldest.kvs.first()?.create_revision)),
+        TransactionResponse::Put(_) | TransactionResponse::Delete(_) => None,
     }
 }
 
-fn created(part: &Response, answer: &TxnResponse) -> Option<i64> {
+fn created(part: &TransactionResponse, answer: &TxnResponse) -> Option<i64> {
     match part {
-        Response::Put(_) => answer.revision(),
-        Response::Range(own) => Some(own.kvs.first()?.create_revision),
-        Response::Delete(_) => None,
+        TransactionResponse::Put(_) => answer.revision(),
+        TransactionResponse::Range(own) => Some(own.kvs.first()?.create_revision),
+        TransactionResponse::Delete(_) => None,
     }
 }
 
 /// Whether our key is deleted after a failure. Else only the end of the session is certain: a request to
 /// create the key may still be under way, or it went with its lease.
-pub(super) fn deletes_key(failure: &Failure, session_is_lost: bool) -> bool {
+pub(super) fn deletes_key(failure: &QueueFailure, session_is_lost: bool) -> bool {
     !failure.doubt && !failure.lease_is_gone && !session_is_lost
 }
 
 pub(super) fn after_deletion<T, H>(
-    reply: Result<Answered<T>, CallError>,
+    reply: Result<AnsweredMember<T>, CallError>,
     why: OperationError,
 ) -> Attempted<H> {
     match reply {
-        Ok(Answered { doubt: false, .. }) => Attempted::Taken(why),
+        Ok(AnsweredMember { doubt: false, .. }) => Attempted::Taken(why),
         // A deletion without an answer may come late, and delete the key of a later grant to this session.
-        Ok(Answered { doubt: true, .. }) | Err(_) => Attempted::Unclear(why),
+        Ok(AnsweredMember { doubt: true, .. }) | Err(_) => Attempted::Unclear(why),
     }
 }
 
@@ -154,8 +157,8 @@ pub(super) enum ChubbyAsked {
 }
 
 /// After the transaction that makes our keys if none stands in their way.
-pub(super) fn after_chubby_txn(reply: Result<Answered<TxnResponse>, CallError>) -> ChubbyAsked {
-    let Answered { answer, doubt } = match reply {
+pub(super) fn after_chubby_txn(reply: Result<AnsweredMember<TxnResponse>, CallError>) -> ChubbyAsked {
+    let AnsweredMember { answer, doubt } = match reply {
         Ok(answered) => answered,
         Err(error) => return ChubbyAsked::Unclear(error.why()),
     };
@@ -192,7 +195,7 @@ pub(super) fn after_lock_call(
     }
 }
 
-pub(super) fn is_ended<T>(revoked: &Result<Answered<T>, CallError>) -> bool {
+pub(super) fn is_ended<T>(revoked: &Result<AnsweredMember<T>, CallError>) -> bool {
     match revoked {
         Ok(_) => true,
         Err(CallError::Refused { lease_not_found, .. }) => *lease_not_found,
@@ -211,15 +214,15 @@ pub(super) fn after_unclear(why: OperationError, ended: bool, time_is_left: bool
 }
 
 /// After the transaction that deletes our key if it is the one that was granted.
-pub(super) fn after_release(reply: Result<Answered<TxnResponse>, CallError>) -> End {
+pub(super) fn after_release(reply: Result<AnsweredMember<TxnResponse>, CallError>) -> End {
     match reply {
-        Ok(Answered { answer, .. }) if answer.succeeded => End::keeping(Completion::Ok(Value::Null)),
+        Ok(AnsweredMember { answer, .. }) if answer.succeeded => End::keeping(Completion::Ok(Value::Null)),
         // It was executed and found nothing: the lease had run out.
-        Ok(Answered { doubt: false, .. }) => {
+        Ok(AnsweredMember { doubt: false, .. }) => {
             End::keeping(Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"))
         }
         // The key is gone; whether an earlier attempt deleted it or the end of the lease, is unknown.
-        Ok(Answered { doubt: true, .. }) => {
+        Ok(AnsweredMember { doubt: true, .. }) => {
             let gone = "an attempt was not answered, and the key is gone";
             End::keeping(Completion::info(ErrorCode::Timeout, gone))
         }
@@ -239,12 +242,12 @@ pub(super) fn after_release_by_end(ended: bool) -> Completion {
     }
 }
 
-pub(super) fn after_unlock<T>(reply: Result<Answered<T>, CallError>) -> End {
+pub(super) fn after_unlock<T>(reply: Result<AnsweredMember<T>, CallError>) -> End {
     match reply {
         // The service does not say whether there was anything to delete; the key is gone either way.
-        Ok(Answered { doubt: false, .. }) => End::keeping(Completion::Ok(Value::Null)),
+        Ok(AnsweredMember { doubt: false, .. }) => End::keeping(Completion::Ok(Value::Null)),
         // An unlock that was not answered may come late, and delete the key of a later grant to this session.
-        Ok(Answered { doubt: true, .. }) => End::dropping(Completion::Ok(Value::Null)),
+        Ok(AnsweredMember { doubt: true, .. }) => End::dropping(Completion::Ok(Value::Null)),
         // A write without an answer, or one that was not executed: the key stays until the session runs out.
         Err(error) => End::unknown(error.why()),
     }

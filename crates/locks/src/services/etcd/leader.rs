@@ -18,7 +18,7 @@ const PATIENCE_MS: u64 = 500;
 
 /// What a member says of itself and of the cluster. The gateway writes numbers of 64 bits as strings.
 #[derive(Debug, Deserialize)]
-struct Status {
+struct MemberStatus {
     header: Header,
     #[serde(default)]
     leader: String,
@@ -31,7 +31,7 @@ struct Header {
     raft_term: String,
 }
 
-impl Status {
+impl MemberStatus {
     fn term(&self) -> u64 {
         self.header.raft_term.parse().unwrap_or(0)
     }
@@ -47,7 +47,7 @@ pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     newest(&statuses)
 }
 
-fn newest(statuses: &[Result<Status, ClusterError>]) -> Option<usize> {
+fn newest(statuses: &[Result<MemberStatus, ClusterError>]) -> Option<usize> {
     let leaders =
         statuses.iter().enumerate().filter_map(|(place, status)| Some((place, status.as_ref().ok()?)));
     let newest = leaders.filter(|(_, status)| status.leads()).max_by_key(|(_, status)| status.term());
@@ -61,13 +61,13 @@ pub(super) async fn transfer(nodes: &[Arc<dyn Node>], from: usize) -> Result<(),
     let next = statuses
         .into_iter()
         .flatten()
-        .max_by_key(Status::term)
+        .max_by_key(MemberStatus::term)
         .ok_or_else(|| format!("no member answers that could lead in place of {}", nodes[from].name()))?;
     let order = json!({"targetID": next.header.member_id});
     ask(&nodes[from], "/v3/maintenance/transfer-leadership", order).await.map(drop)
 }
 
-async fn status(node: &Arc<dyn Node>) -> Result<Status, ClusterError> {
+async fn status(node: &Arc<dyn Node>) -> Result<MemberStatus, ClusterError> {
     let body = ask(node, "/v3/maintenance/status", json!({})).await?;
     serde_json::from_str(&body).map_err(|error| {
         ClusterError::new(format!("etcd on {} reported a state that makes no sense: {error}", node.name()))
@@ -115,7 +115,7 @@ async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, Cl
 mod tests {
     use super::*;
 
-    fn status_of(member: &str, leader: &str, term: &str) -> Result<Status, ClusterError> {
+    fn status_of(member: &str, leader: &str, term: &str) -> Result<MemberStatus, ClusterError> {
         let status = json!({"header": {"member_id": member, "raft_term": term}, "leader": leader});
         Ok(serde_json::from_value(status).expect("a status"))
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn fields_that_the_gateway_leaves_out_are_none() {
-        let status: Status = serde_json::from_str(r#"{"header":{"member_id":"7"}}"#).expect("a status");
+        let status: MemberStatus = serde_json::from_str(r#"{"header":{"member_id":"7"}}"#).expect("a status");
         assert!(!status.leads());
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Members {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answered<T> {
+pub(super) struct AnsweredMember<T> {
     pub(super) answer: T,
     /// An earlier attempt was not answered: it may be executed after all that the caller does from now on.
     pub(super) doubt: bool,
@@ -109,7 +109,7 @@ impl Members {
         &self,
         deadline: Instant,
         request: impl Fn(Client) -> Called + Send,
-    ) -> Result<Answered<T>, CallError>
+    ) -> Result<AnsweredMember<T>, CallError>
     where
         Called: Future<Output = Result<T, Status>> + Send,
     {
@@ -136,7 +136,7 @@ impl Members {
         &self,
         txn: &TxnRequest,
         deadline: Instant,
-    ) -> Result<Answered<TxnResponse>, CallError> {
+    ) -> Result<AnsweredMember<TxnResponse>, CallError> {
         let call = self.call(deadline, |client| {
             let txn = txn.clone();
             async move { client.txn(txn).await }
@@ -148,7 +148,7 @@ impl Members {
         &self,
         range: &RangeRequest,
         deadline: Instant,
-    ) -> Result<Answered<RangeResponse>, CallError> {
+    ) -> Result<AnsweredMember<RangeResponse>, CallError> {
         let call = self.call(deadline, |client| {
             let range = range.clone();
             async move { client.range(range).await }
@@ -159,7 +159,7 @@ impl Members {
 
 #[derive(Debug, PartialEq)]
 enum AfterAttempt<T> {
-    Ended(Result<Answered<T>, CallError>),
+    Ended(Result<AnsweredMember<T>, CallError>),
     /// Whether it was executed, or will be, is not known: the next member is asked.
     Elsewhere(OperationError),
 }
@@ -167,7 +167,7 @@ enum AfterAttempt<T> {
 /// After an attempt at this member; none: not answered in time. `doubt`: there was one before.
 fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str) -> AfterAttempt<T> {
     match reply {
-        Some(Ok(answer)) => AfterAttempt::Ended(Ok(Answered { answer, doubt })),
+        Some(Ok(answer)) => AfterAttempt::Ended(Ok(AnsweredMember { answer, doubt })),
         Some(Err(status)) => match definite(&status) {
             Some(lease_not_found) => {
                 let why = ErrorCode::Refused.error(format_args!("{}", status.message()));
@@ -251,7 +251,7 @@ mod tests {
     fn an_answer_bears_the_doubt_of_earlier_attempts() {
         for doubt in [false, true] {
             let after = after_attempt(Some(Ok(7)), doubt, "n1");
-            assert_eq!(after, AfterAttempt::Ended(Ok(Answered { answer: 7, doubt })));
+            assert_eq!(after, AfterAttempt::Ended(Ok(AnsweredMember { answer: 7, doubt })));
             let after = after_attempt::<()>(None, doubt, "n1");
             assert_eq!(after, AfterAttempt::Elsewhere("timeout: n1 did not answer in time".into()));
         }

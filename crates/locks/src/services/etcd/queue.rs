@@ -2,7 +2,7 @@
 //! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
 
 use super::api::{Compare, RangeRequest, RequestOp, SortOrder, TxnRequest, WatchCreateRequest};
-use super::decisions::{Created, Failure, after_put};
+use super::decisions::{Created, QueueFailure, after_put};
 use super::members::Members;
 use super::session::LeaseSession;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) async fn take(
     path: &str,
     recheck: bool,
     deadline: Instant,
-) -> Result<QueueGrant, Failure> {
+) -> Result<QueueGrant, QueueFailure> {
     let begun = Instant::now();
     // Puts our key if absent, and looks for it and for the oldest key. Idempotent: a second try finds it.
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
@@ -60,7 +60,7 @@ async fn wait_for_older(
     prefix: &str,
     created: &Created,
     deadline: Instant,
-) -> Result<u64, Failure> {
+) -> Result<u64, QueueFailure> {
     let older = RangeRequest {
         max_create_revision: created.create_revision - 1,
         ..RangeRequest::prefix(prefix).first_created(SortOrder::Descend)

@@ -1,8 +1,8 @@
 //! `mariadb-advisory`: a lock that belongs to a connection. Nothing reads a connection between statements. So
 //! a holder pings the server, and gives up before the server can have let go.
 
-use super::connection::Connection;
-use super::decisions::{AfterLock, after_lock, after_unlock};
+use super::connection::MariadbConnection;
+use super::decisions::{AfterGetLock, after_lock, after_unlock};
 use super::server::MariaDbServer;
 use super::service::MARIADB;
 use super::statements::{KEEPALIVE, LOCK as GET_LOCK, UNLOCK, lock_name, set_keepalive};
@@ -32,7 +32,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &SqlRecipe::<MariaDbServer> {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),
-        lock: |client, _process, notices| Box::new(AdvisoryLock { client, notices, live: None }),
+        lock: |client, _process, notices| Box::new(NamedLock { client, notices, live: None }),
     },
     options: &["mariadb-reconnect"],
     capabilities: |options| Capabilities {
@@ -51,20 +51,20 @@ fn is_reported(options: &Options) -> bool {
     options.mariadb_reconnect == MariaDbReconnect::Reported
 }
 
-struct AdvisoryLock {
+struct NamedLock {
     client: Arc<SqlClient<MariaDbServer>>,
     notices: Notices,
-    live: Option<Live>,
+    live: Option<LiveConnection>,
 }
 
-struct Live {
-    connection: Arc<Mutex<Connection>>,
+struct LiveConnection {
+    connection: Arc<Mutex<MariadbConnection>>,
     held: Arc<HeldKeys>,
     ttl: Duration,
     pings: Option<JoinHandle<()>>,
 }
 
-impl Drop for Live {
+impl Drop for LiveConnection {
     fn drop(&mut self) {
         if let Some(pings) = &self.pings {
             pings.abort();
@@ -72,8 +72,8 @@ impl Drop for Live {
     }
 }
 
-impl Live {
-    async fn connection(&self, deadline: Instant) -> Result<MutexGuard<'_, Connection>, Failed> {
+impl LiveConnection {
+    async fn connection(&self, deadline: Instant) -> Result<MutexGuard<'_, MariadbConnection>, Failed> {
         let free = timeout_at(deadline, self.connection.lock()).await;
         free.map_err(|_| Failed::Unknown(ErrorCode::Timeout.error("MariaDB does not answer a ping")))
     }
@@ -89,7 +89,7 @@ impl Live {
 }
 
 /// Pings while something is held, until the connection is over. What is held then is lost.
-async fn ping(connection: Arc<Mutex<Connection>>, held: Arc<HeldKeys>, ttl: Duration) {
+async fn ping(connection: Arc<Mutex<MariadbConnection>>, held: Arc<HeldKeys>, ttl: Duration) {
     loop {
         sleep(ttl / PING_SHARE).await;
         if held.is_empty() {
@@ -103,8 +103,8 @@ async fn ping(connection: Arc<Mutex<Connection>>, held: Arc<HeldKeys>, ttl: Dura
     }
 }
 
-impl AdvisoryLock {
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<&Live, OperationError> {
+impl NamedLock {
+    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<&LiveConnection, OperationError> {
         let answers = match self.live.as_ref().filter(|live| live.ttl == ttl) {
             None => false,
             Some(live) => match live.connection(deadline).await {
@@ -122,44 +122,44 @@ impl AdvisoryLock {
 
     /// Opens a connection with the keepalives that the TTL wants. These settings are the whole server's, and
     /// a connection keeps those that it began with.
-    async fn open(&self, ttl: Duration, deadline: Instant) -> Result<Connection, OperationError> {
+    async fn open(&self, ttl: Duration, deadline: Instant) -> Result<MariadbConnection, OperationError> {
         let wanted = (1, 1, keepalive_probes(ttl));
-        let mut connection = Connection::open(&self.client.server, deadline).await?;
+        let mut connection = MariadbConnection::open(&self.client.server, deadline).await?;
         let found = connection.ask(deadline, async |conn| conn.query_first(KEEPALIVE).await).await;
         if found.map_err(Failed::why)? != Some(wanted) {
             let set = connection.ask(deadline, async |conn| conn.query_drop(set_keepalive(wanted)).await);
             set.await.map_err(Failed::why)?;
-            connection = Connection::open(&self.client.server, deadline).await?;
+            connection = MariadbConnection::open(&self.client.server, deadline).await?;
         }
         Ok(connection)
     }
 
-    fn live(&self, connection: Connection, ttl: Duration) -> Live {
+    fn live(&self, connection: MariadbConnection, ttl: Duration) -> LiveConnection {
         let connection = Arc::new(Mutex::new(connection));
         let held = Arc::new(HeldKeys::new(self.notices.clone()));
         let pings = is_reported(&self.client.options)
             .then(|| tokio::spawn(ping(connection.clone(), held.clone(), ttl)));
-        Live { connection, held, ttl, pings }
+        LiveConnection { connection, held, ttl, pings }
     }
 }
 
 /// Asks for the lock. A wait on the server ends with `until`.
-async fn lock(live: &Live, key: &str, until: Instant, deadline: Instant) -> Result<(), End> {
+async fn lock(live: &LiveConnection, key: &str, until: Instant, deadline: Instant) -> Result<(), End> {
     let mut connection = live.connection(deadline).await.map_err(|failed| End::unknown(failed.why()))?;
     let (name, asked) = (lock_name(key), Instant::now());
     let patience = until.saturating_duration_since(asked).as_secs_f64();
     let reply =
         connection.ask(deadline, async |conn| conn.exec_first(GET_LOCK, (name, patience)).await).await;
     match after_lock(reply.map(Option::flatten)) {
-        AfterLock::End(end) => Err(end),
+        AfterGetLock::End(end) => Err(end),
         // An answer that came late may be older than the end of its connection.
-        AfterLock::Granted if asked.elapsed() > live.ttl => after_probe(connection.ping(deadline).await),
-        AfterLock::Granted => Ok(()),
+        AfterGetLock::Granted if asked.elapsed() > live.ttl => after_probe(connection.ping(deadline).await),
+        AfterGetLock::Granted => Ok(()),
     }
 }
 
 #[async_trait]
-impl Lock for AdvisoryLock {
+impl Lock for NamedLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let begun = Instant::now();
         let deadline = begun + timeout;

@@ -7,18 +7,18 @@ use mysql_async::{Conn, Error};
 use tokio::time::{Instant, timeout_at};
 
 /// A connection. Dropping it closes it, as the end of a program would; the server then ends its locks.
-pub(super) struct Connection {
+pub(super) struct MariadbConnection {
     conn: Option<Conn>,
     /// Whether it can be used, as far as this end knows: nothing reads while there is no statement.
     lives: bool,
 }
 
-impl Connection {
+impl MariadbConnection {
     pub(super) async fn open(
         server: &MariaDbServer,
         deadline: Instant,
-    ) -> Result<Connection, OperationError> {
-        Ok(Connection { conn: Some(sql::connect(server, "", deadline).await?), lives: true })
+    ) -> Result<MariadbConnection, OperationError> {
+        Ok(MariadbConnection { conn: Some(sql::connect(server, "", deadline).await?), lives: true })
     }
 
     /// Sends a statement, and waits for its answer. Without an answer the connection is not used again.
@@ -43,7 +43,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for MariadbConnection {
     /// The library would first wait for the answer of a statement that was given up, and keep its locks
     /// meanwhile. Outside of the runtime it closes the connection at once.
     fn drop(&mut self) {
@@ -100,7 +100,7 @@ mod tests {
     async fn a_server_that_is_not_there_is_unreachable() {
         let server = MariaDbServer::at("127.0.0.1:9");
         let deadline = Instant::now() + Duration::from_secs(5);
-        let failed = Connection::open(&server, deadline).await.err().expect("no connection");
+        let failed = MariadbConnection::open(&server, deadline).await.err().expect("no connection");
         let sentence = "unreachable: no connection to MariaDB: Connection refused (os error 111)";
         assert_eq!(failed.to_string(), sentence);
     }

@@ -6,15 +6,15 @@ use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 use serde_json::Value;
 
 #[derive(Debug, PartialEq)]
-pub(super) enum AfterLock {
+pub(super) enum AfterGetLock {
     Granted,
     End(End),
 }
 
 /// After `GET_LOCK`: 1 is a grant, 0 the end of the time, NULL an error, such as a statement that was killed.
-pub(super) fn after_lock(reply: Result<Option<i64>, Failed>) -> AfterLock {
-    AfterLock::End(match reply {
-        Ok(Some(1)) => return AfterLock::Granted,
+pub(super) fn after_lock(reply: Result<Option<i64>, Failed>) -> AfterGetLock {
+    AfterGetLock::End(match reply {
+        Ok(Some(1)) => return AfterGetLock::Granted,
         Ok(Some(_)) => End::keeping(Completion::fail(ErrorCode::Taken, "another client holds the lock")),
         // Whatever is left of it goes with the connection.
         Ok(None) => End::dropping(Completion::fail(ErrorCode::Refused, "GET_LOCK answered NULL: an error")),
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn what_the_answers_to_get_lock_mean() {
         let after = |reply| match after_lock(reply) {
-            AfterLock::Granted => "granted".to_owned(),
-            AfterLock::End(end) => end.said(),
+            AfterGetLock::Granted => "granted".to_owned(),
+            AfterGetLock::End(end) => end.said(),
         };
         for (reply, expected) in [
             (Ok(Some(1)), "granted"),

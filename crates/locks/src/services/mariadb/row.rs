@@ -1,6 +1,6 @@
 //! `mariadb-row`: a row with a lease and a fencing token.
 
-use super::connection::Connection;
+use super::connection::MariadbConnection;
 use super::decisions::{AfterTake, after_give_back, after_take};
 use super::server::MariaDbServer;
 use super::service::MARIADB;
@@ -32,7 +32,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         lock: |client, process, notices| {
             // Nothing is renewed, and a lease that ends is known by the client's own clock.
             drop(notices);
-            Box::new(RowLock::new(client, process))
+            Box::new(MariadbRowLock::new(client, process))
         },
     },
     options: &["mariadb-expiry"],
@@ -41,10 +41,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 
 const CLOCK: ClientClock = ClientClock::Monotonic;
 
-struct RowLock {
+struct MariadbRowLock {
     client: Arc<SqlClient<MariaDbServer>>,
     attempts: Attempts,
-    connection: Option<Connection>,
+    connection: Option<MariadbConnection>,
     held: Held<RowHold>,
 }
 
@@ -56,10 +56,10 @@ struct RowHold {
     valid_until: Reading,
 }
 
-impl RowLock {
-    fn new(client: Arc<SqlClient<MariaDbServer>>, process: u64) -> RowLock {
+impl MariadbRowLock {
+    fn new(client: Arc<SqlClient<MariaDbServer>>, process: u64) -> MariadbRowLock {
         let attempts = Attempts::new(&client.name, process, client.seed);
-        RowLock { client, attempts, connection: None, held: Held::default() }
+        MariadbRowLock { client, attempts, connection: None, held: Held::default() }
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<(), OperationError> {
@@ -69,7 +69,7 @@ impl RowLock {
             return Ok(());
         }
         self.connection = None;
-        self.connection = Some(Connection::open(&self.client.server, deadline).await?);
+        self.connection = Some(MariadbConnection::open(&self.client.server, deadline).await?);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl RowLock {
 }
 
 #[async_trait]
-impl Lock for RowLock {
+impl Lock for MariadbRowLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let (deadline, try_until) = (Instant::now() + timeout, Instant::now() + wait_until(timeout));
         loop {

@@ -1,6 +1,6 @@
 //! A client's connection to NATS, and the requests of the recipe.
 
-use super::decisions::{Found, Stored};
+use super::decisions::{FoundEntry, Stored};
 use crate::client_clock::whole_millis;
 use crate::dialer::{self, Dialer, wrong_password};
 use crate::error::ClientError;
@@ -105,13 +105,18 @@ impl NatsClient {
     }
 
     /// The latest entry, as some replica knows it.
-    pub(super) async fn look(&self, key: &str, ttl: Duration, deadline: Instant) -> Reply<Option<Found>> {
+    pub(super) async fn look(
+        &self,
+        key: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Reply<Option<FoundEntry>> {
         let store = match self.store(ttl, deadline).await {
             Ok(store) => store,
             Err(why) => return Reply::Unsent(why),
         };
         match timeout_at(deadline, store.entry(key)).await {
-            Ok(Ok(entry)) => Reply::Answer(entry.map(|entry| Found {
+            Ok(Ok(entry)) => Reply::Answer(entry.map(|entry| FoundEntry {
                 revision: entry.revision,
                 value: match entry.operation {
                     Operation::Put => String::from_utf8_lossy(&entry.value).into_owned(),

@@ -2,18 +2,18 @@
 
 use crate::options::NatsRelease;
 use crate::reply::Reply;
-use crate::watchdog::{Renewal, after_no_answer};
+use crate::watchdog::{RenewalOutcome, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct FoundEntry {
     pub(super) revision: u64,
     /// Empty for the marker that a release leaves.
     pub(super) value: String,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Next {
+pub(super) enum NatsNext {
     Granted(u64),
     /// There is an entry: looks whether it is a lock, or the marker of a release.
     Look,
@@ -31,35 +31,35 @@ fn taken() -> OperationError {
     ErrorCode::Taken.error("another client holds the lock")
 }
 
-pub(super) fn after_create(reply: Reply<Stored>) -> Next {
+pub(super) fn after_create(reply: Reply<Stored>) -> NatsNext {
     match after_replace(reply) {
-        Next::Refused(why) if why.code() == ErrorCode::Taken => Next::Look,
+        NatsNext::Refused(why) if why.code() == ErrorCode::Taken => NatsNext::Look,
         next => next,
     }
 }
 
-pub(super) fn after_replace(reply: Reply<Stored>) -> Next {
+pub(super) fn after_replace(reply: Reply<Stored>) -> NatsNext {
     match reply {
-        Reply::Answer(Some(revision)) => Next::Granted(revision),
-        Reply::Answer(None) => Next::Refused(taken()),
-        Reply::Refused(why) | Reply::Unsent(why) => Next::Refused(why),
-        Reply::Unknown(why) => Next::Unknown(why),
+        Reply::Answer(Some(revision)) => NatsNext::Granted(revision),
+        Reply::Answer(None) => NatsNext::Refused(taken()),
+        Reply::Refused(why) | Reply::Unsent(why) => NatsNext::Refused(why),
+        Reply::Unknown(why) => NatsNext::Unknown(why),
     }
 }
 
 /// After the look at the latest entry. A replica that is behind answers, too: then the next write is refused.
-pub(super) fn after_look(reply: Reply<Option<Found>>) -> Next {
+pub(super) fn after_look(reply: Reply<Option<FoundEntry>>) -> NatsNext {
     match reply {
-        Reply::Answer(Some(found)) if found.value.is_empty() => Next::Replace(found.revision),
-        Reply::Answer(_) => Next::Refused(taken()),
+        Reply::Answer(Some(found)) if found.value.is_empty() => NatsNext::Replace(found.revision),
+        Reply::Answer(_) => NatsNext::Refused(taken()),
         // A look changes nothing.
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Next::Refused(why),
+        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => NatsNext::Refused(why),
     }
 }
 
 /// The revision under which this process still has the lock, where a write of it expected another: an earlier
 /// renewal was stored whose answer got lost.
-pub(super) fn own_revision(reply: &Reply<Option<Found>>, own: &str) -> Option<u64> {
+pub(super) fn own_revision(reply: &Reply<Option<FoundEntry>>, own: &str) -> Option<u64> {
     match reply {
         Reply::Answer(Some(found)) => (found.value == own).then_some(found.revision),
         _ => None,
@@ -81,7 +81,7 @@ pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Comple
 
 /// After a renewal: what was stored, or what the watchdog does. If nothing was, it looks whether the entry
 /// there is its own. `is_over`: nothing is left of the lease by the client's own clock.
-pub(super) fn after_renewal(reply: Reply<Stored>, is_over: bool) -> Result<Stored, Renewal> {
+pub(super) fn after_renewal(reply: Reply<Stored>, is_over: bool) -> Result<Stored, RenewalOutcome> {
     match reply {
         Reply::Answer(stored) => Ok(stored),
         Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Err(after_no_answer(&why, is_over)),
@@ -97,13 +97,13 @@ mod tests {
         "timeout: n1".into()
     }
 
-    fn said(next: Next) -> String {
+    fn said(next: NatsNext) -> String {
         match next {
-            Next::Granted(revision) => format!("granted {revision}"),
-            Next::Look => "look".to_owned(),
-            Next::Replace(revision) => format!("replace {revision}"),
-            Next::Refused(why) => format!("refused {}", why.code_name()),
-            Next::Unknown(why) => format!("info {}", why.code_name()),
+            NatsNext::Granted(revision) => format!("granted {revision}"),
+            NatsNext::Look => "look".to_owned(),
+            NatsNext::Replace(revision) => format!("replace {revision}"),
+            NatsNext::Refused(why) => format!("refused {}", why.code_name()),
+            NatsNext::Unknown(why) => format!("info {}", why.code_name()),
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(said(after_create(reply.clone())), create);
             assert_eq!(said(after_replace(reply)), replace);
         }
-        let found = |value: &str| Reply::Answer(Some(Found { revision: 9, value: value.to_owned() }));
+        let found = |value: &str| Reply::Answer(Some(FoundEntry { revision: 9, value: value.to_owned() }));
         assert_eq!(said(after_look(found(""))), "replace 9");
         assert_eq!(said(after_look(found("c1-0-1-a"))), "refused taken");
         assert_eq!(said(after_look(Reply::Answer(None))), "refused taken", "it ran out just now");
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_lost_answer_of_a_renewal_is_found_by_the_value() {
-        let found = |value: &str| Reply::Answer(Some(Found { revision: 9, value: value.to_owned() }));
+        let found = |value: &str| Reply::Answer(Some(FoundEntry { revision: 9, value: value.to_owned() }));
         assert_eq!(own_revision(&found("mine"), "mine"), Some(9));
         for other in [found("another's"), found(""), Reply::Answer(None), Reply::Unknown(why())] {
             assert_eq!(own_revision(&other, "mine"), None);
@@ -154,8 +154,8 @@ mod tests {
             assert_eq!(after_renewal(Reply::Answer(None), over), Ok(None), "it is looked at");
         }
         for reply in [Reply::Refused(why()), Reply::Unsent(why()), Reply::Unknown(why())] {
-            assert_eq!(after_renewal(reply.clone(), false), Err(Renewal::Again));
-            let lost = Renewal::Lost("it was not renewed for a whole TTL; timeout: n1".to_owned());
+            assert_eq!(after_renewal(reply.clone(), false), Err(RenewalOutcome::Again));
+            let lost = RenewalOutcome::Lost("it was not renewed for a whole TTL; timeout: n1".to_owned());
             assert_eq!(after_renewal(reply, true), Err(lost));
         }
     }

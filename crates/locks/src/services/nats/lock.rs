@@ -2,7 +2,7 @@
 
 use super::client::NatsClient;
 use super::decisions::{
-    Next, after_create, after_look, after_marker, after_renewal, after_replace, own_revision,
+    NatsNext, after_create, after_look, after_marker, after_renewal, after_replace, own_revision,
 };
 use crate::attempts::Attempts;
 use crate::held::{Held, never_acquired};
@@ -10,7 +10,7 @@ use crate::notices::Notices;
 use crate::options::{NatsRelease, Options};
 use crate::recipe::Lock;
 use crate::reply::Reply;
-use crate::watchdog::{CLOCK, Renewal, RenewedLease, Renews, Watchdog};
+use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant};
 use std::sync::Arc;
@@ -42,17 +42,17 @@ struct NatsRenewal {
 
 #[async_trait]
 impl Renews for NatsRenewal {
-    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal {
+    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> RenewalOutcome {
         let RenewedLease { key, value, ttl, .. } = lease;
         let expected = Some(self.revision.load(Ordering::Relaxed));
         let reply = self.client.write(key, Some(value), expected, *ttl, deadline).await;
         let (revision, done) = match after_renewal(reply, lease.is_over()) {
             Err(instead) => return instead,
-            Ok(Some(revision)) => (revision, Renewal::Renewed),
+            Ok(Some(revision)) => (revision, RenewalOutcome::Renewed),
             Ok(None) => match own_revision(&self.client.look(key, *ttl, deadline).await, value) {
                 // It runs on from when that was stored, which is not known: the next renewal tells.
-                Some(revision) => (revision, Renewal::Again),
-                None => return Renewal::Lost("the entry is gone, or another's".to_owned()),
+                Some(revision) => (revision, RenewalOutcome::Again),
+                None => return RenewalOutcome::Lost("the entry is gone, or another's".to_owned()),
             },
         };
         self.revision.store(revision, Ordering::Relaxed);
@@ -62,13 +62,13 @@ impl Renews for NatsRenewal {
 
 impl NatsLock {
     /// One attempt to take the lock: granted, refused or unknown.
-    async fn attempt(&self, key: &str, value: &str, ttl: Duration, until: Instant) -> Next {
+    async fn attempt(&self, key: &str, value: &str, ttl: Duration, until: Instant) -> NatsNext {
         let client = &self.client;
         let mut next = after_create(client.write(key, Some(value), Some(0), ttl, until).await);
         loop {
             next = match next {
-                Next::Look => after_look(client.look(key, ttl, until).await),
-                Next::Replace(marker) => {
+                NatsNext::Look => after_look(client.look(key, ttl, until).await),
+                NatsNext::Replace(marker) => {
                     after_replace(client.write(key, Some(value), Some(marker), ttl, until).await)
                 }
                 end => return end,
@@ -85,7 +85,7 @@ impl Lock for NatsLock {
             let value = self.attempts.begin();
             let begun = CLOCK.now();
             let why_not = match self.attempt(key, &value, ttl, deadline).await {
-                Next::Granted(token) => {
+                NatsNext::Granted(token) => {
                     let lease = Arc::new(RenewedLease::new(key, &value, ttl, begun + ttl));
                     let revision = Arc::new(AtomicU64::new(token));
                     let watchdog = self.options.watchdog.then(|| {
@@ -99,9 +99,9 @@ impl Lock for NatsLock {
                         ..Grant::default()
                     });
                 }
-                Next::Unknown(why) => return Completion::Info(why),
-                Next::Refused(why) => why,
-                Next::Look | Next::Replace(_) => unreachable!("an attempt goes on after these"),
+                NatsNext::Unknown(why) => return Completion::Info(why),
+                NatsNext::Refused(why) => why,
+                NatsNext::Look | NatsNext::Replace(_) => unreachable!("an attempt goes on after these"),
             };
             if !self.attempts.rest(ttl, deadline).await {
                 // Each attempt was answered, or was not sent.

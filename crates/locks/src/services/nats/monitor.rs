@@ -17,14 +17,14 @@ const PATIENCE_MS: u64 = 500;
 struct Jetstream {
     /// Of a server that has no cluster: none.
     #[serde(default)]
-    meta_cluster: Option<Meta>,
+    meta_cluster: Option<MetaGroup>,
     #[serde(default)]
     account_details: Vec<Account>,
 }
 
 /// The group of all servers, which decides where buckets are.
 #[derive(Debug, Deserialize)]
-struct Meta {
+struct MetaGroup {
     #[serde(default)]
     leader: String,
     /// The others, in the eyes of the leader; other servers list none.
@@ -43,18 +43,18 @@ struct Peer {
 #[derive(Debug, Deserialize)]
 struct Account {
     #[serde(default)]
-    stream_detail: Vec<Stream>,
+    stream_detail: Vec<BucketStream>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Stream {
+struct BucketStream {
     name: String,
     #[serde(default)]
-    cluster: Option<Cluster>,
+    cluster: Option<NatsCluster>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Cluster {
+struct NatsCluster {
     #[serde(default)]
     leader: String,
 }
@@ -71,20 +71,20 @@ impl Jetstream {
 
 /// Why the servers cannot hold a bucket yet, of which all are to have a replica.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Missing {
+pub(super) struct MissingServers {
     pub(super) why: String,
     /// The names of those that the leader has not heard from.
     pub(super) away: Vec<String>,
 }
 
-pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<Missing> {
+pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<MissingServers> {
     if nodes.len() == 1 {
         return None;
     }
     for node in nodes {
         let page = match get(node, "/jsz").await {
             Ok(page) => page,
-            Err(error) => return Some(Missing { why: error.to_string(), away: Vec::new() }),
+            Err(error) => return Some(MissingServers { why: error.to_string(), away: Vec::new() }),
         };
         let meta = serde_json::from_str(&page).ok().and_then(|view: Jetstream| view.meta_cluster);
         if let Some(meta) = meta.filter(|meta| meta.leader == node.name()) {
@@ -92,18 +92,18 @@ pub(super) async fn missing(nodes: &[Arc<dyn Node>]) -> Option<Missing> {
             return not_heard_from(&meta, &names);
         }
     }
-    Some(Missing { why: "no server leads the others".to_owned(), away: Vec::new() })
+    Some(MissingServers { why: "no server leads the others".to_owned(), away: Vec::new() })
 }
 
 /// The servers, of these, that the leader has not heard from.
-fn not_heard_from(meta: &Meta, names: &[&str]) -> Option<Missing> {
+fn not_heard_from(meta: &MetaGroup, names: &[&str]) -> Option<MissingServers> {
     let is_there = |name: &str| {
         name == meta.leader || meta.replicas.iter().any(|peer| peer.name == name && !peer.offline)
     };
     let away: Vec<String> =
         names.iter().filter(|name| !is_there(name)).map(|name| (*name).to_owned()).collect();
     let why = format!("{}, which leads, has not heard from {}", meta.leader, away.join(", "));
-    (!away.is_empty()).then_some(Missing { why, away })
+    (!away.is_empty()).then_some(MissingServers { why, away })
 }
 
 /// Why this server does not serve; nothing, where it does: it knows who leads, or is alone.
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_server_that_the_leader_takes_for_gone_is_named() {
-        let meta = |page: &str| serde_json::from_str::<Meta>(page).unwrap();
+        let meta = |page: &str| serde_json::from_str::<MetaGroup>(page).unwrap();
         let names = ["n1", "n2", "n3"];
         let whole = meta(r#"{"leader":"n2","replicas":[{"name":"n1","current":true},{"name":"n3"}]}"#);
         assert_eq!(not_heard_from(&whole, &names), None);

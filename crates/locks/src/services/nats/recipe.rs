@@ -19,7 +19,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "an entry of a key-value bucket of NATS JetStream, created where there is none; it expires with the bucket's TTL",
     claims: "exclusion while the servers keep what they acknowledged (--nats-sync always) and judge time alike, and holders stop within the TTL; ownership; progress; availability with any minority down; fencing by the revision",
     service: &NATS,
-    recipe: &KeyValue,
+    recipe: &NatsKeyValue,
     options: &["watchdog", "nats-release"],
     capabilities: |options| Capabilities {
         token: true,
@@ -31,10 +31,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     },
 };
 
-struct KeyValue;
+struct NatsKeyValue;
 
 #[async_trait]
-impl Recipe for KeyValue {
+impl Recipe for NatsKeyValue {
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         let options = Arc::new(hello.options()?);
         let client = Arc::new(NatsClient::of(hello).await?);

@@ -24,18 +24,19 @@ pub(super) enum ConnectError {
     Postgres(#[from] tokio_postgres::Error),
 }
 
-pub(super) type Driver = std::pin::Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
+pub(super) type ConnectionDriver =
+    std::pin::Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 
 impl SqlServer for PostgresServer {
     const NAME: &'static str = "PostgreSQL";
-    type Connected = (Client, Driver);
+    type Connected = (Client, ConnectionDriver);
     type Error = ConnectError;
 
     fn new(server: Server, dialer: Dialer) -> PostgresServer {
         PostgresServer { server, dialer }
     }
 
-    async fn connect(&self, settings: &str) -> Result<(Client, Driver), ConnectError> {
+    async fn connect(&self, settings: &str) -> Result<(Client, ConnectionDriver), ConnectError> {
         let mut config = self.address().await?;
         let access = &self.dialer.access;
         config.user(access.user.as_deref().unwrap_or(USER));

@@ -2,7 +2,7 @@
 
 use crate::options::{Acquire, LockValue, Options};
 use crate::reply::Reply;
-use crate::watchdog::{Renewal, after_no_answer};
+use crate::watchdog::{RenewalOutcome, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 
 #[derive(Debug, PartialEq)]
@@ -111,11 +111,11 @@ fn no_longer_held() -> Completion {
 }
 
 /// After a renewal; `is_over`: nothing is left of the lease by the client's own clock.
-pub(super) fn after_renewal(reply: Reply<bool>, is_over: bool) -> Renewal {
+pub(super) fn after_renewal(reply: Reply<bool>, is_over: bool) -> RenewalOutcome {
     match reply {
-        Reply::Answer(true) => Renewal::Renewed,
+        Reply::Answer(true) => RenewalOutcome::Renewed,
         // The script ran and found no key, or another's value.
-        Reply::Answer(false) => Renewal::Lost("the key is gone, or another's".to_owned()),
+        Reply::Answer(false) => RenewalOutcome::Lost("the key is gone, or another's".to_owned()),
         Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => after_no_answer(&why, is_over),
     }
 }
@@ -225,13 +225,13 @@ mod tests {
     #[test]
     fn what_each_reply_to_a_renewal_means() {
         for over in [false, true] {
-            assert_eq!(after_renewal(Reply::Answer(true), over), Renewal::Renewed);
-            let lost = Renewal::Lost("the key is gone, or another's".to_owned());
+            assert_eq!(after_renewal(Reply::Answer(true), over), RenewalOutcome::Renewed);
+            let lost = RenewalOutcome::Lost("the key is gone, or another's".to_owned());
             assert_eq!(after_renewal(Reply::Answer(false), over), lost);
         }
         for reply in unanswered() {
-            assert_eq!(after_renewal(reply.clone(), false), Renewal::Again);
-            let lost = Renewal::Lost("it was not renewed for a whole TTL; timeout: n1".to_owned());
+            assert_eq!(after_renewal(reply.clone(), false), RenewalOutcome::Again);
+            let lost = RenewalOutcome::Lost("it was not renewed for a whole TTL; timeout: n1".to_owned());
             assert_eq!(after_renewal(reply, true), lost);
         }
     }

@@ -37,28 +37,28 @@ pub(crate) struct ExistingRedis;
 /// Database 0; the password is sent by a command of its own.
 static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo::default);
 
-struct Link {
+struct ServerLink {
     talk: MultiplexedConnection,
     driver: JoinHandle<()>,
 }
 
-impl Drop for Link {
+impl Drop for ServerLink {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Link {
-    async fn open(server: &Server, access: &Access) -> Result<Link, String> {
+impl ServerLink {
+    async fn open(server: &Server, access: &Access) -> Result<ServerLink, String> {
         let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
-        match timeout(PATIENCE, Link::connect(&dialer, server)).await {
+        match timeout(PATIENCE, ServerLink::connect(&dialer, server)).await {
             Ok(Ok(link)) => Ok(link),
             Ok(Err(why)) => Err(explained(&dialer, server, why).await),
             Err(_) => Err(explained(&dialer, server, late()).await),
         }
     }
 
-    async fn connect(dialer: &Dialer, server: &Server) -> Result<Link, String> {
+    async fn connect(dialer: &Dialer, server: &Server) -> Result<ServerLink, String> {
         let stream = dialer.dial(server).await.map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => rest(server, &error.to_string()),
             _ => format!("does not answer: {error}"),
@@ -67,7 +67,7 @@ impl Link {
         let stream = Bounded { stream, room: SAID_MAX };
         let connected = MultiplexedConnection::new_with_config(&PLAIN, stream, config).await;
         let (talk, driver) = connected.map_err(|error| said(&error))?;
-        let mut link = Link { talk, driver: tokio::spawn(driver) };
+        let mut link = ServerLink { talk, driver: tokio::spawn(driver) };
         if let Some(password) = &dialer.access.password {
             let mut login = redis::cmd("AUTH");
             if let Some(user) = &dialer.access.user {
@@ -182,7 +182,7 @@ fn in_cluster() -> String {
 #[async_trait]
 impl ExistingService for ExistingRedis {
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
-        let mut link = Link::open(server, access).await?;
+        let mut link = ServerLink::open(server, access).await?;
         // A user may lack the right to ask.
         let Ok(info) = link.ask::<String>(redis::cmd("INFO").arg("server")).await else {
             return Ok("redis-server of a version that it does not say".to_owned());
@@ -192,7 +192,7 @@ impl ExistingService for ExistingRedis {
     }
 
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String> {
-        let mut link = Link::open(server, access).await?;
+        let mut link = ServerLink::open(server, access).await?;
         let set = redis::cmd("SET").arg(key).arg("1").arg("NX").arg("PX").arg(10_000).to_owned();
         let set: Result<Option<String>, RedisError> = link.ask(&set).await;
         set.map_err(|error| said(&error))?;
@@ -205,7 +205,7 @@ impl ExistingService for ExistingRedis {
     }
 
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String> {
-        let mut link = Link::open(server, access).await?;
+        let mut link = ServerLink::open(server, access).await?;
         let keys = link.scan(prefix).await.map_err(|error| said(&error))?;
         let mut removed = 0;
         for key in keys {
@@ -220,7 +220,7 @@ impl ExistingService for ExistingRedis {
     }
 }
 
-impl Link {
+impl ServerLink {
     /// The keys with this prefix, which has no character that a pattern gives a meaning to.
     async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, RedisError> {
         let mut scanning = Scanning::default();

@@ -6,18 +6,18 @@ use super::decisions::{
     AttemptEnd, Next, after_delete, after_expire, after_get, after_renewal, after_set, after_take_back,
     after_wait,
 };
-use super::node::{Connection, FIRST_CONNECT, RedisNode};
+use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
 use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
 use crate::client_clock::Reading;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
-use crate::options::{Acquire, LockValue, Options, Release};
+use crate::options::{Acquire, LockValue, Options, ReleaseBy};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
-use crate::watchdog::{CLOCK, Renewal, RenewedLease, Renews, Watchdog};
+use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, Seed};
 use std::sync::Arc;
@@ -50,11 +50,11 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
         loss_notice: options.watchdog,
         renewal: options.watchdog,
         points: match (options.acquire, options.release) {
-            (Acquire::SetnxExpire, Release::GetDel) => {
+            (Acquire::SetnxExpire, ReleaseBy::GetDel) => {
                 &[pause_points::BETWEEN_SETNX_AND_EXPIRE, pause_points::BETWEEN_GET_AND_DEL]
             }
             (Acquire::SetnxExpire, _) => &[pause_points::BETWEEN_SETNX_AND_EXPIRE],
-            (_, Release::GetDel) => &[pause_points::BETWEEN_GET_AND_DEL],
+            (_, ReleaseBy::GetDel) => &[pause_points::BETWEEN_GET_AND_DEL],
             _ => &[],
         },
         ..Capabilities::NONE
@@ -98,7 +98,7 @@ struct RedisHold {
 
 #[async_trait]
 impl Renews for Arc<RedisNode> {
-    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> Renewal {
+    async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> RenewalOutcome {
         let RenewedLease { key, value, ttl, .. } = lease;
         let reply = self.connection().renew_if_mine(key, value, *ttl, deadline).await;
         after_renewal(reply, lease.is_over())
@@ -108,7 +108,7 @@ impl Renews for Arc<RedisNode> {
 impl RedisLock {
     async fn attempt(
         &self,
-        connection: &Connection<'_>,
+        connection: &NodeConnection<'_>,
         key: &str,
         value: &str,
         ttl: Duration,
@@ -154,7 +154,7 @@ impl RedisLock {
     /// GET, compare, DEL: what `--release get-del` does.
     async fn look_and_delete(
         &self,
-        connection: &Connection<'_>,
+        connection: &NodeConnection<'_>,
         key: &str,
         value: &str,
         timeout: Duration,
@@ -210,9 +210,9 @@ impl Lock for RedisLock {
         let Some(RedisHold { value, .. }) = self.held.take(key) else { return never_acquired() };
         let connection = self.node.connection();
         match self.options.release {
-            Release::Lua => after_delete(connection.delete_if_mine(key, &value, deadline).await),
-            Release::GetDel => self.look_and_delete(&connection, key, &value, timeout).await,
-            Release::Blind => after_delete(connection.delete(key, deadline).await),
+            ReleaseBy::Lua => after_delete(connection.delete_if_mine(key, &value, deadline).await),
+            ReleaseBy::GetDel => self.look_and_delete(&connection, key, &value, timeout).await,
+            ReleaseBy::Blind => after_delete(connection.delete(key, deadline).await),
         }
     }
 

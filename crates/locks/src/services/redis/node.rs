@@ -32,11 +32,11 @@ pub(crate) const FIRST_CONNECT: Duration = Duration::from_secs(2);
 pub(crate) struct RedisNode {
     pub(crate) name: String,
     link: Reconnecting<ServerConnection>,
-    compare: Compare,
+    compare: ValueComparison,
     prefix: &'static str,
 }
 
-pub(crate) enum Compare {
+pub(crate) enum ValueComparison {
     /// By a script, which every Redis runs.
     Script,
     /// By the commands of Valkey: `SET … IFEQ` since 8.1, `DELIFEQ` since 9.0. The flag: whether the server
@@ -46,7 +46,7 @@ pub(crate) enum Compare {
 
 /// The connection to a server that was up when it was looked for. Commands on it are executed in the order in
 /// which they were sent. Where there was none, no command is sent.
-pub(crate) struct Connection<'a> {
+pub(crate) struct NodeConnection<'a> {
     node: &'a RedisNode,
     wire: Option<Connected<ServerConnection>>,
 }
@@ -78,12 +78,12 @@ impl RedisNode {
         Driver: Future<Output = ()> + Send + 'static,
     {
         let link = Reconnecting::open(dial);
-        RedisNode { name: name.to_owned(), link, compare: Compare::Script, prefix: "" }
+        RedisNode { name: name.to_owned(), link, compare: ValueComparison::Script, prefix: "" }
     }
 
     /// The same with Valkey's commands in the place of scripts.
     pub(crate) fn with_commands(self) -> RedisNode {
-        RedisNode { compare: Compare::Commands(AtomicBool::new(true)), ..self }
+        RedisNode { compare: ValueComparison::Commands(AtomicBool::new(true)), ..self }
     }
 
     /// The same with this before each key.
@@ -104,12 +104,12 @@ impl RedisNode {
         self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
     }
 
-    pub(crate) fn connection(&self) -> Connection<'_> {
-        Connection { node: self, wire: self.link.current() }
+    pub(crate) fn connection(&self) -> NodeConnection<'_> {
+        NodeConnection { node: self, wire: self.link.current() }
     }
 }
 
-impl Connection<'_> {
+impl NodeConnection<'_> {
     pub(crate) fn server(&self) -> &str {
         self.wire.as_ref().map_or(&self.node.name, |wire| &wire.server)
     }
@@ -133,7 +133,7 @@ impl Connection<'_> {
 
     /// Deletes the key if it holds `value`: true if it did.
     pub(crate) async fn delete_if_mine(&self, key: &str, value: &str, deadline: Instant) -> Reply<bool> {
-        if let Compare::Commands(has_delifeq) = &self.node.compare
+        if let ValueComparison::Commands(has_delifeq) = &self.node.compare
             && has_delifeq.load(Ordering::Relaxed)
         {
             let reply = self.ask(redis::cmd("DELIFEQ").arg(&*self.node.key(key)).arg(value), deadline).await;
@@ -157,7 +157,7 @@ impl Connection<'_> {
         deadline: Instant,
     ) -> Reply<bool> {
         let (key, ttl_ms) = (self.node.key(key), whole_millis(ttl));
-        if let Compare::Commands(_) = self.node.compare {
+        if let ValueComparison::Commands(_) = self.node.compare {
             let mut command = redis::cmd("SET");
             command.arg(&*key).arg(value).arg("IFEQ").arg(value).arg("PX").arg(ttl_ms);
             let reply: Reply<Option<String>> = self.ask(&command, deadline).await;

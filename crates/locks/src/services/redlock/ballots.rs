@@ -75,7 +75,7 @@ impl Votes {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct BallotTally {
     deleted: usize,
     absent: usize,
     /// Sent, and not answered.
@@ -85,7 +85,7 @@ pub(super) struct Tally {
     why: Option<OperationError>,
 }
 
-impl Tally {
+impl BallotTally {
     pub(super) fn count(&mut self, reply: Reply<bool>) {
         match reply {
             Reply::Answer(true) => self.deleted += 1,
@@ -233,7 +233,7 @@ mod tests {
         ] {
             let [deleted, absent, unknown, untouched] = counts;
             let why = Some(ErrorCode::Timeout.error("n1"));
-            let tally = Tally { deleted, absent, unknown, untouched, why };
+            let tally = BallotTally { deleted, absent, unknown, untouched, why };
             let known = tally.verdict(5).map_or(open.to_owned(), |completion| ended(&completion));
             assert_eq!(known, before, "{counts:?}");
             assert_eq!(ended(&tally.completion(5)), at_last, "{counts:?}");
@@ -257,7 +257,7 @@ mod tests {
         };
         for code in 0..6_usize.pow(5) {
             let of_node = |node: u32| code / 6_usize.pow(node) % 6;
-            let mut tally = Tally::default();
+            let mut tally = BallotTally::default();
             (0..5).filter_map(|node| replies()[of_node(node)].clone()).for_each(|reply| tally.count(reply));
             let (gone, deleted) =
                 ((0..5).filter(|node| of_node(*node) < 2), (0..5).filter(|node| of_node(*node) == 0));

@@ -1,6 +1,6 @@
 //! One process's Redlock. The steps carry the numbers of the documentation's list.
 
-use super::ballots::{Ballot, Tally, Votes};
+use super::ballots::{Ballot, BallotTally, Votes};
 use super::tokens;
 use crate::attempts::{Attempts, mean_retry_delay, rest};
 use crate::client_clock::{ClientClock, Reading};
@@ -190,7 +190,7 @@ impl Lock for RedlockLock {
         let Some(RedlockHold { value, places, .. }) = self.held.take(key) else { return never_acquired() };
         let deadline = Instant::now() + timeout;
         let mut ballots = self.release_from(&places, key, &value, deadline);
-        let mut tally = Tally::default();
+        let mut tally = BallotTally::default();
         // A node that is stopped or cut off does not hold us up once the others have settled it.
         while tally.verdict(self.nodes.len()).is_none() {
             match timeout_at(deadline, ballots.recv()).await {

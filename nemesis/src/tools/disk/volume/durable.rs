@@ -2,7 +2,7 @@
 
 use super::super::content::Torn;
 use super::super::tree::{InodeNumber, Place, ROOT, Tree};
-use super::{Kind, Used, Volume};
+use super::{Kind, Volume, VolumeUse};
 use fuser::Errno;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Volume {
             }
         }
         self.durable = self.live.clone();
-        self.used = Used::default();
+        self.used = VolumeUse::default();
         Ok(())
     }
 

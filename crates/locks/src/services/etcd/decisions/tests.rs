@@ -9,12 +9,12 @@ fn why() -> OperationError {
 }
 
 /// An answer, and whether an earlier attempt was not answered.
-fn answered<T>(answer: T, doubt: bool) -> Result<Answered<T>, CallError> {
-    Ok(Answered { answer, doubt })
+fn answered<T>(answer: T, doubt: bool) -> Result<AnsweredMember<T>, CallError> {
+    Ok(AnsweredMember { answer, doubt })
 }
 
 /// Every way in which a call gives no answer, with its name.
-fn unanswered<T>() -> [(&'static str, Result<Answered<T>, CallError>); 5] {
+fn unanswered<T>() -> [(&'static str, Result<AnsweredMember<T>, CallError>); 5] {
     let refused = |lease_not_found, doubt| Err(CallError::Refused { why: why(), lease_not_found, doubt });
     [
         ("refused", refused(false, false)),
@@ -35,16 +35,16 @@ fn found(revisions: &[i64]) -> RangeResponse {
     RangeResponse { header: header(50), kvs: revisions.iter().map(kv).collect() }
 }
 
-fn part(response: Response) -> ResponseOp {
+fn part(response: TransactionResponse) -> ResponseOp {
     ResponseOp { response: Some(response) }
 }
 
 fn put() -> ResponseOp {
-    part(Response::Put(PutResponse {}))
+    part(TransactionResponse::Put(PutResponse {}))
 }
 
 fn range(revisions: &[i64]) -> ResponseOp {
-    part(Response::Range(found(revisions)))
+    part(TransactionResponse::Range(found(revisions)))
 }
 
 fn txn(responses: Vec<ResponseOp>) -> TxnResponse {
@@ -52,7 +52,7 @@ fn txn(responses: Vec<ResponseOp>) -> TxnResponse {
 }
 
 /// A failure in short: its code, and what stands in the way of deleting the key.
-fn failed(failure: &Failure) -> String {
+fn failed(failure: &QueueFailure) -> String {
     let flag = |is: bool, word: &str| if is { format!(" {word}") } else { String::new() };
     let (gone, doubt) = (flag(failure.lease_is_gone, "lease-gone"), flag(failure.doubt, "doubt"));
     format!("{}{gone}{doubt}", failure.why.code_name())
@@ -140,7 +140,7 @@ fn a_key_is_deleted_only_where_it_can_come_no_more() {
         (false, false, true, false),
         (true, true, true, false),
     ] {
-        let failure = Failure { why: why(), lease_is_gone, doubt };
+        let failure = QueueFailure { why: why(), lease_is_gone, doubt };
         assert_eq!(deletes_key(&failure, session_is_lost), deletes, "{failure:?} {session_is_lost}");
     }
     let after = |reply| after_deletion::<(), ()>(reply, "taken: x".into());
@@ -187,7 +187,7 @@ fn what_the_answer_of_the_lock_service_means() {
 
 #[test]
 fn an_unclear_attempt_ends_with_its_leases_only() {
-    let ends = |reply: Result<Answered<()>, CallError>| is_ended(&reply);
+    let ends = |reply: Result<AnsweredMember<()>, CallError>| is_ended(&reply);
     assert_eq!([ends(answered((), false)), ends(answered((), true))], [true; 2]);
     assert_eq!(unanswered().map(|(_, reply)| ends(reply)), [false, false, true, true, false]);
     let after = |ended, time_is_left| {
@@ -221,7 +221,7 @@ fn what_the_answer_to_a_release_means() {
 
 #[test]
 fn what_the_answer_to_an_unlock_means() {
-    let after = |reply: Result<Answered<()>, CallError>| after_unlock(reply).said();
+    let after = |reply: Result<AnsweredMember<()>, CallError>| after_unlock(reply).said();
     assert_eq!(after(answered((), false)), "ok null");
     assert_eq!(after(answered((), true)), "ok null, dropped", "one may come late");
     for (name, reply) in unanswered() {
