@@ -129,7 +129,8 @@ fn dispatch(command: Subcommands) -> anyhow::Result<i32> {
     }
 }
 
-/// Warnings of Fencepost's own parts, one line each; `RUST_LOG` asks for more.
+/// Warnings of Fencepost's own parts, one line each; `RUST_LOG` asks for more of these. Libraries would log
+/// addresses, and what stands in them.
 fn log_to_stderr() {
     let wanted = env_logger::Env::default().default_filter_or("fencepost=warn");
     let coloured = |level| match level {
@@ -138,6 +139,9 @@ fn log_to_stderr() {
         _ => style(level).for_stderr().dim(),
     };
     env_logger::Builder::from_env(wanted)
-        .format(move |line, record| writeln!(line, "{} {}", coloured(record.level()), record.args()))
+        .format(move |line, record| match record.target().starts_with("fencepost") {
+            true => writeln!(line, "{} {}", coloured(record.level()), record.args()),
+            false => Ok(()),
+        })
         .init();
 }

@@ -3,16 +3,21 @@
 //! Whether it was right to change is for a person to say: nothing here knows what is true.
 
 mod random {
+    pub mod operations;
     pub mod script;
 }
 
+use fencepost_checker::read::{JsonLines, ReadOptions};
 use fencepost_checker::run_index::RunIndex;
 use fencepost_checker::{
-    Finding, RunVerdict, Watch, check_index, ledger_table, nearest_miss, overlaps, situations_of, story,
+    Algorithm, Budget, CheckOptions, Finding, ModelName, RunVerdict, Watch, check_index, check_lines,
+    ledger_table, nearest_miss, overlaps, situations_of, story,
 };
 use fencepost_history::{Event, Process};
+use random::operations::history_of;
 use random::script::run_of;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// How many runs. Fewer let the judge be changed unseen; more are not read by anybody.
 const RUNS: u64 = 60;
@@ -23,6 +28,38 @@ fn what_is_said_of_small_runs_is_what_was_said_before() {
         let events = run_of(seed);
         insta::assert_snapshot!(format!("run-{seed:02}"), said_of(&events));
     }
+}
+
+/// How many histories of each model.
+const HISTORIES: u64 = 40;
+
+#[test]
+fn what_is_said_of_small_histories_is_what_was_said_before() {
+    for model in ModelName::ALL {
+        let histories: Vec<String> = (0..HISTORIES).map(|seed| history_of(model.name(), seed)).collect();
+        let said: String = histories.iter().map(|history| said_by(model, history)).collect();
+        insta::assert_snapshot!(model.name(), said);
+    }
+}
+
+fn said_by(model: ModelName, history: &str) -> String {
+    let mut text = String::new();
+    for algorithm in [Algorithm::Auto, Algorithm::Search] {
+        let budget = Budget::new(Duration::from_secs(60), 1 << 30);
+        let options = CheckOptions { algorithm, budget, evidence: true, witness: true };
+        let mut lines = JsonLines::new(history.as_bytes());
+        let keys = check_lines(model, &mut lines, &ReadOptions::default(), &options);
+        let [key] = &keys.expect("the generator makes histories of the model")[..] else {
+            panic!("one key: {history}")
+        };
+        let _ = writeln!(text, "{algorithm:?}: {} of {}: {:?}", key.outcome, key.operations, key.reason);
+        let order = key.witness.iter().flatten();
+        let order: Vec<String> = order.map(|step| format!("{} {}", step.process, step.operation)).collect();
+        let _ = writeln!(text, "    {}", order.join(", "));
+        let shown = key.evidence.as_ref().map_or(String::new(), ToString::to_string);
+        text.extend(shown.lines().map(|line| format!("    {line}\n")));
+    }
+    text
 }
 
 fn said_of(events: &[Event]) -> String {

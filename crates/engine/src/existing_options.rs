@@ -218,6 +218,18 @@ impl ExistingOptions {
                 &format!("--server-hook `{command}` is no command: a quote is not closed, or it is empty"),
             );
         };
+        let gives_password = |word: &String| {
+            let word = word.to_ascii_lowercase();
+            let url = word.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
+            word.contains("password=") || url.is_some_and(|(user, _)| user.contains(':'))
+        };
+        if words.iter().any(gives_password) {
+            return bad(
+                "server-hook",
+                "a password in --server-hook can be read by every user of this machine, and is kept with the results; let the \
+                 command be a script that reads it from a file",
+            );
+        }
         if !command.contains("{action}") || !command.contains("{server}") {
             let actions = [HookAction::Stop, HookAction::Continue, HookAction::Kill, HookAction::Restart];
             let sentence = format!(
@@ -301,6 +313,21 @@ mod tests {
         let servers = servers.split(',').map(str::to_owned).collect();
         let options = ExistingOptions { servers, ..ExistingOptions::default() };
         options.places(6379).map_err(|error| error.sentence)
+    }
+
+    #[test]
+    fn a_hook_holds_no_password() {
+        let of = |command: &str| {
+            let options =
+                ExistingOptions { server_hook: Some(command.to_owned()), ..ExistingOptions::default() };
+            options.hook_words().map(|_| ()).map_err(|error| error.sentence)
+        };
+        assert_eq!(of("./hook.sh {action} {server} --as admin"), Ok(()));
+        for secret in ["curl http://me:hidden@db/{action}/{server}", "x {action} {server} --Password=hidden"]
+        {
+            let refused = of(secret).unwrap_err();
+            assert!(refused.starts_with("a password in --server-hook") && !refused.contains("hidden"));
+        }
     }
 
     #[test]

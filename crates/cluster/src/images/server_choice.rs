@@ -63,6 +63,12 @@ impl FromStr for ServerChoice {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<ServerChoice, Refusal> {
+        let port = text.rsplit_once(':').filter(|_| !text.starts_with("image:"));
+        if text.contains("://") || port.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+            return Err(Refusal::new(format!(
+                "--server chooses which servers are started; those that run already are named by --servers {text}"
+            )));
+        }
         if let Some(own) = OwnServer::parse(text) {
             return Ok(ServerChoice::own(own));
         }
@@ -123,6 +129,9 @@ mod tests {
         assert_eq!(suffix("3.4", &["etcd"]).as_deref(), Some("etcd-3.4"));
         assert_eq!(suffix("valkey-9.1", &["redis", "valkey"]).as_deref(), Some("valkey-9.1"));
         assert_eq!(suffix("careful", &["redis"]), None);
+        for running in ["redis://db.example", "db.example:6379", "rediss://me@[::1]:6380"] {
+            assert!(parse(running).unwrap_err().sentence.ends_with(&format!("--servers {running}")));
+        }
     }
 
     #[test]
