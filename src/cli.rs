@@ -2,6 +2,7 @@
 
 use crate::commands::analyze::AnalyzeArgs;
 use crate::commands::check::CheckArgs;
+use crate::commands::clock::ClockArgs;
 use crate::commands::compare::CompareArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::explain::ExplainArgs;
@@ -72,6 +73,8 @@ pub enum Subcommands {
     List(ListArgs),
     /// Make the folder of a lock of your own, or check its client.
     Lock(LockArgs),
+    /// Look at the clocks of a program that runs on this machine, and move them.
+    Clock(ClockArgs),
     /// Show which drivers and faults work on this machine, and how to enable the others.
     Doctor(DoctorArgs),
     /// Make, list and remove the images that the nodes are made of.

@@ -260,12 +260,12 @@ impl State {
 }
 
 /// One that has ended has no memory, even where its parent has not noticed its end yet.
-fn lives(pid: i32) -> bool {
+pub(crate) fn lives(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty())
 }
 
 /// Tries again while another tracer, a thread that has not quite ended yet, holds the process.
-fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, ClockError> {
+pub(crate) fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, ClockError> {
     let begun = Instant::now();
     loop {
         match work() {

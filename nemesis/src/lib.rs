@@ -2,6 +2,7 @@
 
 mod aim;
 mod by_hook;
+pub mod clock_by_hand;
 mod clock_drift;
 mod clock_fault;
 mod clock_freeze;

@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod check;
 pub mod clean;
+pub mod clock;
 pub mod compare;
 pub(crate) mod context;
 pub mod doctor;

@@ -9,6 +9,7 @@ mod access;
 mod bad_clients;
 mod browser;
 mod chance;
+mod clock_by_hand;
 mod clocks;
 mod clusters;
 mod common;

@@ -34,6 +34,11 @@ const ALLOWED: &[(&str, Kind, &str)] = &[
     ("crates/report/src/tests.rs", Kind::Elapsed, "prints how long pages took, for who looks at them"),
     ("nemesis/tests/clock.rs", Kind::Sleep, "lets time pass for a clock to show it; longer is as good"),
     ("nemesis/tests/clock.rs", Kind::Elapsed, "a lower bound, and what the test itself took as an upper one"),
+    (
+        "tests/all/clock_by_hand.rs",
+        Kind::Sleep,
+        "lets time pass for a clock that stands still; longer is as good",
+    ),
     ("tests/all/common/waiting.rs", Kind::Sleep, "the helper that polls"),
     ("tests/all/common/waiting.rs", Kind::Elapsed, "ends what hangs, after minutes"),
     ("tests/cluster/common/mod.rs", Kind::Sleep, "the helper that polls"),

@@ -177,6 +177,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_harm_has_a_class_words_and_a_sign_of_its_own() {
+        let names = Harm::ALL.map(Harm::names);
+        let all = [
+            ("granted-twice", "granted twice", "✗"),
+            ("promise-broken", "promise broken", "◆"),
+            ("stuck", "stuck", "■"),
+            ("unfenced", "no fence", "△"),
+            ("busy-machine", "busy machine", "~"),
+        ];
+        assert_eq!(names, all);
+    }
+
+    #[test]
     fn one_cause_is_said_in_its_own_words_and_two_with_what_decides() {
         let alone = Attribution::from(Whose::Library);
         assert_eq!(alone.meaning(), Whose::Library.meaning());

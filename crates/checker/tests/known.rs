@@ -13,7 +13,7 @@ mod known {
 }
 
 use fencepost_checker::{Finding, RunVerdict, Whose, check_run};
-use known::lock::{Ended, Keeps, Mistake};
+use known::lock::{Ended, Keeps, MISTAKES, Mistake};
 use known::simulation::{Laws, Simulation};
 
 /// How many simulated runs of each kind.
@@ -89,17 +89,6 @@ fn speakers(mistake: Mistake) -> &'static [&'static str] {
         Mistake::StopsRenewing => &["exclusion", "renewal", "lost-updates", "stale-writes"],
     }
 }
-
-const MISTAKES: [Mistake; 8] = [
-    Mistake::BlindRelease,
-    Mistake::ShortLease,
-    Mistake::LooksFirst,
-    Mistake::LeavesTheKey,
-    Mistake::RepeatsTokens,
-    Mistake::LongValidity,
-    Mistake::LeavesOneOut,
-    Mistake::StopsRenewing,
-];
 
 #[test]
 fn a_mistake_is_the_librarys_and_breaks_its_own_property_alone() {

@@ -2,6 +2,14 @@
 //! change of the judge that its other tests do not notice shows here, in words, beside the run it is about.
 //! Whether it was right to change is for a person to say: nothing here knows what is true.
 
+#[allow(dead_code, reason = "tests/known.rs asks more of it")]
+mod known {
+    pub mod lock;
+    pub mod plan;
+    pub mod record;
+    pub mod section;
+    pub mod simulation;
+}
 mod random {
     pub mod operations;
     pub mod script;
@@ -10,10 +18,12 @@ mod random {
 use fencepost_checker::read::{JsonLines, ReadOptions};
 use fencepost_checker::run_index::RunIndex;
 use fencepost_checker::{
-    Algorithm, Budget, CheckOptions, Finding, ModelName, RunVerdict, Watch, check_index, check_lines,
-    ledger_table, nearest_miss, overlaps, situations_of, story,
+    Algorithm, Budget, CheckOptions, Finding, ModelName, RunVerdict, Watch, Whose, check_index, check_lines,
+    ledger_table, nearest_miss, overlaps, registry, situations_of, story,
 };
 use fencepost_history::{Event, Process};
+use known::lock::{Keeps, MISTAKES, Mistake};
+use known::simulation::{Laws, Simulation};
 use random::operations::history_of;
 use random::script::run_of;
 use std::fmt::Write;
@@ -30,6 +40,34 @@ fn what_is_said_of_small_runs_is_what_was_said_before() {
     }
 }
 
+#[test]
+fn what_is_said_of_whole_runs_is_what_was_said_before() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs");
+    let mut names: Vec<_> = std::fs::read_dir(&folder).expect("it is there").flatten().collect();
+    names.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in names {
+        let name = entry.file_name().to_string_lossy().replace(".jsonl.gz", "");
+        let events = fencepost_history::read_history(&entry.path()).expect("a history");
+        insta::assert_snapshot!(format!("whole-{name}"), judgement_of(&events));
+    }
+}
+
+#[test]
+fn what_is_said_of_known_mistakes_and_faults_is_what_was_said_before() {
+    let lease = Laws { seed: 7, keeps: Keeps::Lease, faults: false, mistake: None, outlasts: false };
+    for mistake in MISTAKES {
+        let keeps = if mistake == Mistake::StopsRenewing { Keeps::Renewed } else { Keeps::Lease };
+        let laws =
+            Laws { keeps, mistake: Some(mistake), outlasts: mistake == Mistake::BlindRelease, ..lease };
+        insta::assert_snapshot!(format!("known-{mistake:?}"), judgement_of(Simulation::of(laws).events()));
+    }
+    for (name, keeps) in [("lease", Keeps::Lease), ("renewed", Keeps::Renewed), ("session", Keeps::Session)] {
+        let laws = |seed| Laws { seed, keeps, faults: true, outlasts: true, ..lease };
+        let said = (0..6).map(|seed| judgement_of(Simulation::of(laws(seed)).events()));
+        insta::assert_snapshot!(format!("known-faults-{name}"), said.collect::<String>());
+    }
+}
+
 /// How many histories of each model.
 const HISTORIES: u64 = 40;
 
@@ -40,6 +78,32 @@ fn what_is_said_of_small_histories_is_what_was_said_before() {
         let said: String = histories.iter().map(|history| said_by(model, history)).collect();
         insta::assert_snapshot!(model.name(), said);
     }
+}
+
+#[test]
+fn what_is_known_of_each_property_is_what_was_known_before() {
+    let mut text = String::new();
+    for checker in registry() {
+        let property = checker.property();
+        let _ = writeln!(text, "{}: {}", property.name, property.about);
+        let claim = property.claim.unwrap_or("none");
+        let _ = writeln!(text, "    claim {claim}; {:?}; {:?}", property.harm, property.blame);
+        let _ = writeln!(text, "    needs a whole run: {}", property.needs_a_whole_run);
+        for class in property.classes {
+            let _ = writeln!(text, "    - {}: {}", class.name, class.meaning);
+            let all = [
+                None,
+                Some(Whose::Library),
+                Some(Whose::Service),
+                Some(Whose::NoFence),
+                Some(Whose::Machine),
+            ];
+            for whose in all {
+                let _ = writeln!(text, "        {whose:?}: {}", class.advice_for(whose));
+            }
+        }
+    }
+    insta::assert_snapshot!("properties", text);
 }
 
 fn said_by(model: ModelName, history: &str) -> String {
@@ -63,8 +127,15 @@ fn said_by(model: ModelName, history: &str) -> String {
 }
 
 fn said_of(events: &[Event]) -> String {
-    let mut text: String = events.iter().map(line_of).collect();
+    let history: String = events.iter().map(line_of).collect();
     let run = RunIndex::new(events).expect("the generator makes whole histories");
+    history + &judgement_of(events) + &ledger_table(&run, None)
+}
+
+/// All but the history and its ledger, which of long runs nobody reads.
+fn judgement_of(events: &[Event]) -> String {
+    let mut text = String::new();
+    let run = RunIndex::new(events).expect("the history is whole");
     let verdict = check_index(&run);
     let _ = writeln!(text, "\n{}: in peace {}", verdict.outcome, run.is_in_peace());
     for one in &verdict.verdicts {
@@ -80,7 +151,7 @@ fn said_of(events: &[Event]) -> String {
     let mut watch = Watch::new();
     events.iter().for_each(|event| watch.push(event));
     let _ = writeln!(text, "watch: {} overlaps, {} tokens", watch.overlaps(), watch.stale_tokens());
-    text + &ledger_table(&run, None)
+    text
 }
 
 fn line_of(event: &Event) -> String {

@@ -10,7 +10,10 @@ use std::path::Path;
 pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
     let mut made = match Engine::connect().await {
         Ok(engine) => engine.list_images().await?,
-        Err(_) => Vec::new(),
+        Err(error) => {
+            log::debug!("{error}");
+            Vec::new()
+        }
     };
     made.extend(images::list_unpacked().await?);
     made.extend(local::list_prepared().await?);

@@ -1,5 +1,6 @@
 //! Each row of the ledger as a literal history.
 
+mod leaders;
 mod machine;
 
 use super::ends::{Cause, possible_ends};

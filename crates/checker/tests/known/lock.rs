@@ -103,6 +103,18 @@ struct Entry {
     moves: usize,
 }
 
+/// Those that a simulation shows by themselves.
+pub const MISTAKES: [Mistake; 8] = [
+    Mistake::BlindRelease,
+    Mistake::ShortLease,
+    Mistake::LooksFirst,
+    Mistake::LeavesTheKey,
+    Mistake::RepeatsTokens,
+    Mistake::LongValidity,
+    Mistake::LeavesOneOut,
+    Mistake::StopsRenewing,
+];
+
 pub struct Lock {
     ttl: Time,
     keeps: Keeps,

@@ -75,3 +75,18 @@ fn what_sends_packets_twice_makes_no_process_late() {
     assert_eq!(late("\"duplicates\""), ("overstayed".to_owned(), Whose::Machine));
     assert_eq!(late("\"delays\""), ("overstayed".to_owned(), Whose::NoFence));
 }
+
+#[test]
+fn answers_under_a_fault_date_no_grant_where_there_were_calm_ones() {
+    let latest = |faults: &str| {
+        let text = format!(
+            "{ONE_SERVER}\n{faults}\n100 1 invoke read a\n400 1 ok read a 0\n900 1 invoke read a\n930 1 ok read a 0"
+        );
+        RunIndex::new(&events(&in_order(&text))).unwrap().latest_answer_ns
+    };
+    let paused = fault("\"stops\"", "", "\"c1\"", (50, 500));
+    assert_eq!(latest(&paused), Some(30 * MS));
+    assert_eq!(latest(""), Some(300 * MS));
+    let always = fault("\"stops\"", "", "\"c1\"", (50, 5000));
+    assert_eq!(latest(&always), Some(300 * MS), "then they are all that is known");
+}

@@ -1,0 +1,105 @@
+//! `fencepost clock`: programs that Fencepost did not start. What is believed is what the program itself
+//! prints.
+
+use crate::common::fencepost;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A shell that prints its time, in seconds, for each line that it reads.
+const TELLS_THE_TIME: &str = "while read -r _; do printf '%(%s)T\\n' -1; done";
+
+struct Shell {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    fn start() -> Shell {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", TELLS_THE_TIME]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().expect("a shell");
+        let says = BufReader::new(child.stdout.take().expect("its output"));
+        Shell { child, says }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn time_s(&mut self) -> i64 {
+        writeln!(self.child.stdin.as_mut().expect("its input"), "?").expect("it reads");
+        let mut line = String::new();
+        self.says.read_line(&mut line).expect("it answers");
+        line.trim().parse().expect("seconds")
+    }
+
+    /// How far its clock is ahead of this program's.
+    fn ahead_s(&mut self) -> i64 {
+        let shown = self.time_s();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+        shown - i64::try_from(now.as_secs()).expect("seconds")
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn clock(args: &[&str]) -> (Option<i32>, String) {
+    let ran = fencepost(&[&["clock"], args].concat()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    (ran.status.code(), said.into_owned())
+}
+
+#[test]
+fn a_program_that_is_no_node_sees_what_is_done_to_its_clock_and_nothing_afterwards() {
+    let mut shell = Shell::start();
+    assert!(shell.ahead_s().abs() <= 1);
+    let pid = shell.pid();
+    let (code, said) = clock(&["jump", "+1h", "--pid", &pid, "--json"]);
+    assert_eq!(code, Some(0), "{said}");
+    let seen: Value = serde_json::from_str(said.trim()).expect("a line of JSON");
+    assert_eq!(seen["program"], "bash");
+    assert!(seen["seen"]["wall_ns"].as_i64().expect("a number").abs_diff(3_600_000_000_000) < 1_000_000_000);
+    assert!((shell.ahead_s() - 3600).abs() <= 1, "the shell sees it itself");
+    assert_eq!(clock(&["jump", "-30min", "--pid", &pid]).0, Some(0));
+    assert!((shell.ahead_s() - 1800).abs() <= 1, "it jumps from where it is");
+
+    let (code, said) = clock(&["freeze", "--pid", &pid]);
+    assert!(code == Some(0) && said.contains("stands still") && said.contains("clock reset --pid"), "{said}");
+    let frozen = shell.time_s();
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    assert_eq!(shell.time_s(), frozen);
+
+    let (code, said) = clock(&["reset", "--pid", &pid]);
+    assert!(code == Some(0) && said.contains("the wall clock is true"), "{said}");
+    assert!(shell.ahead_s().abs() <= 1);
+}
+
+#[test]
+fn what_cannot_be_moved_is_refused_in_a_sentence() {
+    let gone = {
+        let shell = Shell::start();
+        shell.pid()
+    };
+    let (code, said) = clock(&["show", "--pid", &gone]);
+    assert_eq!(code, Some(254));
+    assert!(said.contains(&format!("there is no process {gone}")), "{said}");
+    let shell = Shell::start();
+    for (args, sentence) in [
+        (&["drift", "-2", "--pid", &shell.pid()][..], "from 0 to 100, not -2"),
+        (&["jump", "later", "--pid", &shell.pid()], "such as +30s or -1h"),
+        (&["jump", "+999999h", "--pid", &shell.pid()], "beyond the year 2099"),
+        (&["show"], "--pid <N>"),
+        (&["show", "--container", "no-such-container"], "no-such-container"),
+    ] {
+        let (code, said) = clock(args);
+        assert!(code.is_some_and(|code| code >= 254), "{args:?}: {said}");
+        assert!(said.contains(sentence), "{args:?}: {said}");
+    }
+}
