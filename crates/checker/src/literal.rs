@@ -46,10 +46,23 @@ fn relaxed(text: &str) -> Value {
     serde_json::from_str(&json).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What a checker says about a literal history, if it says anything.
+/// What a checker says about a literal history, if it says anything. Each finding has a class of its property
+/// and a key, and is not before the events that it cites.
 pub fn maybe_verdict(checker: &dyn Checker, text: &str) -> Option<Verdict> {
     let events = events(text);
-    checker.check(&RunIndex::new(&events).unwrap()).ok()
+    let run = RunIndex::new(&events).unwrap();
+    let verdict = checker.check(&run).ok()?;
+    for finding in &verdict.findings {
+        let cited: Vec<u64> =
+            finding.events.iter().filter_map(|index| Some(run.event(*index)?.time)).collect();
+        let classes = checker.property().classes;
+        assert!(classes.iter().any(|class| finding.is_of_class(class.name)), "no class: {finding:?}");
+        assert!(!finding.key.is_empty() && !finding.sentence.is_empty(), "of what? {finding:?}");
+        // An idle lock that only acquires wait for that do not end leaves nothing to cite.
+        let first = cited.iter().min().copied().unwrap_or(1);
+        assert!(finding.time >= first, "it is before all that it cites: {finding:?}");
+    }
+    Some(verdict)
 }
 
 /// What a checker says about a literal history.

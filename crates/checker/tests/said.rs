@@ -132,7 +132,7 @@ fn said_of(events: &[Event]) -> String {
     history + &judgement_of(events) + &ledger_table(&run, None)
 }
 
-/// All but the history and its ledger, which of long runs nobody reads.
+/// All but the history and its ledger, which are too long for whole runs.
 fn judgement_of(events: &[Event]) -> String {
     let mut text = String::new();
     let run = RunIndex::new(events).expect("the history is whole");

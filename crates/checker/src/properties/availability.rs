@@ -274,6 +274,19 @@ mod tests {
     }
 
     #[test]
+    fn a_second_fault_on_the_server_that_is_down_divides_nothing() {
+        let again = "20000 nemesis invoke pause - {id:2,stage:\"inject\",targets:[\"n1\"],description:{takes_down:true}}
+             20000 nemesis ok pause - {id:2,stage:\"inject\",targets:[\"n1\"],effective:true}
+             25000 nemesis invoke pause - {id:2,stage:\"heal\"}
+             25000 nemesis ok pause - {id:2,stage:\"heal\"}\n";
+        let text = tried("fail acquire a null no-majority", THREE);
+        let at = text.find("20001 ").expect("an attempt of then");
+        let verdict = verdict(&Availability, &format!("{}{again}{}", &text[..at], &text[at..]));
+        let sentence = &verdict.findings[0].sentence;
+        assert!(sentence.starts_with("between 1.000 s and 41.001 s only a minority"), "{sentence}");
+    }
+
+    #[test]
     fn a_session_that_was_reported_lost_may_keep_the_lock() {
         let lost = |lease: &str| {
             let lock = format!("0 nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}\n");

@@ -179,6 +179,15 @@ mod tests {
     }
 
     #[test]
+    fn the_most_frequent_error_is_named_wherever_it_stands_in_the_alphabet() {
+        let of = |text: &str| format!("info acquire a null raised: {text}");
+        let history = ending(60, &of("Aborted")).replacen("Aborted", "Zero", 20);
+        assert!(verdict(&Errors, &history).summary.ends_with("raised: Aborted"));
+        let history = ending(60, &of("Zero")).replacen("Zero", "Aborted", 20);
+        assert!(verdict(&Errors, &history).summary.ends_with("raised: Zero"));
+    }
+
+    #[test]
     fn accepts_what_is_no_error_and_an_error_now_and_then() {
         for end in ["taken", "refused-by-library: no", "own-code: busy", "expired", "no-majority"] {
             let verdict = verdict(&Errors, &ending(99, &format!("fail acquire a null {end}")));

@@ -162,6 +162,12 @@ mod tests {
     }
 
     #[test]
+    fn an_acquire_that_is_late_by_as_much_as_may_be_is_not_late() {
+        assert_eq!(verdict(&TimeOuts, &acquires(1300)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&TimeOuts, &acquires(1301)).outcome, Outcome::Violation);
+    }
+
+    #[test]
     fn rejects_acquires_that_take_much_longer() {
         let late = verdict(&TimeOuts, &acquires(2060));
         assert_eq!(late.outcome, Outcome::Violation);
