@@ -118,6 +118,7 @@ mod tests {
         );
         assert_eq!(read("0   :ok     :read   3"), "{:process 0 :type :ok :f :read :value 3 :error nil}\n");
         assert_eq!(read("what is this\n"), "what is this\n");
+        assert_eq!(read("0 :invoke\n"), "0 :invoke\n", "of no operation");
     }
 
     #[test]

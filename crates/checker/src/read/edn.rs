@@ -303,6 +303,17 @@ mod tests {
         Ok(lines)
     }
 
+    #[test]
+    fn a_key_is_read_and_forms_that_are_left_out_lie_no_deeper_than_others() {
+        let keyed = lines(
+            "{:type :ok, :f :read, :process 0, :key \"a\"} {:type :ok, :f :read, :process 0, :key nil}",
+        )
+        .unwrap();
+        assert_eq!(keyed[0].key.as_deref(), Some("a"));
+        assert_eq!(keyed[1].key, None);
+        assert!(lines(&format!("{{{}", "#_".repeat(200_000))).is_err());
+    }
+
     const JEPSEN: &str = r#"{:type :invoke, :f :read, :value nil, :process 0, :time 3291485317, :index 0}
 {:type :info, :f :start, :process :nemesis, :time 3} ; a comment
 #jepsen.history.Op{:type :fail, :f :cas, :value [1 2], :process 0, :error [:mismatch "x"], :index 1}"#;
