@@ -1,15 +1,16 @@
 //! `fencepost clock`: the clocks of programs that Fencepost did not start.
 
 use crate::output::Output;
-use anyhow::{Result, bail};
+use crate::runtime::runtime;
+use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use console::style;
+use fencepost_cluster::first_process_in;
 use fencepost_engine::BadUsage;
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::clock_by_hand::{ClockChange, ProcessClock, change, look, reset, with_descendants};
 use fencepost_nemesis::tools::clock::{ClockError, Skew};
 use std::io::Write;
-use std::process::Command;
 use std::str::FromStr;
 
 /// What is to be done, and to whose clocks.
@@ -157,38 +158,13 @@ fn at(
     work: &dyn Fn(i32) -> Result<ProcessClock, ClockError>,
 ) -> Result<Vec<ProcessClock>> {
     let pid = match (&target.container, target.pid) {
-        (Some(name), _) => first_process(name)?,
+        (Some(name), _) => runtime()?.block_on(first_process_in(name))?,
         (None, pid) => pid.unwrap_or_default(),
     };
     if pid < 1 || !std::path::Path::new(&format!("/proc/{pid}")).exists() {
         return Err(BadUsage::at("pid", format!("there is no process {pid} on this machine")).into());
     }
     Ok(with_descendants(pid, work)?)
-}
-
-/// The number of the process that a container began with, on this machine.
-fn first_process(name: &str) -> Result<i32> {
-    let mut refused = String::new();
-    for engine in ["docker", "podman"] {
-        let words = ["inspect", "--type", "container", "--format", "{{.State.Pid}} {{.Id}}", "--", name];
-        let Ok(said) = Command::new(engine).args(words).output() else { continue };
-        let text = String::from_utf8_lossy(&said.stdout);
-        match text.trim().split_once(' ').map(|(pid, id)| (pid.parse::<i32>(), id)) {
-            Some((Ok(0), _)) => bail!("the container {name} does not run"),
-            Some((Ok(pid), id)) if is_in_container(pid, id) => return Ok(pid),
-            Some(_) => bail!("the container {name} does not run on this machine: {engine} speaks to another"),
-            None => refused = String::from_utf8_lossy(&said.stderr).trim().to_owned(),
-        }
-    }
-    match refused.is_empty() {
-        true => bail!("--container asks `docker` or `podman`, and neither is installed"),
-        false => Err(BadUsage::at("container", format!("there is no container {name}: {refused}")).into()),
-    }
-}
-
-/// Whether the process of this number is one of the container, and not one of this machine beside it.
-fn is_in_container(pid: i32, id: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id))
 }
 
 fn in_words(one: &ProcessClock) -> String {

@@ -61,7 +61,10 @@ pub fn banned() -> Vec<String> {
 
 pub fn driver_words() -> Vec<String> {
     let knows = |file: &Path| {
-        file.starts_with("crates/cluster") || file.components().any(|part| part.as_os_str() == "tests")
+        // It is about containers of somebody else, which are no nodes.
+        file == Path::new("src/commands/clock.rs")
+            || file.starts_with("crates/cluster")
+            || file.components().any(|part| part.as_os_str() == "tests")
     };
     let mut problems = Vec::new();
     for file in files(&["rs"]).iter().filter(|file| !knows(file)) {

@@ -12,7 +12,7 @@ pub struct Budget {
 
 impl Budget {
     /// No bound but the machine's memory.
-    pub fn unlimited() -> Budget {
+    pub const fn unlimited() -> Budget {
         Budget { deadline: None, memory_bytes: usize::MAX }
     }
 

@@ -81,6 +81,24 @@ mod tests {
     use crate::read::JsonLines;
     use crate::{Algorithm, Budget, Outcome};
 
+    const OPTIONS: CheckOptions = CheckOptions {
+        algorithm: Algorithm::Auto,
+        budget: Budget::unlimited(),
+        evidence: false,
+        witness: false,
+    };
+
+    #[test]
+    fn a_register_holds_what_it_is_said_to_hold_at_first() {
+        let text = "{\"process\":1,\"type\":\"invoke\",\"f\":\"read\"}\n{\"process\":1,\"type\":\"ok\",\"f\":\"read\",\"value\":7}";
+        for (initial, outcome) in [(Some("7"), Outcome::Valid), (None, Outcome::Violation)] {
+            let reading = ReadOptions { initial: initial.map(str::to_owned), ..ReadOptions::default() };
+            let mut lines = JsonLines::new(text.as_bytes());
+            let verdicts = check_lines(ModelName::Register, &mut lines, &reading, &OPTIONS).unwrap();
+            assert_eq!(verdicts[0].outcome, outcome);
+        }
+    }
+
     #[test]
     fn each_key_has_a_verdict_in_the_order_in_which_the_keys_came() {
         let text: String = [("b", 1), ("a", 2), ("c", 1)]
@@ -94,15 +112,9 @@ mod tests {
                     .concat()
             })
             .collect();
-        let options = CheckOptions {
-            algorithm: Algorithm::Auto,
-            budget: Budget::unlimited(),
-            evidence: false,
-            witness: false,
-        };
         let reading = ReadOptions::default();
         let verdicts =
-            check_lines(ModelName::Register, &mut JsonLines::new(text.as_bytes()), &reading, &options)
+            check_lines(ModelName::Register, &mut JsonLines::new(text.as_bytes()), &reading, &OPTIONS)
                 .unwrap();
         let said: Vec<_> = verdicts.iter().map(|each| (each.key.as_deref().unwrap(), each.outcome)).collect();
         assert_eq!(said, [("b", Outcome::Valid), ("a", Outcome::Violation), ("c", Outcome::Valid)]);

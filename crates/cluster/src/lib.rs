@@ -49,6 +49,7 @@ pub use cluster_folder::PrivateFolder;
 pub use debian::{DEFAULT_SUITE, DownloadSettings, MIRROR, SUITES, Suite};
 pub use door::Door;
 pub use driver::{Cluster, ClusterSpec, Driver, DriverOptions};
+pub use drivers::docker::first_process_in;
 pub use drivers::{DRIVER_NAMES, select, select_for_many, select_with};
 pub use environment::{Environment, check_file};
 pub use error::ClusterError;

@@ -14,6 +14,7 @@ mod labels;
 mod leftovers;
 mod mirror;
 mod places;
+mod processes;
 mod tunnel;
 
 pub(crate) use driver::DockerDriver;
@@ -22,6 +23,7 @@ pub use engine::FoundEngine;
 pub use labels::{name_of_run, of_run};
 pub(crate) use leftovers::clean_up;
 pub(crate) use mirror::known_by_any;
+pub use processes::first_process_in;
 
 /// The internal command that confines itself and becomes the program that its arguments name.
 pub(crate) const CONFINED: &str = "confined";
