@@ -49,6 +49,8 @@ pub(crate) struct AgentNode {
     attach: Box<dyn Attach>,
     reader: tokio::task::JoinHandle<()>,
     stalls: broadcast::Sender<Duration>,
+    /// Whether the kernel counts the memory of its programs.
+    memory_is_counted: bool,
     /// Closed once the agent has ended.
     here: watch::Receiver<()>,
 }
@@ -72,6 +74,7 @@ impl AgentNode {
         from_agent: impl AsyncRead + Send + Unpin + 'static,
         to_agent: impl AsyncWrite + Send + Unpin + 'static,
         attach: Box<dyn Attach>,
+        memory_is_counted: bool,
     ) -> Result<AgentNode, ClusterError> {
         let services = Services::default();
         let (hello, greeted) = oneshot::channel();
@@ -97,6 +100,7 @@ impl AgentNode {
             attach,
             reader,
             stalls,
+            memory_is_counted,
             here,
         };
         let version = match tokio::time::timeout(HELLO, greeted).await {
@@ -114,6 +118,13 @@ impl AgentNode {
             );
         }
         Ok(node)
+    }
+
+    /// Ends its programs, of which the kernel has killed one for the memory that they took, and says why in
+    /// the log. The agent may be gone as well.
+    pub(crate) async fn ran_out_of_memory(&self, limits: NodeLimits) {
+        self.log.line("agent", &format!("{}{}", crate::LIMIT_NOTE, limits.too_much_memory()));
+        let _ = self.request::<()>(Op::EndAll, PATIENCE).await;
     }
 
     fn error(&self, what: &str) -> ClusterError {
@@ -230,7 +241,7 @@ impl Node for AgentNode {
     }
 
     async fn limit(&self, limits: NodeLimits) -> Result<(), ClusterError> {
-        self.request(Op::Limit { limits }, PATIENCE).await
+        self.request(Op::Limit { limits, counted: self.memory_is_counted }, PATIENCE).await
     }
 
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError> {

@@ -1,18 +1,23 @@
-//! Control groups of nodes with limits: the kernel counts processes and threads, and no program gets past
-//! that. The agent counts the same, allows less, and says what it was.
+//! Control groups of nodes with limits: the kernel itself counts memory, processes and threads, and no
+//! program gets past that. The agent looks at what programs have mapped, allows less, and says what it was.
 //!
-//! A group is made where this user may make one (`man 7 cgroups`): in version 1 below this process's own, in
-//! version 2 in the nearest one above that hands the controller on. Else, as for most users, there is none.
+//! Groups are made where this user may make them (`man 7 cgroups`): in version 1 one for each controller
+//! below this process's own, in version 2 one in the nearest above that hands the controllers on. Else, as
+//! for most users, there is none.
 
-use crate::protocol::TASKS_MAX;
-use std::fs::OpenOptions;
+use crate::protocol::{NodeLimits, TASKS_MAX};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Processes and threads of a node: its agent allows less, has some itself, and needs time to look.
 pub(crate) const TASKS: u64 = TASKS_MAX + 500;
+
+/// Memory of a node beyond its limit: for its agent, and for programs until the agent has looked.
+const MEMORY_MARGIN: u64 = 64 << 20;
 
 /// A group has as much of the processor as all that is beside it, servers among them, which weighs 100: that
 /// is what all clients of a usual run get together.
@@ -21,24 +26,83 @@ const CPU_WEIGHT: u64 = 20;
 /// Groups are empty a moment after their processes have ended.
 const EMPTY: (u32, Duration) = (50, Duration::from_millis(20));
 
-/// Makes the group of a node. `write_down` gets its folder before it is there. A process that writes `0` into
-/// the file goes over to the group.
-pub(crate) fn make(name: &str, write_down: &mut dyn FnMut(&Path) -> io::Result<()>) -> Option<OwnedFd> {
-    let folder = parent()?.join(format!("fencepost-{name}"));
-    write_down(&folder).and_then(|()| fill(&folder)).ok()
+/// The groups of one node.
+#[derive(Default)]
+pub(crate) struct NodeGroups {
+    /// A process that writes `0` into these goes over to the groups.
+    pub(crate) processes: Vec<OwnedFd>,
+    pub(crate) memory: Option<MemoryEvents>,
 }
 
-fn fill(folder: &Path) -> io::Result<OwnedFd> {
+/// A file in which the kernel says how many processes of a group it killed because memory ran out.
+#[derive(Debug)]
+pub(crate) struct MemoryEvents(File);
+
+impl MemoryEvents {
+    pub(crate) fn killed(&self) -> u64 {
+        let mut text = [0; 1024];
+        let length = self.0.read_at(&mut text, 0).unwrap_or(0);
+        let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+/// What groups in a folder limit: those of version 2, or those of one controller of version 1.
+#[derive(Clone, Copy)]
+enum Hierarchy {
+    Second,
+    Processes,
+    Memory,
+}
+
+/// The memory that the kernel lets the programs of a node have, its files in memory and its agent included.
+pub(crate) fn hard_memory(limits: NodeLimits) -> u64 {
+    limits.memory_bytes.saturating_add(MEMORY_MARGIN)
+}
+
+/// Makes the groups of a node. `write_down` gets the folder of each before it is there.
+pub(crate) fn make(
+    name: &str,
+    limits: NodeLimits,
+    write_down: &mut dyn FnMut(&Path) -> io::Result<()>,
+) -> NodeGroups {
+    let mut groups = NodeGroups::default();
+    for (parent, hierarchy) in parents() {
+        let folder = parent.join(format!("fencepost-{name}"));
+        // One controller without the other is better than none.
+        let _ = write_down(&folder).and_then(|()| fill(&folder, hierarchy, limits, &mut groups));
+    }
+    groups
+}
+
+fn fill(folder: &Path, hierarchy: Hierarchy, limits: NodeLimits, groups: &mut NodeGroups) -> io::Result<()> {
     std::fs::create_dir(folder)?;
     let set = |file: &str, number: u64| std::fs::write(folder.join(file), number.to_string());
-    set("pids.max", TASKS)?;
-    if folder.join("cpu.weight").exists() {
-        set("cpu.weight", CPU_WEIGHT)?;
+    // The kernel makes the files that there are; which these are depends on it.
+    let set_if_there =
+        |file: &str, number| if folder.join(file).exists() { set(file, number) } else { Ok(()) };
+    match hierarchy {
+        Hierarchy::Processes => set("pids.max", TASKS)?,
+        Hierarchy::Second => {
+            set("pids.max", TASKS)?;
+            set_if_there("cpu.weight", CPU_WEIGHT)?;
+            set_if_there("memory.max", hard_memory(limits))?;
+            set_if_there("memory.swap.max", 0)?;
+            groups.memory = File::open(folder.join("memory.events")).ok().map(MemoryEvents);
+        }
+        Hierarchy::Memory => {
+            set("memory.limit_in_bytes", hard_memory(limits))?;
+            set_if_there("memory.memsw.limit_in_bytes", hard_memory(limits))?;
+            set_if_there("memory.kmem.tcp.limit_in_bytes", limits.memory_bytes)?;
+            groups.memory = File::open(folder.join("memory.oom_control")).ok().map(MemoryEvents);
+        }
     }
-    Ok(OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?.into())
+    groups.processes.push(OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?.into());
+    Ok(())
 }
 
-fn parent() -> Option<PathBuf> {
+fn parents() -> Vec<(PathBuf, Hierarchy)> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let (mounts, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
     let hands_on = |folder: &PathBuf| {
@@ -49,12 +113,15 @@ fn parent() -> Option<PathBuf> {
         let (mount, own) = hierarchy(&mounts, &own, None)?;
         own.ancestors().map(|above| below(&mount, above)).find(hands_on)
     };
-    let first = || {
-        let (mount, own) = hierarchy(&mounts, &own, Some("pids"))?;
+    if let Some(folder) = second() {
+        return vec![(folder, Hierarchy::Second)];
+    }
+    let first = |(controller, kind)| {
+        let (mount, own) = hierarchy(&mounts, &own, Some(controller))?;
         // In a container the way to the own group may be that of the machine.
-        Some(below(&mount, &own)).filter(|folder| folder.is_dir()).or(Some(mount))
+        Some((Some(below(&mount, &own)).filter(|folder| folder.is_dir()).unwrap_or(mount), kind))
     };
-    second().or_else(first)
+    [("pids", Hierarchy::Processes), ("memory", Hierarchy::Memory)].into_iter().filter_map(first).collect()
 }
 
 fn below(mount: &Path, group: &Path) -> PathBuf {
@@ -117,12 +184,31 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_a_limit_before_a_process_is_in_it() {
-        // Where the kernel makes no files, a group has none that takes processes.
+    fn a_group_has_its_limits_before_a_process_is_in_it() {
         let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("fencepost-a-c1");
-        assert!(fill(&folder).is_err());
-        assert_eq!(std::fs::read_to_string(folder.join("pids.max")).unwrap(), "5500");
+        let limits = NodeLimits { memory_bytes: 100 << 20, disk_bytes: 0 };
+        let made = |name: &str, hierarchy, file: &str| {
+            let folder = place.path().join(name);
+            let mut groups = NodeGroups::default();
+            // Where the kernel makes no files, a group has none that takes processes.
+            assert!(fill(&folder, hierarchy, limits, &mut groups).is_err() && groups.processes.is_empty());
+            std::fs::read_to_string(folder.join(file)).unwrap()
+        };
+        assert_eq!(made("fencepost-a-c1", Hierarchy::Processes, "pids.max"), "5500");
+        assert_eq!(made("fencepost-a-c2", Hierarchy::Second, "pids.max"), "5500");
+        assert_eq!(made("fencepost-a-c3", Hierarchy::Memory, "memory.limit_in_bytes"), "171966464");
+    }
+
+    #[test]
+    fn what_the_kernel_killed_is_read_in_both_versions() {
+        let killed = |text: &str| {
+            let mut file = tempfile::tempfile().unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            MemoryEvents(file).killed()
+        };
+        assert_eq!(killed("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"), 2);
+        assert_eq!(killed("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), 1);
+        assert_eq!(killed(""), 0);
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
         eprintln!("fencepost agent: cannot make this machine unreachable from the node: {error}");
         return 255;
     }
-    let options = agent::AgentOptions { data: data.to_owned(), attach, own_control_group: gateway.is_some() };
+    let options = agent::AgentOptions { data: data.to_owned(), attach };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(agent::run(tools, options)),
         Err(error) => {

@@ -42,8 +42,11 @@ pub enum Op {
     Remove { path: String },
     /// Opens a TCP connection. Answers [`Connected`].
     Connect { address: String, timeout_ms: u64 },
-    /// Ends all programs of the node, from now on, when they use more than this. Answers nothing.
-    Limit { limits: NodeLimits },
+    /// Ends all programs of the node, from now on, when they use more than this. `counted`:
+    /// the kernel counts their memory. Answers nothing.
+    Limit { limits: NodeLimits, counted: bool },
+    /// Kills all programs of the node. Answers nothing.
+    EndAll,
     /// Answers nothing if the program of this command can be started.
     Check { argv: Vec<String> },
     /// Calls a tool of this agent. `{data}` in its texts stands for the node's data folder.
@@ -58,8 +61,23 @@ pub(crate) const TASKS_MAX: u64 = 5000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLimits {
     pub memory_bytes: u64,
-    /// In the data folder, `/tmp` and `/dev/shm`.
+    /// In the data folder, which lies in memory. What is in it counts as memory, too.
     pub disk_bytes: u64,
+}
+
+/// Files that the data folder of a node with limits has room for: each takes memory of the kernel.
+pub(crate) const FILES_MAX: u64 = 20_000;
+
+impl NodeLimits {
+    /// What a node did whose programs used more memory than this, in words.
+    pub(crate) fn too_much_memory(self) -> String {
+        format!("used more than {} MiB of memory, the limit of --client-memory", self.memory_bytes >> 20)
+    }
+
+    /// Options of the file system in memory that is its data folder.
+    pub(crate) fn of_data_folder(self) -> String {
+        format!("mode=755,size={},nr_inodes={FILES_MAX}", self.disk_bytes)
+    }
 }
 
 /// A long-running program of a node.

@@ -11,6 +11,8 @@ use std::time::Duration;
 /// A log may be a moment behind its program.
 pub(crate) const LOG_DELAY: Duration = Duration::from_millis(200);
 
+const LOOKS_FOR_LIMIT: u32 = 3;
+
 pub(crate) const LINES: usize = 3;
 
 const TAIL_BYTES: u64 = 16 << 10;
@@ -27,6 +29,9 @@ pub(crate) fn said(line: &str) -> &str {
 
 /// A sentence about a node or its program that is gone, with the last lines of its log in the folder `logs`.
 pub(crate) fn as_last_rules(sentence: &str, logs: &Path, node: &str) -> String {
+    if let Some(limit) = limit(&logs.join(format!("{node}.log"))) {
+        return format!("client {node} {limit}, and was ended");
+    }
     let text = tail(&logs.join(format!("{node}.log")));
     let mut lines: Vec<&str> =
         text.lines().map(said).filter(|said| !said.is_empty()).rev().take(LINES).collect();
@@ -68,9 +73,12 @@ pub(crate) async fn as_last_rule(sentence: &str, logs: &Path, client: &str) -> S
 
 /// The same, with `see` behind the last words in place of the name of the log.
 pub(crate) async fn explained(sentence: &str, logs: &Path, client: &str, see: &str) -> String {
-    tokio::time::sleep(LOG_DELAY).await;
-    if let Some(limit) = limit(&logs.join(format!("{client}.log"))) {
-        return format!("client {client} {limit}, and was ended");
+    // What the kernel did to a program comes by other ways than the end of its streams.
+    for _ in 0..LOOKS_FOR_LIMIT {
+        tokio::time::sleep(LOG_DELAY).await;
+        if let Some(limit) = limit(&logs.join(format!("{client}.log"))) {
+            return format!("client {client} {limit}, and was ended");
+        }
     }
     match last_line(&logs.join(format!("{client}.log"))).await {
         Some(line) => format!("{sentence}; its last line on standard error is `{line}`{see}"),

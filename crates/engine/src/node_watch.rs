@@ -1,6 +1,6 @@
 //! Notices when a node's agent is gone: then the run has failed, whatever its clients saw.
 
-use crate::node_log::as_last_rules;
+use crate::node_log::{LOG_DELAY, as_last_rules};
 use crate::stop::Stop;
 use fencepost_cluster::Node;
 use std::path::Path;
@@ -20,6 +20,8 @@ impl NodeWatch {
             let (node, logs, stop) = (node.clone(), logs.to_owned(), stop.clone());
             watches.spawn(async move {
                 node.gone().await;
+                // Why may be known a moment later.
+                tokio::time::sleep(LOG_DELAY).await;
                 let what = "its agent ended, which nothing in this run does: it was killed, or the machine ran out of memory";
                 stop.fail(as_last_rules(&format!("the node {} is gone: {what}", node.name()), &logs, node.name()));
             });

@@ -103,7 +103,10 @@ def break_later(line):
         libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
         libc.shmdt.argtypes = [ctypes.c_void_p]
         while True:
-            at = libc.shmat(libc.shmget(0, 16 << 20, 0o1600), None, 0)
+            segment = libc.shmget(0, 16 << 20, 0o1600)
+            if segment < 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            at = libc.shmat(segment, None, 0)
             ctypes.memset(at, 1, 16 << 20)
             libc.shmdt(at)
             time.sleep(0.01)
@@ -129,6 +132,10 @@ def break_later(line):
             kept.append(receiver)
             if habit == "fills-sockets":
                 kept.append(sender)
+    if habit.startswith("evades-"):
+        import evades
+
+        evades.WAYS[habit.removeprefix("evades-")]()
     if habit == "breaks-out":
         import attempts
 

@@ -7,7 +7,6 @@
 
 mod attach;
 mod children;
-mod disk_use;
 mod files;
 mod limits;
 mod memory_use;
@@ -15,7 +14,6 @@ mod operations;
 mod output;
 mod programs;
 mod server;
-mod socket_memory;
 mod stalls;
 
 pub use children::{descendants, output_of};

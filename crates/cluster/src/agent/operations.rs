@@ -38,7 +38,6 @@ pub trait Tool: Send + Sync {
 
 pub(super) struct Agent {
     data: String,
-    own_control_group: bool,
     tools: HashMap<&'static str, Arc<dyn Tool>>,
     pub(super) children: Children,
     services: Mutex<HashMap<String, i32>>,
@@ -46,16 +45,9 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    pub(super) fn new(data: String, own_control_group: bool, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
+    pub(super) fn new(data: String, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
         let tools = tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect();
-        Agent {
-            data,
-            own_control_group,
-            tools,
-            children: Children::default(),
-            services: Mutex::default(),
-            out,
-        }
+        Agent { data, tools, children: Children::default(), services: Mutex::default(), out }
     }
 
     /// Does what is asked, and gives the answer that [`Op`] names.
@@ -79,13 +71,12 @@ impl Agent {
             Op::Connect { address, timeout_ms } => {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
             }
-            Op::Limit { limits } => {
-                tokio::spawn(limits::keep(
-                    limits,
-                    self.data.clone(),
-                    self.own_control_group,
-                    self.out.clone(),
-                ));
+            Op::Limit { limits, counted } => {
+                tokio::spawn(limits::keep(limits, counted, self.out.clone()));
+                answer(())
+            }
+            Op::EndAll => {
+                limits::end_all();
                 answer(())
             }
             Op::Check { argv } => answer(programs::check(&argv)?),

@@ -16,15 +16,13 @@ pub struct AgentOptions {
     pub data: String,
     /// A socket over which the local driver sends the streams of programs to be attached.
     pub attach: Option<OwnedFd>,
-    /// Whether the node has a control group of its own, which an engine makes.
-    pub own_control_group: bool,
 }
 
 /// Serves the controller until standard input closes, and then ends this process.
 pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
     let out = Out::to_stdout();
     out.hello(env!("CARGO_PKG_VERSION"));
-    let agent = Arc::new(Agent::new(options.data, options.own_control_group, tools, out));
+    let agent = Arc::new(Agent::new(options.data, tools, out));
     let reaper = agent.clone();
     tokio::spawn(async move { reaper.children.reap(&reaper.out).await });
     stalls::watch(agent.out.clone());

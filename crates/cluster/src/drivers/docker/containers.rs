@@ -7,6 +7,7 @@ use crate::ClusterError;
 use crate::control_groups;
 use crate::environment::PLACE;
 use crate::network_programs;
+use crate::protocol::NodeLimits;
 use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
@@ -66,7 +67,8 @@ pub(super) struct PlannedContainer {
     pub(super) may_mount: bool,
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
-    pub(super) is_limited: bool,
+    pub(super) limits: Option<NodeLimits>,
+    pub(super) limits_memory: bool,
     /// Whether the image is read-only but for [`WRITABLE`]: a client writes only where it is counted.
     pub(super) read_only: bool,
     /// Where its programs lie; none where the image says so itself.
@@ -77,6 +79,23 @@ pub(super) struct StartedContainers {
     pub(super) container: String,
     pub(super) address: Ipv4Addr,
     pub(super) streams: AttachContainerResults,
+}
+
+impl PlannedContainer {
+    fn memory_bytes(&self) -> Option<i64> {
+        self.limits.filter(|_| self.limits_memory).map(|limits| number(control_groups::hard_memory(limits)))
+    }
+
+    /// Places that lie in memory, with the options of their file systems.
+    fn in_memory(&self) -> HashMap<String, String> {
+        let beside = WRITABLE.map(|(place, options)| (place.to_owned(), options.to_owned()));
+        let data = self.limits.map(|limits| (DATA.to_owned(), format!("exec,{}", limits.of_data_folder())));
+        beside.into_iter().filter(|_| self.read_only).chain(data).collect()
+    }
+}
+
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 impl ContainerPlan {
@@ -174,11 +193,12 @@ impl ContainerPlan {
             cap_drop: Some(vec!["ALL".to_owned()]),
             devices: node.may_mount.then(|| vec![fuse]),
             security_opt: Some(security_options(node.may_mount)),
-            pids_limit: node.is_limited.then(|| i64::try_from(control_groups::TASKS).unwrap_or(i64::MAX)),
+            pids_limit: node.limits.map(|_| number(control_groups::TASKS)),
+            memory: node.memory_bytes(),
+            // Together with swap: none of it.
+            memory_swap: node.memory_bytes(),
             readonly_rootfs: Some(node.read_only),
-            tmpfs: node
-                .read_only
-                .then(|| WRITABLE.map(|(place, options)| (place.to_owned(), options.to_owned())).into()),
+            tmpfs: Some(node.in_memory()),
             network_mode: Some(self.prefix()),
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
             ..HostConfig::default()
@@ -205,7 +225,7 @@ impl ContainerPlan {
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             // A volume of its own: on the engine's own disk, and not on the layers of an image.
-            volumes: Some(vec![DATA.to_owned()]),
+            volumes: node.limits.is_none().then(|| vec![DATA.to_owned()]),
             host_config: Some(host),
             networking_config: Some(NetworkingConfig {
                 endpoints_config: Some(HashMap::from([(self.prefix(), endpoint)])),

@@ -5,6 +5,7 @@ use super::containers::{ContainerPlan, DATA, PlannedContainer, StartedContainers
 use super::engine::Engine;
 use super::frames::Frames;
 use super::keeper::ContainerKeeper;
+use super::memory::{self, LimitedNodes};
 use super::{NAME, labels};
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
@@ -72,6 +73,7 @@ impl DockerDriver {
         spec: &ClusterSpec,
     ) -> Result<(ContainerKeeper, Vec<StartedContainers>), ClusterError> {
         let mut attempt = 1;
+        let limits_memory = self.engine.limits_memory().await?;
         loop {
             let program = Program::prepare_aside(&self.options.program).await?;
             let tags = self.images(spec, &program).await?;
@@ -81,7 +83,7 @@ impl DockerDriver {
                 !is_taken && !subnet.is_routed_here()
             };
             let folder = ClusterFolder::create(&spec.run, is_free)?;
-            let (plan, subnet) = (plan(spec, &folder, &tags, &program)?, folder.subnet);
+            let (plan, subnet) = (plan(spec, &folder, &tags, &program, limits_memory)?, folder.subnet);
             let started = ContainerKeeper::start(plan, folder, program).await;
             let Err(error) = started else { return started };
             if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
@@ -146,7 +148,8 @@ impl Driver for DockerDriver {
         if launched.is_err() {
             forget(self, &self.identity().await);
         }
-        let (keeper, started) = launched?;
+        let (mut keeper, started) = launched?;
+        let containers: Vec<String> = started.iter().map(|it| it.container.clone()).collect();
         let nodes = started.into_iter().zip(&spec.nodes).map(|(started, node)| {
             let keeper = &keeper;
             async move {
@@ -154,11 +157,23 @@ impl Driver for DockerDriver {
                 let log = NodeLog::open(&spec.logs, &node.name)?;
                 let from_agent = Frames::new(streams.output, "agent", log.clone());
                 let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
-                let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach).await?;
-                Ok::<_, ClusterError>(Arc::new(node) as Arc<dyn crate::Node>)
+                let counted = self.engine.limits_memory().await?;
+                let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach, counted)
+                    .await?;
+                Ok::<_, ClusterError>(Arc::new(node))
             }
         });
         let nodes = try_join_all(nodes).await?;
+        let of_node = |(container, (node, spec)): (String, (&Arc<AgentNode>, &NodeSpec))| {
+            Some((container, (Arc::downgrade(node), spec.limits?)))
+        };
+        let limited: LimitedNodes =
+            containers.into_iter().zip(nodes.iter().zip(&spec.nodes)).filter_map(of_node).collect();
+        if !limited.is_empty() {
+            let docker = self.engine.docker.clone();
+            keeper.watches.spawn(memory::watch(docker, spec.run.clone(), limited));
+        }
+        let nodes = nodes.into_iter().map(|node| node as Arc<dyn crate::Node>).collect();
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }
 }
@@ -176,6 +191,7 @@ fn plan(
     folder: &ClusterFolder,
     tags: &HashMap<NodeContents, String>,
     program: &Program,
+    limits_memory: bool,
 ) -> Result<ContainerPlan, ClusterError> {
     let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedContainer {
         name: node.name.clone(),
@@ -183,7 +199,8 @@ fn plan(
         address,
         may_mount: node.may_mount,
         in_a_folder: node.environment.is_some(),
-        is_limited: node.limits.is_some(),
+        limits: node.limits,
+        limits_memory,
         read_only: node.kind == NodeKind::Client && !has_own_image(node),
         path: match &node.environment {
             Some(environment) if environment.has_own_image() => None,

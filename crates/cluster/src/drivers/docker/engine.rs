@@ -165,6 +165,12 @@ impl Engine {
         Ok(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
 
+    /// Whether it can limit the memory of a container: on some machines not where a user without rights runs
+    /// it.
+    pub(super) async fn limits_memory(&self) -> Result<bool, ClusterError> {
+        Ok(self.info().await?.memory_limit.unwrap_or(false))
+    }
+
     /// What the engine calls itself, and how it keeps images.
     pub(crate) async fn about(&self) -> Result<String, ClusterError> {
         let storage = self.info().await?.driver.clone().unwrap_or_default();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 pub(super) struct ContainerKeeper {
     /// Dropping it tells the thread to take everything down.
@@ -21,6 +22,8 @@ pub(super) struct ContainerKeeper {
     /// Kept in the cache for as long as containers run it.
     pub(super) program: Program,
     _folder: ClusterFolder,
+    /// Ends with the cluster.
+    pub(super) watches: JoinSet<()>,
 }
 
 impl ContainerKeeper {
@@ -42,6 +45,7 @@ impl ContainerKeeper {
             thread: Some(thread),
             program,
             _folder: folder,
+            watches: JoinSet::new(),
         };
         match started.await {
             Ok(Ok(started)) => Ok((keeper, started)),

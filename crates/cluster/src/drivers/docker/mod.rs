@@ -12,6 +12,7 @@ mod frames;
 mod keeper;
 mod labels;
 mod leftovers;
+mod memory;
 mod mirror;
 mod places;
 mod processes;

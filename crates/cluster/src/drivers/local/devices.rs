@@ -3,6 +3,7 @@
 
 use super::mounts::{NOTHING_RUNS, bind, cannot, mask, mount_tmpfs};
 use crate::ClusterError;
+use crate::protocol::NodeLimits;
 use nix::mount::{MsFlags, mount};
 use std::fs::{self, File};
 use std::io;
@@ -53,7 +54,15 @@ fn check_in(dev: &Path) -> Result<(), ClusterError> {
     }
 }
 
-pub(super) fn make_devices(dev: &Path, may_mount: bool) -> io::Result<()> {
+/// Bounds the shared segments of System V (`man 7 sysvipc`), which outlive the programs that made them. Only
+/// a kernel that lets the user of a namespace set that has to be asked: elsewhere the control group counts
+/// them.
+pub(super) fn limit_segments(proc: &Path, limits: NodeLimits) {
+    let pages = limits.memory_bytes >> 12;
+    let _ = fs::write(proc.join("sys/kernel/shmall"), pages.to_string());
+}
+
+pub(super) fn make_devices(dev: &Path, may_mount: bool, limits: Option<NodeLimits>) -> io::Result<()> {
     mount_tmpfs(dev, MsFlags::MS_NOSUID, "mode=755,size=1m")?;
     for name in DEVICES.into_iter().chain(may_mount.then_some(FUSE)) {
         let source = Path::new("/dev").join(name);
@@ -69,7 +78,8 @@ pub(super) fn make_devices(dev: &Path, may_mount: bool) -> io::Result<()> {
     // POSIX shared memory is files: those of a server that is killed go with the node's mounts.
     let shared = dev.join("shm");
     fs::create_dir(&shared)?;
-    mount_tmpfs(&shared, MsFlags::MS_NOSUID | MsFlags::MS_NODEV, "mode=1777")?;
+    let size = limits.map_or_else(String::new, |limits| format!(",size={}", limits.memory_bytes));
+    mount_tmpfs(&shared, MsFlags::MS_NOSUID | MsFlags::MS_NODEV, &format!("mode=1777{size}"))?;
     let terminals = dev.join("pts");
     fs::create_dir(&terminals)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;

@@ -9,7 +9,7 @@ use crate::ClusterError;
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
-use crate::control_groups;
+use crate::control_groups::{self, MemoryEvents, NodeGroups};
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::drivers::docker::known_by_any;
@@ -18,6 +18,7 @@ use crate::images::{self, Image, UnpackedRoot};
 use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
+use crate::protocol::NodeLimits;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
@@ -26,9 +27,12 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 const DATA: &str = "/data";
+
+const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct LocalDriver {
     options: DriverOptions,
@@ -60,6 +64,7 @@ struct NodeStreams {
     address: Ipv4Addr,
     stream: UnixStream,
     attach: OwnedFd,
+    memory: Option<MemoryEvents>,
 }
 
 impl LocalDriver {
@@ -186,8 +191,9 @@ fn plan(
         let (attach, agents_attach) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
                 .map_err(|error| cannot(error.into()))?;
-        let group = node.limits.and_then(|_| {
-            control_groups::make(&format!("{}-{}", spec.run, node.name), &mut |group| folder.add_group(group))
+        let groups = node.limits.map_or_else(NodeGroups::default, |limits| {
+            let name = format!("{}-{}", spec.run, node.name);
+            control_groups::make(&name, limits, &mut |group| folder.add_group(group))
         });
         plan.nodes.push(PlannedNode {
             name: node.name.clone(),
@@ -198,26 +204,46 @@ fn plan(
             path: node.environment.as_ref().map_or_else(|| USUAL_PATH.to_owned(), |it| it.path()),
             may_mount: node.may_mount,
             agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
-            group: group.as_ref().map(AsRawFd::as_raw_fd),
-            is_limited: node.limits.is_some(),
+            groups: groups.processes.iter().map(AsRawFd::as_raw_fd).collect(),
+            limits: node.limits,
             stream: agents_stream.as_raw_fd(),
             attach: agents_attach.as_raw_fd(),
         });
-        wiring.push(NodeStreams { spec: node.clone(), address, stream, attach });
+        wiring.push(NodeStreams { spec: node.clone(), address, stream, attach, memory: groups.memory });
         inherited.extend([agents_stream.into(), agents_attach]);
-        inherited.extend(group);
+        inherited.extend(groups.processes);
     }
     Ok((plan, wiring, inherited))
 }
 
 async fn connect(wiring: NodeStreams, logs: &Path) -> Result<Arc<dyn crate::Node>, ClusterError> {
-    let NodeStreams { spec, address, stream, attach } = wiring;
+    let NodeStreams { spec, address, stream, attach, memory } = wiring;
     let cannot = |error| ClusterError::new(format!("{}: cannot use its streams: {error}", spec.name));
     stream.set_nonblocking(true).map_err(cannot)?;
     let (from_agent, to_agent) = tokio::net::UnixStream::from_std(stream).map_err(cannot)?.into_split();
     let log = NodeLog::open(logs, &spec.name)?;
     let attach = Box::new(AgentSocket::new(attach));
-    Ok(Arc::new(AgentNode::connect(&spec, address, log, from_agent, to_agent, attach).await?))
+    let counted = memory.is_some();
+    let node = AgentNode::connect(&spec, address, log, from_agent, to_agent, attach, counted).await?;
+    let node = Arc::new(node);
+    if let Some((memory, limits)) = memory.zip(spec.limits) {
+        tokio::spawn(watch_memory(memory, limits, Arc::downgrade(&node)));
+    }
+    Ok(node)
+}
+
+/// Ends the programs of a node once the kernel has killed one for the memory that it took. It goes on where
+/// the agent is killed, too: memory may be no program's.
+async fn watch_memory(events: MemoryEvents, limits: NodeLimits, node: Weak<AgentNode>) {
+    while events.killed() == 0 {
+        tokio::time::sleep(LOOK).await;
+        if node.strong_count() == 0 {
+            return;
+        }
+    }
+    if let Some(node) = node.upgrade() {
+        node.ran_out_of_memory(limits).await;
+    }
 }
 
 fn make_folder(path: &Path) -> Result<(), ClusterError> {

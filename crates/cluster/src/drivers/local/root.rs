@@ -9,6 +9,7 @@ use super::mounts::{bind, bind_read_only, cannot, mask, mount_tmpfs};
 use super::network_files;
 use super::secrets;
 use crate::environment::PLACE;
+use crate::protocol::NodeLimits;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd;
@@ -28,13 +29,21 @@ const HOMES: [&str; 2] = ["home", "root"];
 pub(super) struct Root<'a> {
     pub(super) place: &'a Path,
     pub(super) source: &'a Path,
-    pub(super) data: Option<&'a Path>,
+    pub(super) data: Data<'a>,
     pub(super) program: Option<&'a Path>,
     pub(super) lock: Option<RootLock<'a>>,
     pub(super) may_mount: bool,
     /// For a command that makes something ready: it has this machine's network, /tmp on the disk (in this
     /// folder), and in this machine's own root the user's home, for caches of package managers.
     pub(super) making: Option<&'a Path>,
+}
+
+/// What `/data` is.
+pub(super) enum Data<'a> {
+    None,
+    Folder(&'a Path),
+    /// Of a node with limits: in memory, so that the kernel sees to its size.
+    Limited(NodeLimits),
 }
 
 /// Makes the working directory, on which a file system is mounted, the root.
@@ -60,7 +69,7 @@ pub(super) struct RootLock<'a> {
 impl Root<'_> {
     /// Makes it this process's root. Its mount and PID namespaces must be its own.
     pub(super) fn enter(&self) -> io::Result<()> {
-        mount_tmpfs(self.place, MsFlags::MS_NOSUID, "mode=755,size=256m")?;
+        mount_tmpfs(self.place, MsFlags::MS_NOSUID, "mode=755,size=256m,nr_inodes=100k")?;
         for entry in std::fs::read_dir(self.source)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -75,8 +84,11 @@ impl Root<'_> {
             std::fs::create_dir(self.place.join(name))?;
         }
         std::fs::set_permissions(self.place.join("tmp"), std::fs::Permissions::from_mode(0o1777))?;
-        if let Some(data) = self.data {
-            bind(data, &self.place.join("data"))?;
+        let data = self.place.join("data");
+        match self.data {
+            Data::None => {}
+            Data::Folder(folder) => bind(folder, &data)?,
+            Data::Limited(limits) => mount_tmpfs(&data, MsFlags::MS_NOSUID, &limits.of_data_folder())?,
         }
         if let Some(program) = self.program {
             bind_read_only(program, &self.place.join("fencepost"))?;
@@ -89,13 +101,20 @@ impl Root<'_> {
             bind(tmp, &self.place.join("tmp"))?;
             self.bring_network()?;
         }
-        devices::make_devices(&self.place.join("dev"), self.may_mount)?;
+        devices::make_devices(&self.place.join("dev"), self.may_mount, self.limits())?;
         let proc = self.place.join("proc");
         devices::mount_proc(&proc)?;
+        if let Some(limits) = self.limits() {
+            devices::limit_segments(&proc, limits);
+        }
         devices::protect_proc(&proc)?;
         std::env::set_current_dir(self.place)?;
         change_root().map_err(|error| cannot("change the root to", self.place, error))?;
         std::env::set_current_dir("/")
+    }
+
+    fn limits(&self) -> Option<NodeLimits> {
+        if let Data::Limited(limits) = self.data { Some(limits) } else { None }
     }
 
     fn is_this_machine(&self) -> bool {

@@ -6,11 +6,12 @@
 //! input closes.
 
 use super::namespaces::{die_with_parent, enter_namespaces};
-use super::root::{Root, RootLock};
+use super::root::{Data, Root, RootLock};
 use crate::confinement::confine_agent;
 use crate::control_groups::TASKS;
 use crate::environment::{PLACE, USUAL_PATH};
 use crate::netlink::Netlink;
+use crate::protocol::NodeLimits;
 use crate::subnet::Subnet;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
@@ -49,14 +50,14 @@ pub(super) struct PlannedNode {
     /// Inherited: the agent's standard input and output, and where attached programs come from.
     pub(super) stream: RawFd,
     pub(super) attach: RawFd,
-    /// Inherited likewise: what puts a process into its control group.
-    pub(super) group: Option<RawFd>,
-    pub(super) is_limited: bool,
+    /// Inherited likewise: what puts a process into each of its control groups.
+    pub(super) groups: Vec<RawFd>,
+    pub(super) limits: Option<NodeLimits>,
 }
 
 impl PlannedNode {
     fn inherited(&self) -> impl Iterator<Item = RawFd> {
-        [self.stream, self.attach].into_iter().chain(self.group)
+        [self.stream, self.attach].into_iter().chain(self.groups.iter().copied())
     }
 }
 
@@ -153,7 +154,7 @@ fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, failure: &File) -> io
 
 fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result<std::convert::Infallible> {
     unistd::sethostname(&node.name)?;
-    if let Some(group) = node.group {
+    for &group in &node.groups {
         // Where that is refused, the agent alone watches, as without a group.
         // SAFETY: the controller left it open for this process.
         let _ = unistd::write(unsafe { BorrowedFd::borrow_raw(group) }, b"0");
@@ -168,7 +169,7 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     let root = Root {
         place: &plan.mount_place,
         source: &node.root,
-        data: Some(&node.data),
+        data: node.limits.map_or(Data::Folder(&node.data), Data::Limited),
         program: Some(&plan.program),
         lock: node.lock.as_deref().map(|folder| RootLock { folder, writable: false }),
         may_mount: node.may_mount,
@@ -184,7 +185,7 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     let env = environment_of(node)?;
     // Stays open for the agent; whatever else this process has open closes by itself.
     fcntl(&attach, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    if node.is_limited {
+    if node.limits.is_some() {
         // Counts in the user namespace that a user without rights has here; root has control groups.
         setrlimit(Resource::RLIMIT_NPROC, TASKS, TASKS)?;
     }

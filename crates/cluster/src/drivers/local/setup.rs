@@ -4,7 +4,7 @@
 
 use super::devices;
 use super::namespaces::{die_with_parent, enter_namespaces};
-use super::root::{Root, RootLock};
+use super::root::{Data, Root, RootLock};
 use crate::environment::{CommandRoot, PLACE, SetupPlan, USUAL_PATH, variables_in_an_image};
 use nix::sched::CloneFlags;
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -92,7 +92,7 @@ fn enter(plan: &SetupPlan, own_processes: bool) -> io::Result<&Path> {
             Root {
                 place: mount_place,
                 source: root,
-                data: None,
+                data: Data::None,
                 program: None,
                 lock: Some(lock),
                 may_mount: false,
