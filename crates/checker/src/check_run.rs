@@ -1,6 +1,6 @@
 use crate::coverage::Coverage;
 use crate::distance::nearest_miss;
-use crate::metrics::{costs, herd};
+use crate::metrics::{costs, herd, loss_notice};
 use crate::properties::{NotJudged, is_claimed, lost_additions, overlaps, registry};
 use crate::run_index::RunIndex;
 use crate::say_whose::say_whose;
@@ -9,7 +9,14 @@ use fencepost_history::Event;
 use std::cell::LazyCell;
 
 /// The names of all metrics that a run can have.
-pub const METRICS: &[&str] = &[lost_additions::LOST, herd::WAKEUPS, herd::PASSED];
+pub const METRICS: &[&str] = &[
+    lost_additions::LOST,
+    herd::WAKEUPS,
+    herd::PASSED,
+    loss_notice::MEDIAN,
+    loss_notice::LONGEST,
+    loss_notice::NEVER,
+];
 
 /// Judges a run by every checker; those that have nothing to say are listed with their reasons. A malformed
 /// history is `unknown`, said by a checker named `history`.
@@ -48,6 +55,7 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     }
     let mut metrics = lost_additions::metrics(run);
     metrics.extend(herd::metrics(run));
+    metrics.extend(loss_notice::metrics(run));
     RunVerdict {
         not_judged,
         metrics,

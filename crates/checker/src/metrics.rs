@@ -1,5 +1,6 @@
 mod costs;
 pub(crate) mod herd;
+pub(crate) mod loss_notice;
 
 pub use costs::{Costs, costs, quantile};
 

@@ -251,11 +251,31 @@ mod tests {
             aimed(&recorder, false, &["holder", "granting"], fired.clone()).await.unwrap(),
             ["c3", "n2"]
         );
+        // The others come behind it.
+        assert_eq!(aimed(&recorder, false, &["holder:2"], fired.clone()).await.unwrap(), ["c3", "c2"]);
         // Also when that process has released meanwhile: the fault comes a moment after the event.
         let released = Completion::Ok(json!({"believed": true}));
         recorder.invoke(2, f::RELEASE, "k1", Value::Null);
         recorder.complete(2, f::RELEASE, "k1", &released, Value::Null);
         assert_eq!(aimed(&recorder, false, &["holder"], fired).await.unwrap(), ["c3"]);
+    }
+
+    #[tokio::test]
+    async fn the_waiter_of_the_awaited_event_comes_first() {
+        let recorder = recorder();
+        begin(&recorder, 0, "k0", 900);
+        grant(&recorder, 0, "k0", &["n1"]);
+        for process in [1, 2, 3] {
+            begin(&recorder, process, "k0", 100);
+        }
+        let waiters = async |process: Option<u64>| {
+            let fired = process.map(|process| TriggerEvent { process: Some(process), hold: None });
+            aimed(&recorder, false, &["waiter:3"], fired).await.unwrap()
+        };
+        let usual = waiters(None).await;
+        assert_eq!(waiters(Some(2)).await[0], "c3");
+        assert_eq!(waiters(Some(3)).await[0], "c4");
+        assert_eq!((usual.len(), waiters(Some(9)).await), (3, usual));
     }
 
     #[tokio::test]
@@ -283,7 +303,7 @@ mod tests {
             (led("granting:1").await, led("leader").await),
             (vec!["n2".to_owned()], vec!["n2".to_owned()])
         );
-        assert!(!led("follower:4").await.contains(&"n2".to_owned()));
+        assert_eq!(led("follower:4").await, ["n1", "n3", "n4", "n5"]);
         let unled = aimed(&recorder, false, &["granting"], None).await.unwrap();
         assert_eq!(unled.len(), 5);
     }

@@ -238,4 +238,26 @@ mod tests {
         assert_eq!(kinds, [Kind::Ok, Kind::Fail, Kind::Info]);
         assert_eq!(recorded[2].error, Some(why()));
     }
+
+    #[test]
+    fn events_are_numbered_and_operations_of_clients_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.jsonl");
+        let (writer, placement) = (Writer::create(&path).unwrap(), Placement { slots: 1, clients: 1 });
+        let recorder = Recorder::new(writer, placement, Arc::new(Stop::default()), false);
+        for f in [f::ACQUIRE, f::RELEASE] {
+            recorder.invoke(0, f, "k0", Value::Null);
+            recorder.complete(0, f, "k0", &Completion::Ok(Value::Null), Value::Null);
+        }
+        recorder.notice(0, "lost", "k0", Value::Null);
+        recorder.nemesis(Kind::Info, "phase", Value::Null, None);
+        let tally = recorder.tally();
+        // A notice is something that a client said, too.
+        assert_eq!((tally.operations, tally.acquisitions, tally.violations), (3, 1, 0));
+        drop(recorder);
+        let recorded = read_history(&path).unwrap();
+        let found: Vec<(u64, &str)> = recorded.iter().map(|event| (event.index, &*event.f)).collect();
+        let names = ["acquire", "acquire", "release", "release", "lost", "phase"];
+        assert_eq!(found, (0..).zip(names).collect::<Vec<_>>());
+    }
 }

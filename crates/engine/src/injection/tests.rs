@@ -211,3 +211,83 @@ async fn a_server_that_another_fault_holds_down_is_left_to_that() {
     assert_eq!(injection.shared.revive(1, &[]).await.unwrap(), ran);
     assert_eq!(server.starts(), 1);
 }
+
+/// An injection without a plan, in which these faults count as in force.
+fn in_force(server: &Arc<Server>, logs: &Path, faults: &[(u64, &str)]) -> Injection {
+    let spec = RunSpec::with_plan(RunOptions::default(), toml::from_str("").unwrap()).unwrap();
+    let injection = Injection::begin(&spec, Vec::new(), context(server), log(logs));
+    for (id, name) in faults {
+        let nemesis = fencepost_nemesis::find(name).unwrap();
+        let one = InForce { nemesis, on: vec!["n1".to_owned()], healing: false };
+        injection.shared.in_force().insert(*id, one);
+    }
+    injection
+}
+
+#[tokio::test]
+async fn what_is_in_force_is_known_and_which_of_it_takes_servers_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(false, 0);
+    let paused = in_force(&server, folder.path(), &[(4, "pause")]);
+    assert_eq!(paused.in_force(), ["pause n1"]);
+    assert!(!paused.takes_down("n1") && !paused.shared.others_take_down(0));
+    let folder = tempfile::tempdir().unwrap();
+    let both = in_force(&server, folder.path(), &[(4, "pause"), (5, "power-loss")]);
+    assert_eq!(both.in_force(), ["pause n1", "power-loss n1"]);
+    assert!(both.takes_down("n1") && !both.takes_down("n2"));
+    assert!(both.shared.others_take_down(4) && !both.shared.others_take_down(5));
+}
+
+/// Fault, kind and stage of each event.
+fn recorded(history: &[Event]) -> Vec<String> {
+    let text = |event: &Event| format!("{} {:?} {}", event.f, event.kind, event.value["id"]);
+    history.iter().map(text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_is_left_out_while_another_of_its_kind_is_in_force_on_its_target() {
+    let fault = |name: &str, at_ms: u64| {
+        format!("[[fault]]\nfault = '{name}'\non = ['n1']\nat_ms = {at_ms}\nfor_ms = 20\n")
+    };
+    let plan = toml::from_str(&(fault("kill", 50) + &fault("pause", 120))).unwrap();
+    let spec = RunSpec::with_plan(RunOptions::default(), plan).unwrap();
+    let (folder, server) = (tempfile::tempdir().unwrap(), Server::new(false, 0));
+    let ready = prepare(&spec.plan).unwrap();
+    let (begun, injection) =
+        (Instant::now(), Injection::begin(&spec, ready, context(&server), log(folder.path())));
+    let nemesis = fencepost_nemesis::find("kill").unwrap();
+    let other = InForce { nemesis, on: vec!["n1".to_owned()], healing: false };
+    injection.shared.in_force().insert(9, other);
+    injection.all_over().await;
+    assert!(begun.elapsed() >= Duration::from_millis(140), "{:?}", begun.elapsed());
+    injection.heal_all().await;
+    let history = read_history(&folder.path().join("history.jsonl")).unwrap();
+    assert_eq!((&*history[0].f, history[0].kind), (FAULT_LEFT_OUT, Kind::Info));
+    assert_eq!(*history[0].value, json!({"id": 0, "fault": "kill", "targets": ["n1"]}));
+    // Another kind does not stand in its way.
+    assert_eq!(recorded(&history)[1], "pause Invoke 1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_is_described_when_it_begins_and_when_it_is_known_and_shows_what_was_observed() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = kill(&Server::new(false, 0), folder.path()).await.history;
+    let shown: Vec<(Kind, String, Option<bool>, bool)> = history
+        .iter()
+        .filter_map(|event| Some((event, FaultEvent::read(event)?)))
+        .map(|(event, fault)| {
+            let sentence = fault.description.as_ref().map(|said| !said.sentence.is_empty());
+            (event.kind, event.value["stage"].to_string(), sentence, fault.observed.is_object())
+        })
+        .collect();
+    let (inject, heal) = ("\"inject\"".to_owned(), "\"heal\"".to_owned());
+    assert_eq!(
+        shown,
+        [
+            (Kind::Invoke, inject.clone(), Some(true), false),
+            (Kind::Ok, inject, Some(true), true),
+            (Kind::Invoke, heal.clone(), None, false),
+            (Kind::Ok, heal, None, true),
+        ]
+    );
+}
