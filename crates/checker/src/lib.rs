@@ -123,6 +123,7 @@ pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use figures::Figures;
 pub use judge::{Algorithm, AlgorithmAnswer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use ledger::{Bound, Cause, Class, End, Ends, Interval, Reason, ledger_table};
+pub use metrics::loss_notice::{LONGEST as LOSS_NOTICE_LONGEST, NEVER as LOSS_NOTICE_NEVER};
 pub use metrics::{Costs, Metric, quantile, rate_bound, wilson};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};

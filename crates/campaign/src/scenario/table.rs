@@ -5,7 +5,7 @@ use super::repetitions;
 use super::report::{Ending, Report, RunReport};
 use console::Style;
 use fencepost_engine::scenario::Scenario;
-use fencepost_history::prose::count;
+use fencepost_history::prose::{and, count};
 use fencepost_report::terminal::wrap_indented;
 use std::fmt::Write;
 
@@ -29,9 +29,23 @@ pub fn opening(scenario: &Scenario, options: &PlayOptions) -> String {
         ("about", scenario.about.clone()),
         ("expected", scenario.expected.clone()),
     ];
+    let rows = rows.into_iter().chain(processes_of_clients(scenario).map(|text| ("clients", text)));
     let rows =
         rows.map(|(name, text)| format!("{}{}\n", dim(&format!("{name:<10}")), wrap_indented(&text, 10)));
-    rows.concat()
+    rows.collect()
+}
+
+/// Narrations call clients by the numbers of the source, and findings name processes.
+fn processes_of_clients(scenario: &Scenario) -> Option<String> {
+    let script = scenario.runs.iter().find_map(|run| run.script.as_ref())?;
+    let is_named = |number: &usize| {
+        let name = format!("client {number}");
+        script.narration.iter().any(|each| each.sentence.contains(&name))
+    };
+    let numbers = (1..=script.clients.len()).filter(is_named);
+    let names: Vec<String> =
+        numbers.map(|number| format!("client {number} is process {}", number - 1)).collect();
+    (!names.is_empty()).then(|| and(&names))
 }
 
 /// How it ended, in full.

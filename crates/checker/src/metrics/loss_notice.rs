@@ -11,8 +11,8 @@ use crate::tracker::HoldEnd;
 use rustc_hash::FxHashMap;
 
 pub(crate) const MEDIAN: &str = "holders learned of a loss after (median)";
-pub(crate) const LONGEST: &str = "holders learned of a loss after (longest)";
-pub(crate) const NEVER: &str = "losses of which the holder never learned";
+pub const LONGEST: &str = "holders learned of a loss after (longest)";
+pub const NEVER: &str = "losses of which the holder never learned";
 
 /// What became of a lock that was gone while its process had not let go of it.
 enum Learned {

@@ -5,7 +5,8 @@ use super::difference::CellDifference;
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{
-    Figures, Harm, LostAdditionsFigures, LostUpdatesFigures, Metric, Outcome, Unjudged, registry,
+    Figures, Harm, LOSS_NOTICE_LONGEST, LOSS_NOTICE_NEVER, LostAdditionsFigures, LostUpdatesFigures, Metric,
+    Outcome, Unjudged, registry,
 };
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,9 @@ pub struct Cell {
     pub lost: Option<CellLost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CellCosts>,
+    /// How holders learned that they had lost the lock. None where none lost it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_notice: Option<CellLossNotice>,
     /// How much confidence its verdict deserves. None in older comparisons, and without runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "worth")]
@@ -118,6 +122,15 @@ pub struct CellLost {
     pub acknowledged: u64,
     /// With its 95 % interval.
     pub share: Metric,
+}
+
+/// Of the runs in which a lock was gone before its holder let go of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellLossNotice {
+    /// How long after that a holder learned of it, at most. None where none did.
+    pub longest_ms: Option<f64>,
+    /// The share of losses of which the holder never learned: the median of the runs.
+    pub never_percent: f64,
 }
 
 /// What the lock cost: medians over the runs, and of the time to recover the longest.
@@ -309,6 +322,7 @@ pub fn cell(runs: Vec<MadeRun>) -> Cell {
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),
+        loss_notice: loss_notice(&judgements),
         confidence: (!judgements.is_empty()).then(|| confidence(&judgements)),
         ..Cell::default()
     };
@@ -375,6 +389,15 @@ fn costs(judgements: &[&Judgement]) -> Option<CellCosts> {
         acquisitions_per_s: median(all().map(|costs| costs.acquisitions_per_s))?,
         recovery_ms: all().filter_map(|costs| costs.recovery_ms).max_by(f64::total_cmp),
     })
+}
+
+fn loss_notice(judgements: &[&Judgement]) -> Option<CellLossNotice> {
+    let of = |name: &'static str| {
+        let metrics = judgements.iter().flat_map(|judgement| &judgement.metrics);
+        metrics.filter(move |metric| metric.name == name).map(|metric| metric.value)
+    };
+    let never_percent = median(of(LOSS_NOTICE_NEVER))?;
+    Some(CellLossNotice { longest_ms: of(LOSS_NOTICE_LONGEST).max_by(f64::total_cmp), never_percent })
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -1,7 +1,7 @@
 //! A comparison as tables of short texts, which terminal, Markdown and page each show in their own way.
 
 use super::confidence::rule;
-use super::model::{Cell, Comparison, Outcomes, Row};
+use super::model::{Cell, CellLossNotice, Comparison, Outcomes, Row};
 use crate::confidence::distance_of;
 use crate::words::property;
 use fencepost_checker::{
@@ -117,7 +117,7 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
 
 /// How much confidence the verdicts deserve, and what was measured, as far as anything is known of it.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
-    let all: [(&str, &str, &Legend, Value); 8] = [
+    let all: [(&str, &str, &Legend, Value); 9] = [
         ("Situations covered", "of those possible, all runs together", &[], |cell| {
             let confidence = cell.confidence.as_ref().filter(|confidence| confidence.possible > 0)?;
             Some(format!("{} of {}", confidence.covered, confidence.possible))
@@ -153,6 +153,12 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
             "from the healing of a fault to the next acquisition, at most, all runs together",
             &[],
             |cell| Some(length(cell.costs.as_ref()?.recovery_ms?)),
+        ),
+        (
+            "Loss noticed after",
+            "from when the lock was gone until its holder learned of it, at most, all runs together; and the share of losses of which it never learned",
+            &[],
+            |cell| Some(noticed(cell.loss_notice?)),
         ),
     ];
     let tables = all.into_iter().map(|(title, note, legend, value)| {
@@ -241,6 +247,16 @@ fn unclaimed(outcomes: &Outcomes) -> Mark {
         Some(Outcome::Violation) => Mark::plain(format!("✗ unclaimed {violation}/{}", outcomes.runs())),
         Some(other) => Mark::plain(format!("{} unclaimed", other.sign())),
     }
+}
+
+/// `1.20 s`, `1.20 s; never 40 %`, `never`.
+fn noticed(notice: CellLossNotice) -> String {
+    let after = notice.longest_ms.map(length);
+    let never = match after {
+        None => Some("never".to_owned()),
+        Some(_) => (notice.never_percent > 0.0).then(|| format!("never {:.0} %", notice.never_percent)),
+    };
+    after.into_iter().chain(never).collect::<Vec<_>>().join("; ")
 }
 
 /// `3.1 % (1.0–8.8)`.
@@ -353,5 +369,18 @@ pub fn next(comparison: &Comparison) -> String {
         (Some(run), _) => format!("fencepost explain {}", shell_path(&run.path)),
         (None, Some(row)) => format!("fencepost hunt --lock {}", shell_word(&row.lock)),
         (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_holders_learned_of_a_loss_is_said_in_a_word_or_two() {
+        let said = |longest_ms, never_percent| noticed(CellLossNotice { longest_ms, never_percent });
+        assert_eq!(said(Some(1204.0), 0.0), "1.20 s");
+        assert_eq!(said(Some(12.5), 40.0), "12.5 ms; never 40 %");
+        assert_eq!(said(None, 100.0), "never");
     }
 }
