@@ -18,6 +18,7 @@ use crate::commands::replay::ReplayArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::shrink::ShrinkArgs;
 use crate::commands::test::TestArgs;
+use crate::commands::up::UpArgs;
 use crate::commands::upload::UploadArgs;
 use clap::{Parser, Subcommand};
 use fencepost_storage::StorageSetup;
@@ -73,6 +74,8 @@ pub enum Subcommands {
     List(ListArgs),
     /// Make the folder of a lock of your own, or check its client.
     Lock(LockArgs),
+    /// Start the servers of a lock for tests of your own, which reach them at ports of this machine.
+    Up(UpArgs),
     /// Look at the clocks of a program that runs on this machine, and move them.
     Clock(ClockArgs),
     /// Show which drivers and faults work on this machine, and how to enable the others.

@@ -114,6 +114,7 @@ fn dispatch(command: Subcommands) -> anyhow::Result<i32> {
         Subcommands::Lock(args) => commands::lock::lock(args),
         Subcommands::Upload(args) => commands::upload::upload(&args),
         Subcommands::Clean => runtime()?.block_on(commands::clean::clean()),
+        Subcommands::Up(args) => commands::up::up(&args),
         Subcommands::Clock(args) => commands::clock::clock(&args),
         Subcommands::Doctor(args) => runtime()?.block_on(doctor::doctor(&args)),
         Subcommands::Images(args) => runtime()?.block_on(images::images(args.command)),

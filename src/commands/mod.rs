@@ -21,4 +21,5 @@ pub mod scenario;
 pub mod serve;
 pub mod shrink;
 pub mod test;
+pub mod up;
 pub mod upload;

@@ -35,6 +35,7 @@ mod servers_of_ones_own;
 mod shards;
 #[cfg(feature = "object-store")]
 mod stores;
+mod up;
 mod versions;
 mod without_faults;
 mod witnesses;

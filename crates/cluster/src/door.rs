@@ -11,9 +11,9 @@
 use crate::ClusterError;
 use crate::node::{Attached, Node};
 use std::ffi::OsString;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,6 +25,7 @@ use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompat
 use yamux::{Config, Connection, Mode, Stream};
 
 const DOOR: &str = "door";
+const ENTRANCE: &str = "entrance";
 
 /// How long the controller tries to connect to the server. Clients have given up long before.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -72,30 +73,88 @@ impl Drop for Door {
     }
 }
 
+/// A way from this machine to a server in a node, for programs outside of the run: a door the other way
+/// round. Dropping it closes it, and all connections through it.
+pub struct Entrance {
+    address: SocketAddr,
+    carrying: JoinHandle<()>,
+}
+
+impl Entrance {
+    /// Listens at a free port of 127.0.0.1; each connection goes on to this port of the node. Errors: the
+    /// program inside the node does not start, or there is no free port.
+    pub async fn open(node: &Arc<dyn Node>, port: u16) -> Result<Entrance, ClusterError> {
+        let server = format!("{}:{port}", node.address());
+        let argv = ["fencepost", ENTRANCE, &server].map(str::to_owned);
+        let Attached { stdin, mut stdout } = node.attach(&argv).await?;
+        let name = node.name();
+        match tokio::time::timeout(CONNECT, stdout.read_u8()).await {
+            Ok(Ok(HELLO)) => {}
+            _ => return Err(format!("the way to {name} does not open; its log says why").into()),
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.map_err(|error| format!("cannot listen for {name}: {error}"))?;
+        let address = listener.local_addr().map_err(|error| format!("cannot listen for {name}: {error}"))?;
+        let carrying = tokio::spawn(accept(listener, connection(stdout, stdin, Mode::Client)));
+        Ok(Entrance { address, carrying })
+    }
+
+    /// Where programs of this machine connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Entrance {
+    fn drop(&mut self) {
+        self.carrying.abort();
+    }
+}
+
 /// `door PORT`: the program inside the node. Ends with its standard input.
 pub(crate) fn run_door(args: &[OsString]) -> i32 {
     let Some(port) = args.first().and_then(|port| port.to_str()?.parse::<u16>().ok()) else {
         eprintln!("fencepost door: the port is missing; this command is for Fencepost itself");
         return 254;
     };
+    in_node(&format!("{DOOR}: cannot listen at port {port}"), async {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
+        accept(listener, greeted(Mode::Client).await?).await;
+        Ok(())
+    })
+}
+
+/// `entrance ADDRESS`: the same for an entrance.
+pub(crate) fn run_entrance(args: &[OsString]) -> i32 {
+    let Some(address) = args.first().and_then(|address| address.to_str()) else {
+        eprintln!("fencepost entrance: the address is missing; this command is for Fencepost itself");
+        return 254;
+    };
+    in_node(ENTRANCE, async {
+        serve(greeted(Mode::Server).await?, Arc::from(address)).await;
+        Ok(())
+    })
+}
+
+fn in_node(what: &str, work: impl Future<Output = io::Result<()>>) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let opened = runtime.and_then(|runtime| {
-        runtime.block_on(async {
-            let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
-            let mut stdout = fencepost_wire::stdout();
-            stdout.write_u8(HELLO).await?;
-            stdout.flush().await?;
-            accept(listener, connection(fencepost_wire::stdin(), stdout, Mode::Client)).await;
-            Ok(())
-        })
-    });
-    match opened {
+    match runtime.and_then(|runtime| runtime.block_on(work)) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("fencepost door: cannot listen at port {port}: {error}");
+            eprintln!("fencepost {what}: {error}");
             255
         }
     }
+}
+
+/// The pipes to the controller, which hears that the program is ready.
+async fn greeted(
+    mode: Mode,
+) -> io::Result<Connection<Pipes<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>>> {
+    let mut stdout = fencepost_wire::stdout();
+    stdout.write_u8(HELLO).await?;
+    stdout.flush().await?;
+    Ok(connection(fencepost_wire::stdin(), stdout, mode))
 }
 
 type Pipes<Input, Output> = Compat<tokio::io::Join<Input, Output>>;
@@ -244,7 +303,6 @@ impl AsyncWrite for Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future;
 
     /// Both ends of a door to this address, in one process: where its clients connect.
     async fn door_to(address: String) -> std::net::SocketAddr {

@@ -31,6 +31,7 @@ pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
         "sandbox" => Some(drivers::local::run_sandbox()),
         "setup" => Some(drivers::local::run_setup()),
         "door" => Some(door::run_door(&args)),
+        "entrance" => Some(door::run_entrance(&args)),
         "probe" => Some(probe::run_probe()),
         _ => None,
     }

@@ -47,7 +47,7 @@ pub use cleaned::{Cleaned, LeftoverKind};
 pub use clock_mechanism::ClockMechanism;
 pub use cluster_folder::PrivateFolder;
 pub use debian::{DEFAULT_SUITE, DownloadSettings, MIRROR, SUITES, Suite};
-pub use door::Door;
+pub use door::{Door, Entrance};
 pub use driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 pub use drivers::docker::first_process_in;
 pub use drivers::{DRIVER_NAMES, select, select_for_many, select_with};

@@ -46,6 +46,7 @@ mod shaping;
 #[cfg(test)]
 mod simulated;
 mod stall_watch;
+mod standing;
 mod stop;
 mod storage_log;
 mod topology;
@@ -67,5 +68,6 @@ pub use reference::named_reference;
 pub use runner::{make_images, run, run_beside_others};
 pub use script_player::{ClientScript, DirectedScript, Narration, ScriptOutcome, Step};
 pub use shaping::Faults;
+pub use standing::{StandingServer, StandingServers};
 pub use stop::{Stop, StopReason};
 pub use validation::RunSpec;

@@ -1,0 +1,109 @@
+//! `fencepost up`: servers for tests of somebody's own, spoken to from this machine.
+
+use crate::common::fencepost;
+use crate::common::under;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Stdio};
+
+/// Greets the first server, a Redis, and ends with a code of its own.
+const GREETS: &str = "exec 3<>/dev/tcp/127.0.0.1/${FENCEPOST_N1#*:}; printf 'PING\\r\\n' >&3; read -r -u 3 line; \
+                      echo \"${line%?} $FENCEPOST_SERVERS\"; exit 3";
+
+/// Servers that stand until this is dropped.
+struct Up {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Up {
+    /// With these arguments, and what it says in its first line.
+    fn begin(args: &[&str]) -> (Up, Value) {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let logs = logs.path().to_str().expect("UTF-8").to_owned();
+        let args = [&["up"], args, &["--json", "--logs", &logs]].concat();
+        let mut child = fencepost(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut says = BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        says.read_line(&mut line).expect("it says where its servers are");
+        (Up { child, says }, serde_json::from_str(&line).expect("a line of JSON"))
+    }
+
+    /// Asks it to end, and gives its exit code.
+    fn end(&mut self) -> Option<i32> {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a number"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        self.says.read_to_string(&mut String::new()).expect("it ends its output");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.end();
+        }
+    }
+}
+
+fn addresses(said: &Value) -> Vec<String> {
+    let servers = said["servers"].as_array().expect("a list of servers");
+    servers.iter().map(|server| server["address"].as_str().expect("an address").to_owned()).collect()
+}
+
+/// What a Redis answers to a command in a line.
+fn ask(address: &str, command: &str) -> String {
+    let mut server = TcpStream::connect(address).expect("it listens");
+    write!(server, "{command}\r\n").expect("it reads");
+    let mut line = String::new();
+    BufReader::new(server).read_line(&mut line).expect("it answers");
+    line.trim().to_owned()
+}
+
+fn a_command_finds_its_servers_and_they_end_with_it(driver: &str) {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let logs = logs.path().to_str().expect("UTF-8");
+    let args = ["up", "redis", "--driver", driver, "--logs", logs, "--", "bash", "-c", GREETS];
+    let ran = fencepost(&args).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(3), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let address = said.trim().strip_prefix("+PONG ").expect("an answer of Redis");
+    assert!(address.starts_with("127.0.0.1:") && TcpStream::connect(address).is_err(), "{address}");
+}
+
+under!(
+    local: [a_command_finds_its_servers_and_they_end_with_it],
+    docker: [a_command_finds_its_servers_and_they_end_with_it],
+    docker_by_night: [],
+);
+
+#[test]
+fn servers_stand_until_a_signal_and_are_apart_from_each_other() {
+    let (mut up, said) = Up::begin(&["redlock", "--driver", "local", "--nodes", "3"]);
+    let addresses = addresses(&said);
+    assert_eq!(addresses.len(), 3);
+    assert!(said["versions"][0].as_str().is_some_and(|version| version.starts_with("redis-server")));
+    assert_eq!(ask(&addresses[0], "SET lock mine NX PX 10000"), "+OK");
+    assert_eq!(ask(&addresses[0], "SET lock mine NX PX 10000"), "$-1", "it is the same server");
+    assert_eq!(ask(&addresses[1], "SET lock mine NX PX 10000"), "+OK", "it is another one");
+    assert_eq!(up.end(), Some(0));
+    assert!(addresses.iter().all(|address| TcpStream::connect(address).is_err()));
+}
+
+#[test]
+fn what_cannot_stand_is_refused_in_a_sentence() {
+    for (args, code, sentence) in [
+        (&["canary-nolock"][..], 254, "canary-nolock has no servers"),
+        (&["redis-cluster"], 254, "send clients to each other's addresses"),
+        (&["no-such-lock"], 254, "unknown lock \"no-such-lock\""),
+        (&["redis", "--nodes", "2"], 254, "redis-single"),
+        (&["redis", "--driver", "local", "--", "no-such-program"], 255, "cannot start no-such-program"),
+    ] {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let args = [&["up", "--logs", logs.path().to_str().expect("UTF-8")], args].concat();
+        let ran = fencepost(&args).output().expect("it starts");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(code) && said.contains(sentence), "{args:?}: {said}");
+    }
+}
