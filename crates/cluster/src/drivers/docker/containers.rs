@@ -1,7 +1,7 @@
 //! Making a run's network and containers, and removing them.
 
 use super::confinement::security_options;
-use super::engine::{failed, has_status};
+use super::engine::{EngineLimits, failed, has_status};
 use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
 use crate::control_groups;
@@ -68,7 +68,7 @@ pub(super) struct PlannedContainer {
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
     pub(super) limits: Option<NodeLimits>,
-    pub(super) limits_memory: bool,
+    pub(super) can_limit: EngineLimits,
     /// Whether the image is read-only but for [`WRITABLE`]: a client writes only where it is counted.
     pub(super) read_only: bool,
     /// Where its programs lie; none where the image says so itself.
@@ -83,7 +83,9 @@ pub(super) struct StartedContainers {
 
 impl PlannedContainer {
     fn memory_bytes(&self) -> Option<i64> {
-        self.limits.filter(|_| self.limits_memory).map(|limits| number(control_groups::hard_memory(limits)))
+        self.limits
+            .filter(|_| self.can_limit.memory)
+            .map(|limits| number(control_groups::hard_memory(limits)))
     }
 
     /// Places that lie in memory, with the options of their file systems.
@@ -196,7 +198,7 @@ impl ContainerPlan {
             pids_limit: node.limits.map(|_| number(control_groups::TASKS)),
             memory: node.memory_bytes(),
             // Together with swap: none of it.
-            memory_swap: node.memory_bytes(),
+            memory_swap: node.memory_bytes().filter(|_| node.can_limit.swap),
             readonly_rootfs: Some(node.read_only),
             tmpfs: Some(node.in_memory()),
             network_mode: Some(self.prefix()),

@@ -2,7 +2,7 @@
 
 use super::attach::Exec;
 use super::containers::{ContainerPlan, DATA, PlannedContainer, StartedContainers};
-use super::engine::Engine;
+use super::engine::{Engine, EngineLimits};
 use super::frames::Frames;
 use super::keeper::ContainerKeeper;
 use super::memory::{self, LimitedNodes};
@@ -73,7 +73,7 @@ impl DockerDriver {
         spec: &ClusterSpec,
     ) -> Result<(ContainerKeeper, Vec<StartedContainers>), ClusterError> {
         let mut attempt = 1;
-        let limits_memory = self.engine.limits_memory().await?;
+        let can_limit = self.engine.limits().await?;
         loop {
             let program = Program::prepare_aside(&self.options.program).await?;
             let tags = self.images(spec, &program).await?;
@@ -83,7 +83,7 @@ impl DockerDriver {
                 !is_taken && !subnet.is_routed_here()
             };
             let folder = ClusterFolder::create(&spec.run, is_free)?;
-            let (plan, subnet) = (plan(spec, &folder, &tags, &program, limits_memory)?, folder.subnet);
+            let (plan, subnet) = (plan(spec, &folder, &tags, &program, can_limit)?, folder.subnet);
             let started = ContainerKeeper::start(plan, folder, program).await;
             let Err(error) = started else { return started };
             if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
@@ -157,7 +157,7 @@ impl Driver for DockerDriver {
                 let log = NodeLog::open(&spec.logs, &node.name)?;
                 let from_agent = Frames::new(streams.output, "agent", log.clone());
                 let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
-                let counted = self.engine.limits_memory().await?;
+                let counted = self.engine.limits().await?.memory;
                 let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach, counted)
                     .await?;
                 Ok::<_, ClusterError>(Arc::new(node))
@@ -191,7 +191,7 @@ fn plan(
     folder: &ClusterFolder,
     tags: &HashMap<NodeContents, String>,
     program: &Program,
-    limits_memory: bool,
+    can_limit: EngineLimits,
 ) -> Result<ContainerPlan, ClusterError> {
     let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedContainer {
         name: node.name.clone(),
@@ -200,7 +200,7 @@ fn plan(
         may_mount: node.may_mount,
         in_a_folder: node.environment.is_some(),
         limits: node.limits,
-        limits_memory,
+        can_limit,
         read_only: node.kind == NodeKind::Client && !has_own_image(node),
         path: match &node.environment {
             Some(environment) if environment.has_own_image() => None,

@@ -165,10 +165,12 @@ impl Engine {
         Ok(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
 
-    /// Whether it can limit the memory of a container: on some machines not where a user without rights runs
-    /// it.
-    pub(super) async fn limits_memory(&self) -> Result<bool, ClusterError> {
-        Ok(self.info().await?.memory_limit.unwrap_or(false))
+    /// What it can limit of a container: on some machines no memory where a user without rights runs it, and
+    /// on some kernels no swap.
+    pub(super) async fn limits(&self) -> Result<EngineLimits, ClusterError> {
+        let info = self.info().await?;
+        let (memory, swap) = (info.memory_limit.unwrap_or(false), info.swap_limit.unwrap_or(false));
+        Ok(EngineLimits { memory, swap })
     }
 
     /// What the engine calls itself, and how it keeps images.
@@ -188,6 +190,12 @@ impl Engine {
         });
         Ok(subnets.collect())
     }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EngineLimits {
+    pub(super) memory: bool,
+    pub(super) swap: bool,
 }
 
 /// "cannot `what`: the Docker engine says …".
