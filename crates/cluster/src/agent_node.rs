@@ -49,8 +49,6 @@ pub(crate) struct AgentNode {
     attach: Box<dyn Attach>,
     reader: tokio::task::JoinHandle<()>,
     stalls: broadcast::Sender<Duration>,
-    /// Whether the kernel counts the memory of its programs.
-    memory_is_counted: bool,
     /// Closed once the agent has ended.
     here: watch::Receiver<()>,
 }
@@ -66,7 +64,8 @@ type Services = Arc<Mutex<KnownServices>>;
 type Answer = Result<Value, ClusterError>;
 
 impl AgentNode {
-    /// Takes over the streams of an agent that is being started, and waits until it says hello.
+    /// Takes over the streams of an agent that is being started, waits until it says hello, and has it keep the
+    /// node's limits; `memory_is_counted` says whether the kernel counts the memory of its programs.
     pub(crate) async fn connect(
         spec: &NodeSpec,
         address: Ipv4Addr,
@@ -100,7 +99,6 @@ impl AgentNode {
             attach,
             reader,
             stalls,
-            memory_is_counted,
             here,
         };
         let version = match tokio::time::timeout(HELLO, greeted).await {
@@ -116,6 +114,9 @@ impl AgentNode {
             return Err(
                 node.error(&format!("its agent is of version {version}; remove the images and try again"))
             );
+        }
+        if let Some(limits) = spec.limits {
+            let () = node.request(Op::Limit { limits, counted: memory_is_counted }, PATIENCE).await?;
         }
         Ok(node)
     }
@@ -238,10 +239,6 @@ impl Node for AgentNode {
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
         self.request(Op::Tool { name: name.to_owned(), args }, TOOL).await
-    }
-
-    async fn limit(&self, limits: NodeLimits) -> Result<(), ClusterError> {
-        self.request(Op::Limit { limits, counted: self.memory_is_counted }, PATIENCE).await
     }
 
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError> {

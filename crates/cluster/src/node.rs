@@ -25,7 +25,8 @@ pub struct NodeSpec {
     pub may_mount: bool,
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
-    /// What its programs may use, where the driver has the kernel check it ([`Node::limit`]: the agent).
+    /// What its programs may use, checked by the kernel where the driver has it do so, else by the agent. A
+    /// line of the agent that begins with [`crate::LIMIT_NOTE`] in its log says that it used more, and was ended.
     pub limits: Option<NodeLimits>,
 }
 
@@ -90,9 +91,6 @@ pub trait Node: Send + Sync {
     ) -> Result<std::io::Result<Duration>, ClusterError>;
     /// Calls a tool of the agent, with what it takes as JSON.
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
-    /// Ends all programs of the node when they use more than this. The node's log then has a line of the
-    /// agent that begins with [`crate::LIMIT_NOTE`].
-    async fn limit(&self, limits: NodeLimits) -> Result<(), ClusterError>;
     /// Runs a program inside the node with its standard streams attached to the caller: a client.
     /// `argv[0]` of `fencepost` means this very program.
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError>;

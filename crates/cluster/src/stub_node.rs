@@ -2,7 +2,7 @@
 
 use crate::ClusterError;
 use crate::node::{Attached, Node};
-use crate::protocol::{CommandOutput, NodeLimits, Service};
+use crate::protocol::{CommandOutput, Service};
 use async_trait::async_trait;
 use fencepost_history::NodeKind;
 use serde_json::Value;
@@ -124,10 +124,6 @@ impl<Stub: StubNode> Node for Stub {
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
         StubNode::tool(self, name, args).await
-    }
-
-    async fn limit(&self, _limits: NodeLimits) -> Result<(), ClusterError> {
-        unexpected("limit")
     }
 
     async fn attach(&self, _argv: &[String]) -> Result<Attached, ClusterError> {

@@ -1,10 +1,10 @@
 //! Watches the clients of a run: records their notices, and ends the run when a client ends that should not.
 
-use crate::client_connection::{ClientEnd, ClientEvents};
+use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use crate::node_log::as_last_rule;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
-use fencepost_cluster::Node;
+use fencepost_cluster::{Cluster, Node};
 use fencepost_history::{Millis, Name, NoticeValue};
 use fencepost_locks::protocol::Notice;
 use parking_lot::Mutex;
@@ -58,9 +58,17 @@ impl ClientMonitor {
         let _ = self.recorder.set(recorder);
     }
 
+    pub(crate) fn watch_all(self: &Arc<Self>, clients: &[Arc<ClientConnection>], cluster: &Cluster) {
+        for client in clients {
+            if let Some(node) = cluster.node(client.name()) {
+                self.watch(client.name(), node.clone(), client.hello.pid);
+            }
+        }
+    }
+
     /// Notes where a client runs, and watches from now on whether its process ends: programs that it started
     /// may hold its standard output, so that its connection does not end with it.
-    pub(crate) fn watch(self: &Arc<Self>, client: &str, node: Arc<dyn Node>, pid: i32) {
+    fn watch(self: &Arc<Self>, client: &str, node: Arc<dyn Node>, pid: i32) {
         self.places.lock().insert(client.to_owned(), ClientPlace { node: node.clone(), pid });
         let (monitor, client) = (Arc::downgrade(self), client.to_owned());
         tokio::spawn(async move {

@@ -1,16 +1,17 @@
 //! Starts the processes of a run on its nodes: servers, storage and clients, in that order.
 
 use crate::client_connection::{ClientConnection, ClientEvents};
-use crate::client_start::{self, KnownNodes};
+use crate::client_start::{ClientSetup, KnownNodes};
 use crate::existing::Existing;
 use crate::node_log::as_last_rules;
+use crate::stop::Stop;
 use crate::storage_log;
-use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
+use crate::topology::STORAGE_PORT;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use fencepost_cluster::protocol::{NodeLimits, Service};
-use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{Cluster, ClusterError, Node};
 use fencepost_history::{LockFacts, NodeKind};
 use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceRefusals, log_says_why};
 use fencepost_nemesis::{
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// The running processes of a run: its clients, and the servers that a fault can be injected into.
 pub struct Deployment {
@@ -32,6 +34,8 @@ pub struct Deployment {
     /// What is known of the lock, now that its clients have said what they can.
     pub lock: LockFacts,
     pub key_prefix: String,
+    /// The ways to servers that exist already, open until the run is over.
+    pub _doors: Option<JoinSet<()>>,
 }
 
 impl Deployment {
@@ -42,45 +46,6 @@ impl Deployment {
     }
 }
 
-/// The nodes that a spec needs.
-pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
-    let environment = spec.lock.recipe.program().and_then(|program| program.environment.clone());
-    let existing = spec.options.existing.are_used();
-    let node = |name: String, kind, image| {
-        let may_mount = kind == NodeKind::Server && breaks_disks(spec);
-        let environment = match kind {
-            NodeKind::Client => environment.clone(),
-            NodeKind::Server if existing => None,
-            // Its refusals are those of the options, which were checked.
-            NodeKind::Server => spec.lock.service.environment(&spec.options.lock_options).ok().flatten(),
-            NodeKind::Storage => None,
-        };
-        let limits = (kind == NodeKind::Client).then(|| limits(spec));
-        NodeSpec { name, kind, image, may_mount, environment, limits }
-    };
-    let mut nodes = Vec::new();
-    if let Some(image) = spec.lock.service.image(&spec.options.lock_options) {
-        // What stands for a server that exists already runs Fencepost's own program alone.
-        let image = if existing { "client" } else { image };
-        nodes.extend(
-            server_names(&spec.options, spec.lock)
-                .into_iter()
-                .map(|name| node(name, NodeKind::Server, image)),
-        );
-    }
-    nodes.extend(
-        storage_names(&spec.options, spec.lock, spec.workload)
-            .into_iter()
-            .map(|name| node(name, NodeKind::Storage, "client")),
-    );
-    nodes.extend(client_names(&spec.options).into_iter().map(|name| node(name, NodeKind::Client, "client")));
-    nodes
-}
-
-fn breaks_disks(spec: &RunSpec) -> bool {
-    spec.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
-}
-
 /// Starts servers, storage and clients, waits until each serves, and checks whether the clocks can be moved
 /// that faults move. `logs` is the folder of the nodes' logs.
 pub async fn start(
@@ -89,24 +54,29 @@ pub async fn start(
     logs: &Path,
     events: Arc<dyn ClientEvents>,
     existing: Option<&Arc<Existing>>,
+    stop: &Arc<Stop>,
 ) -> Result<Deployment> {
-    let StartedServices { services, access } = start_services(spec, cluster, logs).await?;
     let [servers, storages, clients] =
         [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
+    let doors = match existing {
+        Some(existing) => Some(existing.open_doors(&servers, stop).await?),
+        None => None,
+    };
+    let StartedServices { services, access } = start_services(spec, cluster, logs).await?;
     let versions = match existing {
         Some(_) => Vec::new(),
         None => versions(spec, &servers).await?,
     };
-    limit(spec, &clients).await?;
     if let Some(existing) = existing {
         existing.put_files(&clients).await?;
     }
-    let client_version = client_start::version(spec, &clients).await?;
     let existing_servers = existing.map(|existing| &**existing);
     let access = access.or_else(|| existing_servers.and_then(Existing::access));
+    let setup = ClientSetup::of(spec)?;
+    let client_version = setup.version(&clients).await?;
     let known =
         KnownNodes { servers: &servers, storages: &storages, existing: existing_servers, access, logs };
-    let connections = client_start::connect_all(spec, &clients, &known, events).await?;
+    let connections = setup.connect_all(&clients, &known, events).await?;
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
     let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);
@@ -127,27 +97,10 @@ pub async fn start(
         FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership, Some(readiness))
             .with_error_replies(error_replies)
             .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>));
-    context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology())).await?;
+    context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology)).await?;
     let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
-    Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock, key_prefix })
-}
-
-/// Memory of a client in MiB, where the options do not say it: room for programs of a virtual machine.
-const CLIENT_MEMORY_MIB: u32 = 2048;
-
-/// A client keeps its state in a service, and needs its disk for little more than logs.
-const CLIENT_DISK_BYTES: u64 = 1 << 30;
-
-/// What the programs of a client's node may use.
-fn limits(spec: &RunSpec) -> NodeLimits {
-    let memory_mib = spec.options.client_memory.unwrap_or(CLIENT_MEMORY_MIB);
-    NodeLimits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
-}
-
-pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<()> {
-    let limits = limits(spec);
-    try_join_all(clients.iter().map(|node| node.limit(limits))).await?;
-    Ok(())
+    let context = Arc::new(context);
+    Ok(Deployment { clients: connections, context, versions, lock, key_prefix, _doors: doors })
 }
 
 pub(crate) struct StartedServices {
@@ -185,7 +138,7 @@ pub(crate) async fn start_services(
         let service = storage(spec, &servers, access.as_ref(), node).await?;
         services.insert(node.name().to_owned(), RunningService { service, port: STORAGE_PORT });
     }
-    if breaks_disks(spec) {
+    if spec.prepares_disks() {
         try_join_all(servers.iter().map(|node| fencepost_nemesis::prepare_disk(node.as_ref()))).await?;
     }
     try_join_all(services.iter().map(|(name, running)| async move {

@@ -2,6 +2,7 @@
 //! time runs from the beginning of its injection, and no fault is healed before it was looked at. A fault
 //! that could not be injected whole is healed at once.
 
+mod injected;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind, Seed};
 use fencepost_nemesis::{
     Fault, FaultContext, FaultError, Nemesis, Observation, PlannedFault, Resolution, Topology,
 };
+use injected::InjectedFault;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +85,7 @@ impl Injection {
         let shared = Arc::new(InjectionState {
             context,
             recorder: log.recorder.clone(),
-            topology: spec.topology(),
+            topology: spec.topology.clone(),
             seed: spec.seed,
             log,
             in_force: Mutex::default(),
@@ -238,18 +240,18 @@ impl ScheduledFault {
             }
         }
         let begun = Instant::now();
-        let ran = self.shared.context.running(&self.target.on);
         let (until, on) = (self.planned.until.clone(), self.target.on.clone());
         let ended = event_of_other_client(&self.shared.recorder, until, on);
-        if self.inject().await {
-            let left = Duration::from_millis(self.planned.for_ms).saturating_sub(begun.elapsed());
+        let time = Duration::from_millis(self.planned.for_ms);
+        let injected = self.inject().await;
+        if injected.is_whole {
             tokio::select! {
                 _ = healing.wait_for(|now| *now) => {}
-                () = tokio::time::sleep(left) => {}
+                () = tokio::time::sleep(time.saturating_sub(begun.elapsed())) => {}
                 () = ended => {}
             }
         }
-        self.heal(&ran).await;
+        injected.heal().await;
     }
 
     /// Waits for the fault's time, finds its targets, and counts it as in force. Gives whether it fits.
@@ -323,87 +325,25 @@ impl ScheduledFault {
         self.shared.recorder.nemesis(Kind::Info, FAULT_LEFT_OUT, value, None);
     }
 
-    async fn inject(&mut self) -> bool {
+    async fn inject(mut self) -> InjectedFault {
+        let ran = self.shared.context.running(&self.target.on);
         self.record(Kind::Invoke, FaultStage::Inject, None);
-        match self.fault.inject(&self.shared.context).await {
+        let injected = self.fault.inject(&self.shared.context).await;
+        let is_whole = injected.is_ok();
+        match injected {
             Ok(observation) => {
                 self.observation = observation;
                 self.record(Kind::Ok, FaultStage::Inject, None);
-                true
             }
-            Err(error) => {
-                self.not_injected(&error);
-                false
-            }
+            Err(error) => self.not_injected(&error),
         }
+        InjectedFault { fault: self, ran, is_whole }
     }
 
     fn not_injected(&self, error: &FaultError) {
         let PlannedFault { fault, on, .. } = &self.target;
         log::warn!("{fault} on {} failed: {error}; the run goes on and is judged", on.join(","));
         self.record(Kind::Info, FaultStage::Inject, Some(error));
-    }
-
-    async fn heal(&mut self, ran: &[String]) {
-        if let Some(one) = self.shared.in_force().get_mut(&self.id) {
-            one.healing = true;
-        }
-        self.record(Kind::Invoke, FaultStage::Heal, None);
-        match self.heal_within([HEALING, STARTING], ran).await {
-            Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
-            Err(_) => self.final_heal(ran).await,
-        }
-        self.shared.in_force().remove(&self.id);
-        self.shared.healed.notify_waiters();
-    }
-
-    /// Records the servers that do not serve again, and tries a last time. One that cannot read its own data
-    /// cannot be healed, and that is no failure of the run.
-    async fn final_heal(&mut self, ran: &[String]) {
-        let mut is_unreadable = false;
-        for server in ran {
-            if self.shared.stays_away(self.id, server).await {
-                is_unreadable |= self.shared.log.record_end(server, Some(self.id), None).await;
-            }
-        }
-        match self.heal_within([LAST_HEALING; 2], ran).await {
-            Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
-            Err(error) => {
-                let PlannedFault { fault, on, .. } = &self.target;
-                let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
-                self.record(Kind::Info, FaultStage::Heal, Some(&error));
-                if !is_unreadable {
-                    self.shared.unhealed.lock().push(sentence);
-                }
-            }
-        }
-    }
-
-    /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended
-    /// in it, until all serve, or `limit` has passed; where all run, `starting`.
-    async fn heal_within(&mut self, limits: [Duration; 2], ran: &[String]) -> Result<(), FaultError> {
-        let ([limit, starting], begun) = (limits, Instant::now());
-        loop {
-            let healed = self.try_to_heal(ran).await;
-            let all_run = ran.iter().all(|server| self.shared.context.pid(server).is_ok());
-            if healed.is_ok() || begun.elapsed() >= if all_run { starting } else { limit } {
-                return healed;
-            }
-            tokio::time::sleep(HEAL_AGAIN).await;
-        }
-    }
-
-    async fn try_to_heal(&mut self, ran: &[String]) -> Result<(), FaultError> {
-        let mut observed = self.fault.heal(&self.shared.context).await?;
-        let revived = self.shared.revive(self.id, ran).await?;
-        if self.nemesis.description().takes_down || !revived.is_empty() {
-            self.shared.await_serving(self.id, ran).await?;
-        }
-        for server in revived {
-            observed[server]["restarted"] = json!(true);
-        }
-        self.observation.observed = observed.as_object().cloned().unwrap_or_default();
-        Ok(())
     }
 
     /// What the fault says about itself, with the roles of its targets.

@@ -1,8 +1,7 @@
 //! One run: its options, its cluster, its clients and faults, and the record of everything that happens.
 //!
 //! ```text
-//! options ─► validation ─► sections ─► client_connection ─► deployment ─► processes, injection ─► phases ─►
-//! runner
+//! options ─► validation ─► sections ─► client_connection ─► deployment ─► processes, injection ─► run
 //! ```
 //! Each module uses only those to its left; `recorder` records every event. Beside runs, `conformance` checks
 //! whether a client keeps the client protocol.
@@ -29,14 +28,13 @@ mod option_facts;
 mod options;
 mod other_clients;
 mod other_names;
-mod phases;
 mod prepared_fault;
 pub mod processes;
 mod ranges;
 pub mod recorder;
 mod reference;
+mod run;
 mod run_nodes;
-mod runner;
 pub mod scenario;
 mod script_player;
 mod sections;
@@ -62,10 +60,9 @@ pub use lists::check_once;
 pub use names::{BadUsage, find_lock, name_in_list, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;
-pub use phases::RunOutcome;
 pub use ranges::{JOBS_MAX, RUNS_MAX, check_budget, check_count, check_range};
 pub use reference::named_reference;
-pub use runner::{make_images, run, run_beside_others};
+pub use run::{RunOutcome, make_images, run, run_beside_others};
 pub use script_player::{ClientScript, DirectedScript, Narration, ScriptOutcome, Step};
 pub use shaping::Faults;
 pub use standing::{StandingServer, StandingServers};

@@ -1,7 +1,6 @@
 //! What a history says of the nodes of its run, for checkers.
 
 use crate::recorder::Placement;
-use crate::topology::{client_names, storage_names};
 use crate::validation::RunSpec;
 use fencepost_history::{NodeKind, RunNodes, Seed};
 use fencepost_nemesis::{Nemesis, NemesisSettings, Topology};
@@ -11,22 +10,21 @@ use std::collections::BTreeSet;
 const DRAWS: usize = 500;
 
 pub(crate) fn run_nodes(spec: &RunSpec) -> RunNodes {
-    let topology = spec.topology();
+    let topology = &spec.topology;
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
-    let clients = client_names(&spec.options);
+    let clients = &topology.clients;
     let slots = 0..u64::try_from(placement.slots).unwrap_or(u64::MAX);
-    let settings = spec.options.nemesis_settings(&topology);
+    let settings = spec.options.nemesis_settings(topology);
     let hit_by = |nemesis: &&dyn Nemesis| {
         let planned = spec.plan.faults.iter().filter(|fault| fault.fault == nemesis.name());
-        let planned = planned.flat_map(|fault| &fault.on).flat_map(|name| kinds_of(name, &topology));
-        let drawn =
-            settings.as_ref().map_or(BTreeSet::new(), |settings| drawn(*nemesis, &topology, settings));
+        let planned = planned.flat_map(|fault| &fault.on).flat_map(|name| kinds_of(name, topology));
+        let drawn = settings.as_ref().map_or(BTreeSet::new(), |settings| drawn(*nemesis, topology, settings));
         let kinds: BTreeSet<NodeKind> = planned.chain(drawn).collect();
         (nemesis.name().to_owned(), kinds.into_iter().collect())
     };
     RunNodes {
         slots: slots.map(|slot| clients[placement.client_of(slot)].clone()).collect(),
-        storage: storage_names(&spec.options, spec.lock, spec.workload),
+        storage: spec.storages.clone(),
         leader: topology.has_leader,
         hit_by: spec.nemeses.iter().map(hit_by).collect(),
     }

@@ -38,7 +38,7 @@ impl RunSpec {
     /// Whether a fault of the plan can delay a process within its section: one in its client or in the
     /// storage, or in the lock service that keeps the data. A client's wall clock measures no passing time.
     fn faults_may_delay_processes(&self) -> bool {
-        let topology = self.topology();
+        let topology = &self.topology;
         let keeps_data = self.lock.capabilities(&self.options.lock_options).own_storage;
         let of_servers =
             |target: &String| topology.candidates(target).iter().all(|node| topology.servers.contains(node));
@@ -66,7 +66,7 @@ mod tests {
             return peaceful;
         }
         let text = format!("[[fault]]\nat_ms = 0\nfor_ms = 100\n{fault}");
-        RunSpec::with_plan(options, Plan::parse(&text, &peaceful.topology()).unwrap()).unwrap()
+        RunSpec::with_plan(options, Plan::parse(&text, &peaceful.topology).unwrap()).unwrap()
     }
 
     fn drawn(spec: &RunSpec) -> Drawn {

@@ -5,8 +5,8 @@
 use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use crate::deployment::Deployment;
 use crate::options::RunOptions;
-use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
+use crate::run::{RunContext, RunOutcome, Running};
 use crate::script_player::DirectedScript;
 use crate::stop::Stop;
 use crate::validation::RunSpec;
@@ -304,7 +304,7 @@ pub(crate) fn spec(options: RunOptions, faults: &str) -> RunSpec {
     match faults {
         "" => peaceful,
         faults => {
-            let plan = Plan::parse(faults, &peaceful.topology()).expect("a plan");
+            let plan = Plan::parse(faults, &peaceful.topology).expect("a plan");
             RunSpec::with_plan(options, plan).expect("a plan that fits")
         }
     }
@@ -318,7 +318,7 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Directe
     let events = Arc::<ToRecorder>::default();
     let mut nodes: Vec<Arc<dyn Node>> = Vec::new();
     let mut clients = Vec::new();
-    for (number, name) in (1..).zip(spec.topology().clients) {
+    for (number, name) in (1..).zip(spec.topology.clients.clone()) {
         let (stopped, killed) = (watch::Sender::new(false), watch::Sender::new(false));
         let client = Arc::new(SimulatedClient { name: name.clone(), number, stopped, killed });
         let (commands, input) = tokio::io::duplex(1 << 16);
@@ -331,7 +331,7 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Directe
         nodes.push(Arc::new(SimulatedNode { name, kind: NodeKind::Client, client: Some(client) }));
     }
     let mut services = HashMap::new();
-    for name in spec.topology().servers {
+    for name in spec.topology.servers.clone() {
         let service =
             Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
         services.insert(name.clone(), RunningService { service, port: 1 });
@@ -345,6 +345,7 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Directe
         versions: Vec::new(),
         lock: LockFacts::default(),
         key_prefix: String::new(),
+        _doors: None,
     };
     let stop = Arc::new(Stop::default());
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
@@ -352,9 +353,10 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Directe
     let recorder = Arc::new(Recorder::new(writer, placement, stop.clone(), spec.options.fail_fast));
     let _ = events.0.set(recorder.clone());
     let observer = Arc::new(crate::observer::Unobserved);
-    let run = Run { spec, folder: &folder, stop: &stop, script, observer };
+    let run = RunContext { folder: &folder, stop: &stop, observer };
     let begun = Instant::now();
-    let outcome = phases::all(&run, &deployment, &recorder).await.expect("a run");
+    let running = Running::begin(spec, &run, &deployment, &recorder, script).expect("a run that begins");
+    let outcome = running.until_over().await.heal().await.close().await.expect("a run");
     let history = read_history(&folder.history()).expect("a history");
     let verdict = fencepost_checker::check_run(&history);
     Simulated { verdict, outcome, took: begun.elapsed(), history }

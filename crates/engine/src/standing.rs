@@ -3,8 +3,9 @@
 
 use crate::deployment::{self, nodes_of};
 use crate::names::BadUsage;
-use crate::runner::{interruptible, run_name};
+use crate::run::run_name;
 use crate::stop::Stop;
+use crate::topology::node_specs;
 use crate::validation::RunSpec;
 use anyhow::Result;
 use fencepost_cluster::{Cluster, ClusterSpec, Entrance};
@@ -38,7 +39,7 @@ impl StandingServers {
     /// Starts the servers of the spec's lock, and waits until they serve. `logs` is the folder of their logs.
     /// Errors: the lock has no servers, or such that cannot be reached from outside; they do not start.
     pub async fn start(spec: &RunSpec, logs: &Path, stop: &Stop) -> Result<StandingServers> {
-        let mut nodes = deployment::nodes(spec);
+        let mut nodes = node_specs(spec);
         nodes.retain(|node| node.kind == NodeKind::Server);
         let service = spec.lock.service;
         if nodes.is_empty() {
@@ -51,9 +52,9 @@ impl StandingServers {
         let driver = fencepost_cluster::select(&spec.options.driver).await?;
         let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
         let cluster_spec = ClusterSpec { run: run_name(spec), nodes, logs: logs.to_owned() };
-        let cluster = interruptible(stop, async { Ok(driver.start(&cluster_spec).await?) }).await?;
+        let cluster = stop.unless_pulled(async { Ok(driver.start(&cluster_spec).await?) }).await?;
         clean_up.finish().await;
-        match interruptible(stop, serving(spec, &cluster, logs)).await {
+        match stop.unless_pulled(serving(spec, &cluster, logs)).await {
             Ok((servers, versions, entrances)) => {
                 Ok(StandingServers { cluster, servers, versions, _entrances: entrances })
             }

@@ -1,5 +1,6 @@
 //! Why a run ends before its time: Ctrl-C, a failure of the environment, or the first violation.
 
+use anyhow::{Result, anyhow};
 use std::sync::OnceLock;
 use tokio::sync::Notify;
 
@@ -42,6 +43,22 @@ impl Stop {
     /// The reason, once there is one.
     pub fn reason(&self) -> Option<&StopReason> {
         self.reason.get()
+    }
+
+    /// Does `work`, or gives it up when there is a reason. Work that had begun is dropped, and cleans up after
+    /// itself.
+    pub(crate) async fn unless_pulled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            done = work => done,
+            () = self.pulled() => Err(self.as_error()),
+        }
+    }
+
+    pub(crate) fn as_error(&self) -> anyhow::Error {
+        match self.reason() {
+            Some(StopReason::Failed(sentence)) => anyhow!("{sentence}"),
+            _ => anyhow!("interrupted before the test was over"),
+        }
     }
 
     /// Passes Ctrl-C on from all runs to this one; never returns.

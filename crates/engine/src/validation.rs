@@ -28,6 +28,10 @@ pub struct RunSpec {
     pub nemeses: Vec<&'static dyn Nemesis>,
     /// Every fault with its time and its targets: drawn from the seed, or read from a file.
     pub plan: Plan,
+    /// The nodes that a fault can be injected into.
+    pub topology: Topology,
+    /// The nodes of the storage, with its replicas.
+    pub(crate) storages: Vec<String>,
     /// How libfaketime is in the servers from their start, where a fault of the plan needs that.
     pub faked: Option<FakedClocks>,
 }
@@ -47,17 +51,17 @@ impl RunSpec {
             let drawn = if spec.options.is_swarm() { fencepost_nemesis::registry() } else { &spec.nemeses };
             spec.options.check_shaping(drawn, Faults::Drawn)?;
         }
-        let (options, topology) = (&spec.options, spec.topology());
+        let (options, topology) = (&spec.options, &spec.topology);
         spec.plan = match &options.nemesis_file {
-            Some(file) => read_plan(file, &topology)?,
-            None if options.is_swarm() => options.draw_swarm(&topology, spec.seed, &Capability::ALL)?,
+            Some(file) => read_plan(file, topology)?,
+            None if options.is_swarm() => options.draw_swarm(topology, spec.seed, &Capability::ALL)?,
             None => {
                 for nemesis in &spec.nemeses {
-                    let fits = nemesis.description().check_servers(&topology);
+                    let fits = nemesis.description().check_servers(topology);
                     fits.map_err(|refusal| BadUsage::at("nemesis", refusal.sentence))?;
                 }
-                let settings = options.nemesis_settings(&topology)?;
-                fencepost_nemesis::draw(&spec.nemeses, &topology, &settings, spec.seed)
+                let settings = options.nemesis_settings(topology)?;
+                fencepost_nemesis::draw(&spec.nemeses, topology, &settings, spec.seed)
             }
         };
         if options.nemesis_file.is_some() || options.is_swarm() {
@@ -73,7 +77,7 @@ impl RunSpec {
     pub fn with_plan(options: RunOptions, plan: Plan) -> Result<RunSpec, BadUsage> {
         options.existing.check_unused()?;
         let mut spec = RunSpec::without_plan(options)?;
-        plan.check(&spec.topology()).map_err(|reason| BadUsage::new(format!("invalid plan: {reason}")))?;
+        plan.check(&spec.topology).map_err(|reason| BadUsage::new(format!("invalid plan: {reason}")))?;
         spec.nemeses = plan.nemeses();
         spec.plan = plan;
         spec.with_faked_clocks()
@@ -95,14 +99,17 @@ impl RunSpec {
         options.own_options(lock)?;
         check_claims(lock)?;
         let seed = *options.seed.get_or_insert_with(Seed::fresh);
-        Ok(RunSpec { options, seed, lock, workload, nemeses, plan: Plan::default(), faked: None })
+        let topology = topology::topology(&options, lock, workload);
+        let storages = topology::storage_names(&options, lock, workload);
+        let (plan, faked) = (Plan::default(), None);
+        Ok(RunSpec { options, seed, lock, workload, nemeses, plan, topology, storages, faked })
     }
 
     /// Decides whether libfaketime must be in the servers; refused where it cannot do what the plan wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
         let wanted = self.options.nemesis_options.clock_mechanism;
         let offered = self.lock.service.clock_mechanisms;
-        let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
+        let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology, wanted, offered);
         self.faked = faked.map_err(|sentence| BadUsage::at("clock-mechanism", sentence))?;
         Ok(self)
     }
@@ -112,9 +119,9 @@ impl RunSpec {
         self.lock.files_hash().map_err(|sentence| BadUsage::at("lock", sentence))
     }
 
-    /// The nodes that a fault can be injected into.
-    pub fn topology(&self) -> Topology {
-        topology::topology(&self.options, self.lock, self.workload)
+    /// Whether a fault needs the servers' disks to be made ready for it.
+    pub(crate) fn prepares_disks(&self) -> bool {
+        self.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
     }
 
     /// The same run on a driver with these capabilities: only a swarm is drawn anew. Errors: the servers'
@@ -122,7 +129,7 @@ impl RunSpec {
     pub fn fitted(&self, offered: &[Capability]) -> Result<RunSpec, BadUsage> {
         let mut fitted = self.clone();
         if self.options.is_swarm() {
-            fitted.plan = self.options.draw_swarm(&self.topology(), self.seed, offered)?;
+            fitted.plan = self.options.draw_swarm(&self.topology, self.seed, offered)?;
             let drawn =
                 fitted.plan.swarm.iter().filter_map(|enabled| fencepost_nemesis::find(&enabled.nemesis));
             fitted.nemeses = drawn.collect();

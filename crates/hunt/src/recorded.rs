@@ -52,7 +52,7 @@ fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {
             path.display()
         ))
     })?;
-    let topology = RunSpec::with_plan(options.clone(), Plan::default())?.topology();
+    let topology = RunSpec::with_plan(options.clone(), Plan::default())?.topology;
     Plan::parse(&text, &topology).map_err(|reason| {
         BadUsage::new(format!("the plan {} does not fit the run's options: {}", path.display(), reason))
     })

@@ -2,20 +2,21 @@
 
 use super::run::{RuleResult, check_all};
 use super::test_servers::{CLIENTS, LockTerms, ServerStreams, ServersState, TestServers};
-use crate::client_start::{self, KnownNodes};
+use crate::client_start::{ClientSetup, KnownNodes};
 use crate::deployment::{self, StartedServices, nodes_of};
 use crate::names::BadUsage;
 use crate::node_log;
 use crate::options::RunOptions;
-use crate::runner::{interruptible, run_name};
+use crate::run::run_name;
 use crate::stop::Stop;
+use crate::topology::node_specs;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use fencepost_cluster::{Cluster, ClusterSpec, Node};
 use fencepost_history::{NodeKind, Refusal};
-use fencepost_locks::Access;
 use fencepost_locks::protocol::Hello;
+use fencepost_locks::{Access, LockService};
 use fencepost_nemesis::{FaultContext, NoClients};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
@@ -57,10 +58,10 @@ pub async fn check_conformance(
 ) -> Result<Vec<RuleResult>> {
     let driver = fencepost_cluster::select(&spec.options.driver).await?;
     let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
-    let cluster = ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: logs.to_owned() };
-    let cluster = interruptible(stop, async { Ok(driver.start(&cluster).await?) }).await?;
+    let cluster = ClusterSpec { run: run_name(spec), nodes: node_specs(spec), logs: logs.to_owned() };
+    let cluster = stop.unless_pulled(async { Ok(driver.start(&cluster).await?) }).await?;
     // From here on the cluster is taken down whatever happens.
-    let checked = interruptible(stop, check_on(spec, logs, &cluster, observer)).await;
+    let checked = stop.unless_pulled(check_on(spec, logs, &cluster, observer)).await;
     let stopped = cluster.stop().await;
     clean_up.finish().await;
     let checked = checked?;
@@ -77,8 +78,8 @@ async fn check_on(
     let StartedServices { services, access } = deployment::start_services(spec, cluster, logs).await?;
     let [servers, clients] = [NodeKind::Server, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = deployment::versions(spec, &servers).await?;
-    deployment::limit(spec, &clients).await?;
-    let version = client_start::version(spec, &clients).await?;
+    let setup = ClientSetup::of(spec)?;
+    let version = setup.version(&clients).await?;
     observer.started(&versions, version.as_deref());
     let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
     let facts = spec.lock.facts(&spec.options.lock_options, None, &[]);
@@ -88,15 +89,16 @@ async fn check_on(
         lease: facts.lease,
         ttl: spec.options.ttl.0,
         lag: step + capabilities.lock_delay,
-        start_time: client_start::start_time(spec),
+        start_time: setup.start_time,
     };
-    let (spec, logs) = (spec.clone(), logs.to_owned());
-    let test_servers = NodeTestServers { spec, terms, context, servers, clients, access, logs };
+    let (service, logs) = (spec.lock.service, logs.to_owned());
+    let test_servers = NodeTestServers { setup, service, terms, context, servers, clients, access, logs };
     check_all(Arc::new(test_servers), &mut |rule| observer.checked(rule)).await
 }
 
 struct NodeTestServers {
-    spec: RunSpec,
+    setup: ClientSetup,
+    service: &'static LockService,
     terms: LockTerms,
     context: FaultContext,
     servers: Vec<Arc<dyn Node>>,
@@ -130,15 +132,15 @@ impl TestServers for NodeTestServers {
     }
 
     fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
-        client_start::check_announced(&self.spec, can)
+        self.setup.check_announced(can)
     }
 
     async fn start_client(&self, place: usize) -> Result<(Hello, ServerStreams)> {
         let node = &self.clients[place];
-        let attached = client_start::attach(&self.spec, node).await?;
+        let attached = self.setup.attach(node).await?;
         let (servers, access) = (&self.servers, self.access.clone());
         let known = KnownNodes { servers, storages: &[], existing: None, access, logs: &self.logs };
-        let hello = client_start::hello(&self.spec, node, &known)?;
+        let hello = self.setup.hello(node, &known);
         Ok((hello, ServerStreams { stdin: attached.stdin, stdout: attached.stdout }))
     }
 
@@ -158,7 +160,7 @@ impl TestServers for NodeTestServers {
             ServersState::Killed => self.signal_servers(Signal::SIGKILL).await,
             ServersState::Resumed => {
                 self.signal_servers(Signal::SIGCONT).await?;
-                let ready = self.spec.lock.service.await_ready(&self.servers);
+                let ready = self.service.await_ready(&self.servers);
                 let ready = tokio::time::timeout(READY, ready).await;
                 Ok(ready.map_err(|_| {
                     anyhow!("the servers did not serve again within {} s after a pause", READY.as_secs())

@@ -70,7 +70,7 @@ impl ScenarioRun {
     pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
         let refused = |refused: BadUsage| self.options.mistake(refused);
         let spec = RunSpec::with_plan(options, Plan::default()).map_err(refused)?;
-        let plan = self.plan(&spec.topology())?;
+        let plan = self.plan(&spec.topology)?;
         spec.options.check_shaping(&plan.nemeses(), Faults::Written).map_err(refused)?;
         RunSpec::with_plan(spec.options, plan).map_err(refused)
     }

@@ -107,7 +107,7 @@ one_way = "to-second"
             ..RunOptions::default()
         };
         options.lock_options.redis_persistence = fencepost_locks::Persistence::Everysec;
-        let topology = RunSpec::with_plan(options.clone(), Plan::default()).unwrap().topology();
+        let topology = RunSpec::with_plan(options.clone(), Plan::default()).unwrap().topology;
         let plan = Plan::parse(PLAN, &topology).unwrap();
         let text = scenario_text("what \"happens\"", "found", &options, &plan, ("exclusion", "overstayed"));
         insta::assert_snapshot!(text);

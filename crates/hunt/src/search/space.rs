@@ -88,7 +88,7 @@ impl Space {
         let takes = spec.lock.recipe.program().is_none_or(|program| program.ttl_step.is_none())
             && spec.lock.check(&base.lock_options, ttl.0).is_ok();
         let odd_ttl = (drawn.ttl && takes).then_some(ttl);
-        Ok(Space { base, drawn, nemeses, renews: false, topology: spec.topology(), odd_ttl })
+        Ok(Space { base, drawn, nemeses, renews: false, topology: spec.topology, odd_ttl })
     }
 
     pub fn ttl(&self) -> Duration {

@@ -78,7 +78,7 @@ pub(super) fn with_servers(schedule: &Schedule, servers: usize) -> Option<Schedu
 /// Numbers of servers to try, the least first: odd ones, so that a majority stays one more than half.
 pub(super) fn fewer_servers(schedule: &Schedule) -> Vec<usize> {
     let Ok(spec) = RunSpec::with_plan(schedule.options.clone(), Plan::default()) else { return Vec::new() };
-    let now = spec.topology().servers.len();
+    let now = spec.topology.servers.len();
     let least = spec.lock.service.default_nodes().min(SERVERS_MIN);
     (least..now).filter(|count| count % 2 == 1).collect()
 }

@@ -9,7 +9,7 @@ pub fn size_of(schedule: &Schedule) -> Size {
         clients: options.clients,
         processes: options.concurrency,
         keys: options.keys,
-        servers: schedule.spec().map_or(0, |spec| spec.topology().servers.len()),
+        servers: schedule.spec().map_or(0, |spec| spec.topology.servers.len()),
         time_limit: options.time_limit,
     }
 }

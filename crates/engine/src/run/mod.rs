@@ -1,0 +1,97 @@
+//! One run, from its first node to the last event of its history: prepared, started, running, healed, read
+//! once more.
+
+mod healed;
+mod nodes;
+mod prepared;
+mod running;
+
+use crate::observer::RunObserver;
+use crate::script_player::{DirectedScript, ScriptOutcome};
+use crate::stop::Stop;
+use crate::topology::node_specs;
+use crate::validation::RunSpec;
+use anyhow::Result;
+use fencepost_cluster::{Environment, NodeSpec};
+use fencepost_history::run::RunFolder;
+use prepared::Prepared;
+pub(crate) use prepared::run_name;
+pub(crate) use running::Running;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// What is around a run, and no part of it.
+#[derive(Clone)]
+pub(crate) struct RunContext<'a> {
+    pub folder: &'a RunFolder,
+    pub stop: &'a Arc<Stop>,
+    pub observer: Arc<dyn RunObserver>,
+}
+
+/// The result of a run, besides its folder.
+pub struct RunOutcome {
+    /// Faults that were not healed, nodes that were not removed: a sentence each. No part of the verdict.
+    pub cleanup_errors: Vec<String>,
+    pub script: Option<ScriptOutcome>,
+}
+
+/// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that instead
+/// of the workload. The folder is judged afterwards. Errors: Fencepost or the environment failed; all is
+/// taken down before.
+pub async fn run(
+    spec: &RunSpec,
+    command: &str,
+    folder: &RunFolder,
+    stop: &Arc<Stop>,
+    script: Option<&DirectedScript>,
+    observer: Arc<dyn RunObserver>,
+) -> Result<RunOutcome> {
+    let context = RunContext { folder, stop, observer };
+    let prepared = Prepared::fitted(spec, command, &context).await?;
+    let nodes = prepared.start_nodes(&context).await?;
+    // From here on the nodes are taken down whatever happens.
+    let outcome = nodes.go_through(&context, script).await;
+    nodes.take_down(&context, outcome).await
+}
+
+/// Carries out one of several specs. Its own stop: a run that fails must not end the others; Ctrl-C (`all`)
+/// ends all. Errors: as [`run`].
+pub async fn run_beside_others(
+    spec: &RunSpec,
+    command: &str,
+    folder: &RunFolder,
+    all: &Stop,
+    script: Option<&DirectedScript>,
+    observer: Arc<dyn RunObserver>,
+) -> Result<RunOutcome> {
+    let stop = Arc::new(Stop::default());
+    tokio::select! {
+        outcome = run(spec, command, folder, &stop, script, observer) => outcome,
+        () = stop.relay(all) => unreachable!("relays until it is dropped"),
+    }
+}
+
+/// Makes the images of these runs, and sets up the folders of their locks, before the first of them begins:
+/// that takes disk and cores for seconds, which the runs beside it would lack. An image that cannot be made
+/// fails the run that needs it. Ends early with `stop`.
+pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpec>, stop: &Stop) {
+    let nodes: Vec<NodeSpec> = runs.flat_map(node_specs).collect();
+    let images: BTreeSet<&'static str> = nodes.iter().map(|node| node.image).collect();
+    let environments: HashSet<&Arc<Environment>> =
+        nodes.iter().filter_map(|node| node.environment.as_ref()).collect();
+    let made = async {
+        let Ok(driver) = fencepost_cluster::select(driver).await else { return };
+        for image in images {
+            let _ = driver.prepare(image).await;
+        }
+        for environment in environments {
+            let _ = driver.prepare_environment(environment).await;
+        }
+        // An image is written faster than the disk takes it, and the next writer waits for that: a history.
+        let _ = tokio::task::spawn_blocking(nix::unistd::sync).await;
+    };
+    tokio::select! {
+        () = made => {}
+        () = stop.pulled() => {}
+    }
+}

@@ -1,0 +1,254 @@
+//! While processes work, and faults come and go.
+
+use super::RunContext;
+use super::healed::Healed;
+use crate::clock_watch::ClockWatch;
+use crate::deployment::Deployment;
+use crate::injection::Injection;
+use crate::observer::{Progress, RunObserver};
+use crate::prepared_fault::prepare;
+use crate::processes::{ProcessContext, TimeLimits, run_process};
+use crate::recorder::Recorder;
+use crate::run_nodes::run_nodes;
+use crate::script_player::{DirectedScript, OnEvent, ScriptPlayer};
+use crate::server_log::ServerLog;
+use crate::server_watch::ServerWatch;
+use crate::validation::RunSpec;
+use anyhow::Result;
+use fencepost_history::{
+    Kind, LOCK, NEMESES, NODES, PHASE, RunPhase, SERVERS, STORAGE, STORAGE_IS_REGISTER, f,
+};
+use fencepost_nemesis::Trigger;
+use serde_json::json;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long a brief run goes on after its last fault is over, in TTLs: what was held back arrives, and leases
+/// end that were still running, half a TTL late on some servers.
+const AFTERMATH_TTLS: f64 = 1.5;
+
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// When a run ends, and what its end has to wait for.
+pub(super) struct Course {
+    time_limit: Duration,
+    pub(super) ttl: Duration,
+    pub(super) is_brief: bool,
+    /// Whether nemeses were asked for, and whether the plan has a fault.
+    pub(super) has_nemeses: bool,
+    pub(super) has_faults: bool,
+    pub(super) keys: usize,
+    pub(super) servers: Vec<String>,
+    pub(super) uses_storage: bool,
+    /// One storage is one register a key; replicas, and data inside the lock service, promise less.
+    pub(super) has_one_storage: bool,
+}
+
+/// What a run has from its first operation to its last.
+pub(super) struct Playing<'a> {
+    pub(super) course: Course,
+    pub(super) context: RunContext<'a>,
+    pub(super) deployment: &'a Deployment,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) process_context: Arc<ProcessContext>,
+    pub(super) processes: JoinSet<()>,
+    pub(super) player: Option<ScriptPlayer>,
+    pub(super) servers: ServerWatch,
+    pub(super) clocks: Option<ClockWatch>,
+}
+
+/// A run with faults to come or in force. Healing consumes it.
+pub(crate) struct Running<'a> {
+    playing: Playing<'a>,
+    injection: Injection,
+    /// As many acquires have succeeded as were asked for.
+    enough: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<'a> Running<'a> {
+    /// Begins the processes, or else the script. Errors: a fault of the plan cannot be made ready; a file.
+    pub(crate) fn begin(
+        spec: &RunSpec,
+        context: &RunContext<'a>,
+        deployment: &'a Deployment,
+        recorder: &Arc<Recorder>,
+        script: Option<&DirectedScript>,
+    ) -> Result<Running<'a>> {
+        let (course, times) = (course(spec), time_limits(spec, script));
+        let process_context =
+            Arc::new(ProcessContext::new(recorder.clone(), times, spec.options.concurrency));
+        record_settings(spec, &course, deployment, recorder);
+        let mut player = script.map(|script| arm(context, script, &process_context));
+        // Counted from the first event on: processes begin after this.
+        let enough = acquired_enough(spec.options.acquisitions, recorder);
+        phase(recorder, RunPhase::Main);
+        let faults = deployment.context.clone();
+        let moved = fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology);
+        let clocks = ClockWatch::watch(moved, faults.clone(), recorder.clone(), context.folder.clocks())?;
+        let unreadable = spec.lock.service.unreadable_data;
+        let log = ServerLog { logs: context.folder.logs(), unreadable, recorder: recorder.clone() };
+        // A server that exists without the run has no process here that could be watched.
+        let watched = if spec.options.existing.are_used() { Vec::new() } else { course.servers.clone() };
+        let servers = ServerWatch::new(
+            watched,
+            spec.storages.clone(),
+            faults.clone(),
+            log.clone(),
+            context.stop.clone(),
+        );
+        let injection = Injection::begin(spec, prepare(&spec.plan)?, faults, log);
+        let processes = match &mut player {
+            Some(player) => {
+                player.begin(&process_context, |client| deployment.client(client));
+                JoinSet::new()
+            }
+            None => follow_workload(spec, deployment, &process_context),
+        };
+        let (context, recorder) = (context.clone(), recorder.clone());
+        let playing = Playing {
+            course,
+            context,
+            deployment,
+            recorder,
+            process_context,
+            processes,
+            player,
+            servers,
+            clocks,
+        };
+        Ok(Running { playing, injection, enough })
+    }
+
+    /// Returns when the time is up, or nothing more is to be seen.
+    pub(crate) async fn until_over(mut self) -> Self {
+        let Running { playing, injection, enough } = &mut self;
+        let Playing { course, context, recorder, player, servers, .. } = playing;
+        let observer = context.observer.as_ref();
+        tokio::select! {
+            () = tokio::time::sleep(course.time_limit) => {}
+            () = enough => {}
+            () = all_shown(course, injection) => {}
+            () = context.stop.pulled() => {}
+            () = all_played(player.as_mut()) => {}
+            () = servers.watch(|server| injection.takes_down(server)) => {}
+            () = report_progress(observer, recorder, injection, course.time_limit) => {}
+        }
+        self
+    }
+
+    /// Heals all faults, and waits for the service.
+    pub(crate) async fn heal(self) -> Healed<'a> {
+        phase(&self.playing.recorder, RunPhase::Heal);
+        let unhealed = self.injection.heal_all().await;
+        Healed::await_ready(self.playing, unhealed).await
+    }
+}
+
+pub(super) fn phase(recorder: &Recorder, phase: RunPhase) {
+    recorder.nemesis(Kind::Info, PHASE, json!(phase.name()), None);
+}
+
+fn course(spec: &RunSpec) -> Course {
+    let options = &spec.options;
+    Course {
+        time_limit: options.time_limit.0,
+        ttl: options.ttl.0,
+        is_brief: options.brief,
+        has_nemeses: !spec.nemeses.is_empty(),
+        has_faults: !spec.plan.faults.is_empty(),
+        keys: options.keys,
+        servers: spec.topology.servers.clone(),
+        uses_storage: spec.workload.uses_storage(),
+        has_one_storage: spec.storages.len() == 1,
+    }
+}
+
+fn time_limits(spec: &RunSpec, script: Option<&DirectedScript>) -> TimeLimits {
+    let bound = script.and_then(|script| script.free_again);
+    TimeLimits {
+        ttl: spec.options.ttl.0,
+        acquire: spec.options.acquire_timeout.0,
+        free_again: bound.unwrap_or(2 * spec.options.ttl.0 + Duration::from_secs(5))
+            + spec.lock.capabilities(&spec.options.lock_options).lock_delay,
+        patience: 10 * spec.options.ttl.0 + Duration::from_secs(5),
+    }
+}
+
+fn record_settings(spec: &RunSpec, course: &Course, deployment: &Deployment, recorder: &Recorder) {
+    let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
+    let settings =
+        [(LOCK, json!(deployment.lock)), (NEMESES, json!(nemeses)), (SERVERS, json!(course.servers))];
+    let storage = course.has_one_storage.then(|| (STORAGE, json!(STORAGE_IS_REGISTER)));
+    for (name, value) in settings.into_iter().chain([(NODES, json!(run_nodes(spec)))]).chain(storage) {
+        recorder.nemesis(Kind::Info, name, value, None);
+    }
+}
+
+fn arm(context: &RunContext<'_>, script: &DirectedScript, processes: &ProcessContext) -> ScriptPlayer {
+    let observer = context.observer.clone();
+    let on_event: OnEvent = Arc::new(move |time, sentence| observer.narrated(time, sentence));
+    ScriptPlayer::arm(script, processes, &on_event)
+}
+
+/// Returns when as many acquires have succeeded; never where there is no such end.
+fn acquired_enough(
+    acquisitions: Option<u64>,
+    recorder: &Recorder,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
+    match acquisitions.map(|count| recorder.await_event(acquires(count))) {
+        Some(reached) => Box::pin(async { drop(reached.await) }),
+        None => Box::pin(std::future::pending()),
+    }
+}
+
+fn follow_workload(spec: &RunSpec, deployment: &Deployment, context: &Arc<ProcessContext>) -> JoinSet<()> {
+    let mut processes = JoinSet::new();
+    for slot in 0..spec.options.concurrency {
+        let client = deployment.clients[slot % deployment.clients.len()].clone();
+        let (workload, settings, seed) = (spec.workload, spec.workload_settings(slot), spec.seed);
+        let new_script =
+            move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
+        processes.spawn(run_process(context.clone(), client, slot, new_script));
+    }
+    processes
+}
+
+/// Returns when the faults of a brief run, and their consequences, are over; never in any other run.
+async fn all_shown(course: &Course, injection: &Injection) {
+    if !course.is_brief || !course.has_faults {
+        std::future::pending::<()>().await;
+    }
+    injection.all_over().await;
+    tokio::time::sleep(course.ttl.mul_f64(AFTERMATH_TTLS)).await;
+}
+
+async fn all_played(player: Option<&mut ScriptPlayer>) {
+    match player {
+        Some(player) => player.all_played().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn report_progress(
+    observer: &dyn RunObserver,
+    recorder: &Recorder,
+    injection: &Injection,
+    limit: Duration,
+) {
+    let begun = recorder.elapsed();
+    loop {
+        tokio::time::sleep(PROGRESS).await;
+        let tally = recorder.tally();
+        observer.progress(&Progress {
+            elapsed: recorder.elapsed() - begun,
+            limit,
+            operations: tally.operations,
+            acquisitions: tally.acquisitions,
+            violations: tally.violations,
+            faults: injection.in_force(),
+        });
+    }
+}
