@@ -64,8 +64,8 @@ type Services = Arc<Mutex<KnownServices>>;
 type Answer = Result<Value, ClusterError>;
 
 impl AgentNode {
-    /// Takes over the streams of an agent that is being started, waits until it says hello, and has it keep the
-    /// node's limits; `memory_is_counted` says whether the kernel counts the memory of its programs.
+    /// Takes over the streams of an agent that is being started, waits until it says hello, and has it keep
+    /// the node's limits; `memory_is_counted` says whether the kernel counts the memory of its programs.
     pub(crate) async fn connect(
         spec: &NodeSpec,
         address: Ipv4Addr,

@@ -26,7 +26,8 @@ pub struct NodeSpec {
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
     /// What its programs may use, checked by the kernel where the driver has it do so, else by the agent. A
-    /// line of the agent that begins with [`crate::LIMIT_NOTE`] in its log says that it used more, and was ended.
+    /// line of the agent in its log, which begins with [`crate::LIMIT_NOTE`], says that they used more, and
+    /// were ended.
     pub limits: Option<NodeLimits>,
 }
 

@@ -2,25 +2,22 @@
 //! time runs from the beginning of its injection, and no fault is healed before it was looked at. A fault
 //! that could not be injected whole is healed at once.
 
-mod injected;
+mod state;
 #[cfg(test)]
 mod tests;
 
 use crate::aiming::Aiming;
 use crate::other_clients::event_of_other_client;
 use crate::prepared_fault::PreparedFault;
-use crate::recorder::{Recorder, TriggerEvent};
+use crate::recorder::TriggerEvent;
 use crate::server_log::ServerLog;
 use crate::validation::RunSpec;
 use fencepost_history::fault::FAULT_LEFT_OUT;
-use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind, Seed};
-use fencepost_nemesis::{
-    Fault, FaultContext, FaultError, Nemesis, Observation, PlannedFault, Resolution, Topology,
-};
-use injected::InjectedFault;
-use parking_lot::{Mutex, MutexGuard};
+use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind};
+use fencepost_nemesis::{Fault, FaultContext, FaultError, Nemesis, Observation, PlannedFault, Resolution};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use state::{HEALING, InForce, InjectionState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
@@ -32,14 +29,11 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for an event that few sections have: one in six is long enough, and not all come to a point.
 const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest
-/// between two tries. A server that runs, and does not serve yet, may take a minute on a busy machine.
-const HEALING: Duration = Duration::from_secs(15);
+/// How long healing is tried beyond [`HEALING`] where a server runs, and does not serve yet, which may take a
+/// minute on a busy machine; how long once more after that; and the rest between two tries.
 const STARTING: Duration = Duration::from_secs(60);
 const LAST_HEALING: Duration = Duration::from_secs(5);
 const HEAL_AGAIN: Duration = Duration::from_millis(200);
-/// How long a server that may serve is waited for before it is recorded as one that does not.
-const LAST_LOOK: Duration = Duration::from_secs(1);
 
 pub struct Injection {
     tasks: JoinSet<()>,
@@ -47,31 +41,6 @@ pub struct Injection {
     /// Closed once each fault of the plan is over.
     all_over: watch::Receiver<()>,
     shared: Arc<InjectionState>,
-}
-
-struct InjectionState {
-    context: Arc<FaultContext>,
-    recorder: Arc<Recorder>,
-    topology: Topology,
-    seed: Seed,
-    in_force: Mutex<BTreeMap<u64, InForce>>,
-    healed: Notify,
-    log: ServerLog,
-    unhealed: Mutex<Vec<String>>,
-    /// Servers that ended in a fault which was healed while another held them down.
-    owed: Mutex<BTreeSet<String>>,
-}
-
-struct InForce {
-    nemesis: &'static dyn Nemesis,
-    on: Vec<String>,
-    healing: bool,
-}
-
-impl InForce {
-    fn takes_down(&self, server: &str) -> bool {
-        self.nemesis.description().takes_down && self.on.iter().any(|target| target == server)
-    }
 }
 
 impl Injection {
@@ -144,60 +113,6 @@ impl Injection {
             }
         }
         std::mem::take(&mut *self.shared.unhealed.lock())
-    }
-}
-
-impl InjectionState {
-    fn in_force(&self) -> MutexGuard<'_, BTreeMap<u64, InForce>> {
-        self.in_force.lock()
-    }
-
-    /// Whether a fault other than this one holds servers down.
-    fn others_take_down(&self, id: u64) -> bool {
-        self.in_force().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down)
-    }
-
-    /// Whether a server has ended after fault `id`, or runs and does not serve.
-    async fn stays_away(&self, id: u64, server: &str) -> bool {
-        if self.context.pid(server).is_err() {
-            return true;
-        }
-        let served = tokio::time::timeout(LAST_LOOK, self.context.await_serving(server)).await;
-        !matches!(served, Ok(Ok(()))) && !self.others_take_down(id)
-    }
-
-    /// Waits until these servers, which fault `id` held down or ended, serve again. While another fault holds
-    /// servers down, a service may be unable to serve, and that a server answers has to do.
-    async fn await_serving(&self, id: u64, servers: &[String]) -> Result<(), FaultError> {
-        if self.others_take_down(id) {
-            return Ok(());
-        }
-        for server in servers {
-            let served = tokio::time::timeout(HEALING, self.context.await_serving(server)).await;
-            let late = || FaultError::Other(format!("{server} runs, and does not serve"));
-            served.map_err(|_| late())??;
-        }
-        Ok(())
-    }
-
-    /// Starts servers that `ran` and died of fault `id`, and those that earlier faults left to this one.
-    /// While another fault holds one down, it is left to that. Gives names.
-    async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
-        let dead = ran.iter().cloned().chain(self.owed.lock().clone());
-        let dead: BTreeSet<String> = dead.filter(|target| self.context.pid(target).is_err()).collect();
-        let mut revived = Vec::new();
-        for target in dead {
-            let held_down =
-                self.in_force().iter().any(|(other, one)| *other != id && one.takes_down(&target));
-            if held_down {
-                self.owed.lock().insert(target);
-            } else {
-                self.context.restart(&target).await?;
-                self.owed.lock().remove(&target);
-                revived.push(target);
-            }
-        }
-        Ok(revived)
     }
 }
 
@@ -380,5 +295,81 @@ impl ScheduledFault {
         };
         let value = event.to_value(kind != Kind::Invoke);
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));
+    }
+}
+
+/// A fault that may have taken effect. Healing consumes it.
+#[must_use]
+struct InjectedFault {
+    fault: ScheduledFault,
+    /// Its targets whose processes ran before it.
+    ran: Vec<String>,
+    /// Whether all of it was injected.
+    is_whole: bool,
+}
+
+impl InjectedFault {
+    async fn heal(mut self) {
+        let (id, shared) = (self.fault.id, self.fault.shared.clone());
+        if let Some(one) = shared.in_force().get_mut(&id) {
+            one.healing = true;
+        }
+        self.fault.record(Kind::Invoke, FaultStage::Heal, None);
+        match self.heal_within([HEALING, STARTING]).await {
+            Ok(()) => self.fault.record(Kind::Ok, FaultStage::Heal, None),
+            Err(_) => self.final_heal(&shared).await,
+        }
+        shared.in_force().remove(&id);
+        shared.healed.notify_waiters();
+    }
+
+    /// Records the servers that do not serve again, and tries a last time. One that cannot read its own data
+    /// cannot be healed, and that is no failure of the run.
+    async fn final_heal(&mut self, shared: &InjectionState) {
+        let mut is_unreadable = false;
+        for server in &self.ran {
+            if shared.stays_away(self.fault.id, server).await {
+                is_unreadable |= shared.log.record_end(server, Some(self.fault.id), None).await;
+            }
+        }
+        match self.heal_within([LAST_HEALING; 2]).await {
+            Ok(()) => self.fault.record(Kind::Ok, FaultStage::Heal, None),
+            Err(error) => {
+                let PlannedFault { fault, on, .. } = &self.fault.target;
+                let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
+                self.fault.record(Kind::Info, FaultStage::Heal, Some(&error));
+                if !is_unreadable {
+                    shared.unhealed.lock().push(sentence);
+                }
+            }
+        }
+    }
+
+    /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended
+    /// in it, until all serve, or `limit` has passed; where all run, `starting`.
+    async fn heal_within(&mut self, limits: [Duration; 2]) -> Result<(), FaultError> {
+        let ([limit, starting], begun) = (limits, Instant::now());
+        loop {
+            let healed = self.try_to_heal().await;
+            let all_run = self.ran.iter().all(|server| self.fault.shared.context.pid(server).is_ok());
+            if healed.is_ok() || begun.elapsed() >= if all_run { starting } else { limit } {
+                return healed;
+            }
+            tokio::time::sleep(HEAL_AGAIN).await;
+        }
+    }
+
+    async fn try_to_heal(&mut self) -> Result<(), FaultError> {
+        let InjectedFault { fault: one, ran, .. } = self;
+        let mut observed = one.fault.heal(&one.shared.context).await?;
+        let revived = one.shared.revive(one.id, ran).await?;
+        if one.nemesis.description().takes_down || !revived.is_empty() {
+            one.shared.await_serving(one.id, ran).await?;
+        }
+        for server in revived {
+            observed[server]["restarted"] = json!(true);
+        }
+        one.observation.observed = observed.as_object().cloned().unwrap_or_default();
+        Ok(())
     }
 }

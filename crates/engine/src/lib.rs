@@ -22,6 +22,7 @@ mod lists;
 mod lock_state;
 mod names;
 mod node_log;
+mod node_specs;
 mod node_watch;
 mod observer;
 mod option_facts;

@@ -3,9 +3,9 @@
 
 use crate::deployment::{self, nodes_of};
 use crate::names::BadUsage;
+use crate::node_specs::node_specs;
 use crate::run::run_name;
 use crate::stop::Stop;
-use crate::topology::node_specs;
 use crate::validation::RunSpec;
 use anyhow::Result;
 use fencepost_cluster::{Cluster, ClusterSpec, Entrance};

@@ -119,6 +119,11 @@ impl RunSpec {
         self.lock.files_hash().map_err(|sentence| BadUsage::at("lock", sentence))
     }
 
+    /// One storage is one register a key; replicas, and data inside the lock service, promise less.
+    pub(crate) fn has_one_storage(&self) -> bool {
+        self.storages.len() == 1
+    }
+
     /// Whether a fault needs the servers' disks to be made ready for it.
     pub(crate) fn prepares_disks(&self) -> bool {
         self.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)

@@ -281,6 +281,26 @@ mod tests {
     }
 
     #[test]
+    fn a_large_conflict_says_how_many_ends_were_not_observed() {
+        // So many acquires at once, beside two releases fewer, of which these ended unseen.
+        let sentence = |unseen: usize| {
+            let begin = |name: &'static str, ending: &'static str| {
+                move |process: usize| format!("{process}( {name}{ending} ")
+            };
+            let lost: String = (0..unseen).map(begin("release", "?")).collect();
+            let seen = unseen..LARGE - 2;
+            let begun: String = seen.clone().map(begin("release", "")).collect();
+            let acquires = LARGE..2 * LARGE;
+            let acquired: String = acquires.clone().map(begin("acquire", "")).collect();
+            let ended: String = seen.chain(acquires).map(|process| format!("{process}) ")).collect();
+            rejects::<Mutex>(&(lost + &begun + &acquired + &ended)).sentence
+        };
+        assert!(!sentence(0).contains("among them"));
+        assert!(sentence(1).contains(" (among them one release whose end was not observed). It shows"));
+        assert!(sentence(2).contains(" (among them 2 releases whose end was not observed). It shows"));
+    }
+
+    #[test]
     fn what_failed_did_not_happen() {
         accepts::<Mutex>("1( acquire) 2( acquire! 1( release)");
         rejects::<Mutex>("1( acquire) 2( release! 3( acquire)");

@@ -202,6 +202,9 @@ mod tests {
                 (Outcome::Valid, "9 of 100 operations ended with an error")
             );
         }
+        // Slow, and fewer than half.
+        let slow = verdict(&Errors, &ending(30, "fail acquire a null timeout: n1 did not answer"));
+        assert_eq!(slow.outcome, Outcome::Valid);
         let seldom = verdict(&Errors, &ending(2, "info acquire a null raised: x"));
         assert_eq!(
             (seldom.outcome, &*seldom.summary),

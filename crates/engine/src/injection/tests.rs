@@ -4,7 +4,7 @@
 use super::*;
 use crate::options::RunOptions;
 use crate::prepared_fault::prepare;
-use crate::recorder::Placement;
+use crate::recorder::{Placement, Recorder};
 use crate::stop::Stop;
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;

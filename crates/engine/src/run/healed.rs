@@ -1,10 +1,10 @@
 //! After the faults: locks must be free again, and every key is read once more.
 
-use super::RunOutcome;
-use super::running::{Playing, phase};
+use super::playing::{Playing, phase};
 use crate::node_log::as_last_rule;
 use crate::processes::closing_reads;
 use crate::recorder::Recorder;
+use crate::script_player::ScriptOutcome;
 use crate::stop::{Stop, StopReason};
 use crate::storage_log;
 use anyhow::{Result, bail};
@@ -20,6 +20,13 @@ const LIVENESS_TTLS: u32 = 2;
 
 const READY: Duration = Duration::from_secs(15);
 
+/// The result of a run, besides its folder.
+pub struct RunOutcome {
+    /// Faults that were not healed, nodes that were not removed: a sentence each. No part of the verdict.
+    pub cleanup_errors: Vec<String>,
+    pub script: Option<ScriptOutcome>,
+}
+
 /// A run in which no fault is in force any more.
 pub(crate) struct Healed<'a> {
     playing: Playing<'a>,
@@ -31,9 +38,9 @@ impl<'a> Healed<'a> {
     /// Waits until the service is ready after the healing, 15 s at most. Later, its clients show what it can
     /// do.
     pub(super) async fn await_ready(playing: Playing<'a>, unhealed: Vec<String>) -> Healed<'a> {
-        if playing.course.has_nemeses {
+        if !playing.spec.nemeses.is_empty() {
             let context = &playing.deployment.context;
-            let all = playing.course.servers.iter().map(|server| context.await_serving(server));
+            let all = playing.spec.topology.servers.iter().map(|server| context.await_serving(server));
             tokio::select! {
                 _ = tokio::time::timeout(READY, join_all(all)) => {}
                 () = playing.context.stop.pulled() => {}
@@ -42,12 +49,12 @@ impl<'a> Healed<'a> {
         Healed { playing, unhealed }
     }
 
-    /// Lets locks be granted again, ends the processes, and reads every key. Errors: a client answers no more,
-    /// although no fault keeps it from that.
+    /// Lets locks be granted again, ends the processes, and reads every key. Errors: a client answers no
+    /// more, although no fault keeps it from that.
     pub(crate) async fn close(self) -> Result<RunOutcome> {
         let Healed { mut playing, unhealed } = self;
         // A directed run ends where its script ends.
-        if playing.course.has_nemeses && playing.player.is_none() {
+        if !playing.spec.nemeses.is_empty() && playing.player.is_none() {
             liveness(&mut playing).await;
         }
         end_processes(&mut playing).await;
@@ -71,12 +78,12 @@ impl<'a> Healed<'a> {
 }
 
 async fn liveness(playing: &mut Playing<'_>) {
-    let Playing { course, context, recorder, servers, .. } = playing;
+    let Playing { spec, context, recorder, servers, .. } = playing;
     phase(recorder, RunPhase::Liveness);
-    let keys = if course.is_brief { course.keys } else { 0 };
+    let keys = if spec.options.brief { spec.options.keys } else { 0 };
     let granted = granted_again(keys, recorder);
     tokio::select! {
-        () = tokio::time::sleep(LIVENESS_TTLS * course.ttl) => {}
+        () = tokio::time::sleep(LIVENESS_TTLS * spec.options.ttl.0) => {}
         () = granted => {}
         () = context.stop.pulled() => {}
         () = servers.watch(|_| false) => {}
@@ -108,7 +115,7 @@ async fn end_processes(playing: &mut Playing<'_>) {
 
 /// A sentence about a client that answers no more, although no fault keeps it from that.
 async fn silent_client(playing: &Playing<'_>) -> Option<String> {
-    if playing.course.has_faults {
+    if !playing.spec.plan.faults.is_empty() {
         return None;
     }
     let mut clients = playing.deployment.clients.iter();
@@ -119,13 +126,14 @@ async fn silent_client(playing: &Playing<'_>) -> Option<String> {
 
 /// Reads every key once more, and records the storage's log.
 async fn closing(playing: &Playing<'_>) {
-    let Playing { course, context, deployment, recorder, process_context, .. } = playing;
+    let Playing { spec, context, deployment, recorder, process_context, .. } = playing;
+    let (keys, reads) = (spec.options.keys, spec.workload.uses_storage());
     phase(recorder, RunPhase::Closing);
     tokio::select! {
-        () = closing_reads(process_context, course.keys, &deployment.clients, course.uses_storage) => {}
+        () = closing_reads(process_context, keys, &deployment.clients, reads) => {}
         () = only_if_failed(context.stop) => {}
     }
-    if course.has_one_storage {
+    if spec.has_one_storage() {
         storage_log::record(deployment.context.as_ref(), recorder, &deployment.key_prefix).await;
     }
 }

@@ -1,39 +1,29 @@
 //! One run, from its first node to the last event of its history: prepared, started, running, healed, read
 //! once more.
 
+mod context;
 mod healed;
 mod nodes;
+mod playing;
 mod prepared;
 mod running;
 
+use crate::node_specs::node_specs;
 use crate::observer::RunObserver;
-use crate::script_player::{DirectedScript, ScriptOutcome};
+use crate::script_player::DirectedScript;
 use crate::stop::Stop;
-use crate::topology::node_specs;
 use crate::validation::RunSpec;
 use anyhow::Result;
+pub(crate) use context::RunContext;
 use fencepost_cluster::{Environment, NodeSpec};
 use fencepost_history::run::RunFolder;
+pub use healed::RunOutcome;
 use prepared::Prepared;
 pub(crate) use prepared::run_name;
+#[cfg(test)]
 pub(crate) use running::Running;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-
-/// What is around a run, and no part of it.
-#[derive(Clone)]
-pub(crate) struct RunContext<'a> {
-    pub folder: &'a RunFolder,
-    pub stop: &'a Arc<Stop>,
-    pub observer: Arc<dyn RunObserver>,
-}
-
-/// The result of a run, besides its folder.
-pub struct RunOutcome {
-    /// Faults that were not healed, nodes that were not removed: a sentence each. No part of the verdict.
-    pub cleanup_errors: Vec<String>,
-    pub script: Option<ScriptOutcome>,
-}
 
 /// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that instead
 /// of the workload. The folder is judged afterwards. Errors: Fencepost or the environment failed; all is

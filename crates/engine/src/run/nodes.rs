@@ -1,8 +1,8 @@
 //! The nodes of a run: programs start in them, the run goes on, and they are taken down.
 
-use super::RunContext;
-use super::prepared::report_cleaned;
-use super::{RunOutcome, Running};
+use super::context::RunContext;
+use super::healed::RunOutcome;
+use super::running::Running;
 use crate::client_monitor::ClientMonitor;
 use crate::deployment::{self, Deployment};
 use crate::existing::Existing;
@@ -84,7 +84,6 @@ impl RunNodes {
         context: &RunContext<'_>,
         outcome: Result<RunOutcome>,
     ) -> Result<RunOutcome> {
-        let observer = context.observer.as_ref();
         let stopped = self.cluster.stop().await;
         // After the last client: nothing writes any more.
         let left = match &self.existing {
@@ -92,9 +91,9 @@ impl RunNodes {
             None => Vec::new(),
         };
         if outcome.is_err() {
-            left.iter().for_each(|sentence| observer.leftover_removed(sentence));
+            left.iter().for_each(|sentence| context.observer.leftover_removed(sentence));
         }
-        report_cleaned(&self.clean_up.finish().await, observer);
+        context.report_cleaned(&self.clean_up.finish().await);
         let mut outcome = outcome?;
         compress(context.folder).await;
         outcome.cleanup_errors.extend(left);

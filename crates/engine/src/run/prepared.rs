@@ -1,13 +1,12 @@
 //! Before the first node: the plan fits the driver, and servers that exist already are what the lock needs.
 
-use super::RunContext;
+use super::context::RunContext;
 use super::nodes::RunNodes;
 use crate::existing::Existing;
-use crate::observer::RunObserver;
-use crate::topology::node_specs;
+use crate::node_specs::node_specs;
 use crate::validation::RunSpec;
 use anyhow::{Result, bail};
-use fencepost_cluster::{Cleaned, ClusterSpec, Driver};
+use fencepost_cluster::{ClusterSpec, Driver};
 use fencepost_history::run::RunFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +44,7 @@ impl Prepared {
     pub(super) async fn start_nodes(self, context: &RunContext<'_>) -> Result<RunNodes> {
         let Prepared { spec, file, driver, cluster, existing } = self;
         let (cleaned, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
-        report_cleaned(&cleaned, context.observer.as_ref());
+        context.report_cleaned(&cleaned);
         let starting = async { Ok(driver.start(&cluster).await?) };
         let cluster = context.stop.unless_pulled(starting).await?;
         Ok(RunNodes { spec, file, cluster, existing, clean_up })
@@ -57,13 +56,6 @@ pub(crate) fn run_name(spec: &RunSpec) -> String {
     static RUNS: AtomicU64 = AtomicU64::new(1);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     format!("{}-{number}-{}", std::process::id(), spec.seed)
-}
-
-/// Reports what killed runs had left, and what of it could not be removed: that keeps no run from beginning.
-pub(super) fn report_cleaned(cleaned: &Cleaned, observer: &dyn RunObserver) {
-    for sentence in cleaned.lines().iter().chain(&cleaned.failures) {
-        observer.leftover_removed(sentence);
-    }
 }
 
 /// The nemeses of a swarm are drawn from what this driver offers here. Refuses a nemesis that needs more.

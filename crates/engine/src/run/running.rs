@@ -1,7 +1,8 @@
 //! While processes work, and faults come and go.
 
-use super::RunContext;
+use super::context::RunContext;
 use super::healed::Healed;
+use super::playing::{Playing, phase};
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
 use crate::injection::Injection;
@@ -15,9 +16,7 @@ use crate::server_log::ServerLog;
 use crate::server_watch::ServerWatch;
 use crate::validation::RunSpec;
 use anyhow::Result;
-use fencepost_history::{
-    Kind, LOCK, NEMESES, NODES, PHASE, RunPhase, SERVERS, STORAGE, STORAGE_IS_REGISTER, f,
-};
+use fencepost_history::{Kind, LOCK, NEMESES, NODES, RunPhase, SERVERS, STORAGE, STORAGE_IS_REGISTER, f};
 use fencepost_nemesis::Trigger;
 use serde_json::json;
 use std::pin::Pin;
@@ -31,34 +30,6 @@ const AFTERMATH_TTLS: f64 = 1.5;
 
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// When a run ends, and what its end has to wait for.
-pub(super) struct Course {
-    time_limit: Duration,
-    pub(super) ttl: Duration,
-    pub(super) is_brief: bool,
-    /// Whether nemeses were asked for, and whether the plan has a fault.
-    pub(super) has_nemeses: bool,
-    pub(super) has_faults: bool,
-    pub(super) keys: usize,
-    pub(super) servers: Vec<String>,
-    pub(super) uses_storage: bool,
-    /// One storage is one register a key; replicas, and data inside the lock service, promise less.
-    pub(super) has_one_storage: bool,
-}
-
-/// What a run has from its first operation to its last.
-pub(super) struct Playing<'a> {
-    pub(super) course: Course,
-    pub(super) context: RunContext<'a>,
-    pub(super) deployment: &'a Deployment,
-    pub(super) recorder: Arc<Recorder>,
-    pub(super) process_context: Arc<ProcessContext>,
-    pub(super) processes: JoinSet<()>,
-    pub(super) player: Option<ScriptPlayer>,
-    pub(super) servers: ServerWatch,
-    pub(super) clocks: Option<ClockWatch>,
-}
-
 /// A run with faults to come or in force. Healing consumes it.
 pub(crate) struct Running<'a> {
     playing: Playing<'a>,
@@ -70,16 +41,16 @@ pub(crate) struct Running<'a> {
 impl<'a> Running<'a> {
     /// Begins the processes, or else the script. Errors: a fault of the plan cannot be made ready; a file.
     pub(crate) fn begin(
-        spec: &RunSpec,
+        spec: &'a RunSpec,
         context: &RunContext<'a>,
         deployment: &'a Deployment,
         recorder: &Arc<Recorder>,
         script: Option<&DirectedScript>,
     ) -> Result<Running<'a>> {
-        let (course, times) = (course(spec), time_limits(spec, script));
+        let times = time_limits(spec, script);
         let process_context =
             Arc::new(ProcessContext::new(recorder.clone(), times, spec.options.concurrency));
-        record_settings(spec, &course, deployment, recorder);
+        record_settings(spec, deployment, recorder);
         let mut player = script.map(|script| arm(context, script, &process_context));
         // Counted from the first event on: processes begin after this.
         let enough = acquired_enough(spec.options.acquisitions, recorder);
@@ -90,7 +61,10 @@ impl<'a> Running<'a> {
         let unreadable = spec.lock.service.unreadable_data;
         let log = ServerLog { logs: context.folder.logs(), unreadable, recorder: recorder.clone() };
         // A server that exists without the run has no process here that could be watched.
-        let watched = if spec.options.existing.are_used() { Vec::new() } else { course.servers.clone() };
+        let watched = match spec.options.existing.are_used() {
+            true => Vec::new(),
+            false => spec.topology.servers.clone(),
+        };
         let servers = ServerWatch::new(
             watched,
             spec.storages.clone(),
@@ -108,7 +82,7 @@ impl<'a> Running<'a> {
         };
         let (context, recorder) = (context.clone(), recorder.clone());
         let playing = Playing {
-            course,
+            spec,
             context,
             deployment,
             recorder,
@@ -124,16 +98,16 @@ impl<'a> Running<'a> {
     /// Returns when the time is up, or nothing more is to be seen.
     pub(crate) async fn until_over(mut self) -> Self {
         let Running { playing, injection, enough } = &mut self;
-        let Playing { course, context, recorder, player, servers, .. } = playing;
-        let observer = context.observer.as_ref();
+        let Playing { spec, context, recorder, player, servers, .. } = playing;
+        let (observer, time_limit) = (context.observer.as_ref(), spec.options.time_limit.0);
         tokio::select! {
-            () = tokio::time::sleep(course.time_limit) => {}
+            () = tokio::time::sleep(time_limit) => {}
             () = enough => {}
-            () = all_shown(course, injection) => {}
+            () = all_shown(spec, injection) => {}
             () = context.stop.pulled() => {}
             () = all_played(player.as_mut()) => {}
             () = servers.watch(|server| injection.takes_down(server)) => {}
-            () = report_progress(observer, recorder, injection, course.time_limit) => {}
+            () = report_progress(observer, recorder, injection, time_limit) => {}
         }
         self
     }
@@ -143,25 +117,6 @@ impl<'a> Running<'a> {
         phase(&self.playing.recorder, RunPhase::Heal);
         let unhealed = self.injection.heal_all().await;
         Healed::await_ready(self.playing, unhealed).await
-    }
-}
-
-pub(super) fn phase(recorder: &Recorder, phase: RunPhase) {
-    recorder.nemesis(Kind::Info, PHASE, json!(phase.name()), None);
-}
-
-fn course(spec: &RunSpec) -> Course {
-    let options = &spec.options;
-    Course {
-        time_limit: options.time_limit.0,
-        ttl: options.ttl.0,
-        is_brief: options.brief,
-        has_nemeses: !spec.nemeses.is_empty(),
-        has_faults: !spec.plan.faults.is_empty(),
-        keys: options.keys,
-        servers: spec.topology.servers.clone(),
-        uses_storage: spec.workload.uses_storage(),
-        has_one_storage: spec.storages.len() == 1,
     }
 }
 
@@ -176,11 +131,11 @@ fn time_limits(spec: &RunSpec, script: Option<&DirectedScript>) -> TimeLimits {
     }
 }
 
-fn record_settings(spec: &RunSpec, course: &Course, deployment: &Deployment, recorder: &Recorder) {
+fn record_settings(spec: &RunSpec, deployment: &Deployment, recorder: &Recorder) {
     let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
     let settings =
-        [(LOCK, json!(deployment.lock)), (NEMESES, json!(nemeses)), (SERVERS, json!(course.servers))];
-    let storage = course.has_one_storage.then(|| (STORAGE, json!(STORAGE_IS_REGISTER)));
+        [(LOCK, json!(deployment.lock)), (NEMESES, json!(nemeses)), (SERVERS, json!(spec.topology.servers))];
+    let storage = spec.has_one_storage().then(|| (STORAGE, json!(STORAGE_IS_REGISTER)));
     for (name, value) in settings.into_iter().chain([(NODES, json!(run_nodes(spec)))]).chain(storage) {
         recorder.nemesis(Kind::Info, name, value, None);
     }
@@ -217,12 +172,12 @@ fn follow_workload(spec: &RunSpec, deployment: &Deployment, context: &Arc<Proces
 }
 
 /// Returns when the faults of a brief run, and their consequences, are over; never in any other run.
-async fn all_shown(course: &Course, injection: &Injection) {
-    if !course.is_brief || !course.has_faults {
+async fn all_shown(spec: &RunSpec, injection: &Injection) {
+    if !spec.options.brief || spec.plan.faults.is_empty() {
         std::future::pending::<()>().await;
     }
     injection.all_over().await;
-    tokio::time::sleep(course.ttl.mul_f64(AFTERMATH_TTLS)).await;
+    tokio::time::sleep(spec.options.ttl.0.mul_f64(AFTERMATH_TTLS)).await;
 }
 
 async fn all_played(player: Option<&mut ScriptPlayer>) {

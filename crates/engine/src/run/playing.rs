@@ -1,0 +1,31 @@
+//! A run between its first operation and its last.
+
+use super::context::RunContext;
+use crate::clock_watch::ClockWatch;
+use crate::deployment::Deployment;
+use crate::processes::ProcessContext;
+use crate::recorder::Recorder;
+use crate::script_player::ScriptPlayer;
+use crate::server_watch::ServerWatch;
+use crate::validation::RunSpec;
+use fencepost_history::{Kind, PHASE, RunPhase};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// What a run has from its first operation to its last.
+pub(super) struct Playing<'a> {
+    pub(super) spec: &'a RunSpec,
+    pub(super) context: RunContext<'a>,
+    pub(super) deployment: &'a Deployment,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) process_context: Arc<ProcessContext>,
+    pub(super) processes: JoinSet<()>,
+    pub(super) player: Option<ScriptPlayer>,
+    pub(super) servers: ServerWatch,
+    pub(super) clocks: Option<ClockWatch>,
+}
+
+pub(super) fn phase(recorder: &Recorder, phase: RunPhase) {
+    recorder.nemesis(Kind::Info, PHASE, json!(phase.name()), None);
+}
