@@ -393,6 +393,8 @@ mod tests {
         // earlier hold had not ended.
         let late = refused.replace("50 2", "150 2").replace("51 2", "151 2");
         assert_eq!(refusals(&late), 0);
+        let answered = |at: &str| refusals(&refused.replace("51 2", at));
+        assert_eq!((answered("100 2"), answered("101 2")), (1, 0));
         let another = refused.replace(
             "51 2 fail",
             "50 3 invoke acquire a {ttl_ms:100}\n50 3 ok acquire a {token:12}\n51 2 fail",

@@ -251,7 +251,9 @@ mod tests {
             "process 1 acquired a at 0.010 s, process 2 was granted it at 3.010 s, and a renewal that process 1 asked for at 4.195 s \
              succeeded all the same"
         );
-        // Asked for before the other grant, it may have been carried out before it.
+        // Asked for before the other grant, or at the same time, it may have been carried out before it.
+        let twice = history("3510 1 info renewed a {age_ms:500}\n4200 1 info renewed a {age_ms:5}");
+        assert_eq!(twice.summary, lost.summary);
         assert_eq!(history("4200 1 info renewed a {age_ms:1300}").outcome, Outcome::Valid);
         assert_eq!(history("4200 1 info lost a").outcome, Outcome::Valid);
     }

@@ -185,6 +185,7 @@ mod tests {
             acquires(2060) + &(10..13).map(|number| read(number * 5000)).collect::<String>()
         };
         assert_eq!(verdict(&TimeOuts, &storage(99)).outcome, Outcome::Violation);
+        assert_eq!(verdict(&TimeOuts, &storage(100)).outcome, Outcome::Violation);
         assert!(maybe_verdict(&TimeOuts, &storage(400)).is_none());
     }
 

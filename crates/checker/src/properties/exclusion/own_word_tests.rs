@@ -68,6 +68,8 @@ fn a_renewal_that_succeeds_beside_another_holder_is_a_second_grant() {
     // Without it, or asked for before the other grant, process 1 was late.
     assert_eq!(class(&PROLONGED.replace("1710 1 info   renewed a {age_ms:10}\n", "")), "overstayed");
     assert_eq!(class(&PROLONGED.replace("age_ms:10", "age_ms:300")), "overstayed");
+    // At the same time as its answer, it may have come before.
+    assert_eq!(class(&PROLONGED.replace("age_ms:10", "age_ms:200")), "overstayed");
     // So was it where process 2 may have had no lease any more, or may have let go.
     let late =
         PROLONGED.replace("1710 1 info", "2400 1 info").replace("1800", "2500").replace("1810", "2510");

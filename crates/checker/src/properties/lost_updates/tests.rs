@@ -183,6 +183,9 @@ fn a_late_write_is_named_with_how_that_is_known() {
     }
     let notified = |at: &str| STOPPED.replace(&format!("{at} 1"), &format!("{at} 1 info lost a\n{at} 1"));
     assert_eq!((&*of(&notified("1640")).0, &*of(&notified("1620")).0), (WRITTEN_LATE, WRITTEN_AFTER_LOSS));
+    // A notice that came after the write explains nothing.
+    let after = of(&STOPPED.replace("write a 1\n    1700", "write a 1\n    1650 1 info lost a\n    1700"));
+    assert_eq!(after, late);
     // Granted while the first one's lease still ran: the lock's own failure, and without any fault of a
     // server the library's.
     let twice = STOPPED.replace("ttl_ms:1000", "ttl_ms:9000");
