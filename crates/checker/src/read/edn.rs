@@ -345,7 +345,10 @@ mod tests {
         assert_eq!(value(r#"["a\"b\n" \c sym #_ignored true]"#).unwrap(), r#"["a\"b\n","c","sym",true]"#);
         assert_eq!(value("{:a {1 2}}").unwrap(), r#"{"a":{"1":2}}"#);
         assert_eq!(value("#inst \"2020\"").unwrap(), "\"2020\"");
+        assert_eq!(value("[false true nil]").unwrap(), "[false,true,null]");
         assert_eq!(value(&"[".repeat(300)).unwrap_err(), "line 1: forms are nested too deeply");
+        let nested = |depth: usize| value(&("[".repeat(depth) + &"]".repeat(depth)));
+        assert!(nested(DEPTH_MAX).is_ok() && nested(DEPTH_MAX + 1).is_err());
     }
 
     #[test]
@@ -378,6 +381,10 @@ mod tests {
             let refused = Edn::new(BufReader::new(text)).next_line().unwrap_err().to_string();
             assert!(refused.contains("an event is longer than 64 MiB, which is the limit"), "{refused}");
         }
+        let (beginning, end) = ("{:type :ok :f :x :process 1 :value \"", "\"}");
+        let longest = repeat(b'x').take(LINE_BYTES_MAX - (beginning.len() + end.len()) as u64);
+        let longest = beginning.as_bytes().chain(longest).chain(end.as_bytes());
+        assert!(Edn::new(BufReader::new(longest)).next_line().is_ok());
         let blank = repeat(b'\n').take(LINE_BYTES_MAX + 1);
         assert!(Edn::new(BufReader::new(blank)).next_line().unwrap().is_none());
     }
