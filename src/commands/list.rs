@@ -1,18 +1,20 @@
-//! `fencepost list`: the locks, servers, workloads, nemeses, guards and checkers of this program.
+//! `fencepost list`: the locks, their kinds, servers, workloads, nemeses, guards and checkers of this
+//! program.
 
 use crate::output::say;
 use anyhow::Result;
 use clap::Args;
 use fencepost_cluster::images::{self, RELEASES, Release};
 use fencepost_engine::{BadUsage, find_lock, unknown};
+use fencepost_history::LockKind;
 use fencepost_locks::ClientProgram;
-use fencepost_locks::{LockDefinition, folder};
+use fencepost_locks::{LockDefinition, Options, folder};
 
 /// What to list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// locks (or backends), servers, workloads, nemeses, guards, checkers [default: all], and folders of
-    /// locks of your own, to list in place of the built-in locks.
+    /// locks (or backends), kinds, servers, workloads, nemeses, guards, checkers [default: all], and folders
+    /// of locks of your own, to list in place of the built-in locks.
     pub what: Vec<String>,
 }
 
@@ -24,6 +26,10 @@ fn row(name: &'static str, about: &str) -> Row {
 
 fn lock(it: &LockDefinition) -> Row {
     let mut lines = vec![it.about.to_owned(), format!("claims: {}", it.claims)];
+    let kind = it.capabilities(&Options::default()).kind;
+    if !kind.is_mutex() {
+        lines.push(format!("kind: {kind}"));
+    }
     let options: Vec<&str> = it.option_names().collect();
     if !options.is_empty() {
         lines.push(format!("options: --{}", options.join(", --")));
@@ -79,8 +85,10 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
     let checkers =
         fencepost_checker::registry().iter().map(|it| row(it.name(), it.property().about)).collect();
+    let kinds = LockKind::ALL.map(|kind| row(kind.name(), kind.about())).to_vec();
     vec![
         ("locks", locks),
+        ("kinds", kinds),
         ("servers", servers),
         ("workloads", workloads),
         ("nemeses", nemeses),

@@ -21,6 +21,7 @@ mod hunt;
 mod images;
 mod interrupted_runs;
 mod killed_parts;
+mod kinds;
 mod kits;
 mod manual_adapter;
 mod nemeses;

@@ -28,7 +28,7 @@ fn unknown_names_come_with_the_nearest_right_one() {
 fn words_from_elsewhere_are_answered_with_what_they_are_here() {
     for (args, answer) in [
         ("test --lock redis", "\"redis-cluster\" or \"redlock\"?"),
-        ("test --lock postgres", "\"postgres-advisory\", \"postgres-row\" or \"postgres-version\"?"),
+        ("test --lock postgres", "\"postgres-version\" or \"postgres-read-write\"?"),
         ("test --lock consul", "docs/your-own-servers.md"),
         ("hunt --lock curator", "--lock adapters/curator"),
         ("test --nemesis clock", "\"clock-jump\", \"clock-drift\", \"clock-strobe\" or \"clock-freeze\"?"),
@@ -79,7 +79,12 @@ fn impossible_combinations_are_refused() {
     );
     assert!(refused("test --lock chubby --lock-delay 500ms").contains("whole seconds"));
     assert!(refused("test --lock etcd-lock-api --guard sequencer").contains("needs a sequencer"));
-    assert!(refused("test --lock redlock --readers 2").contains("no shared mode"));
+    assert!(refused("test --lock redlock --readers 2").contains("redlock is a mutex"));
+    assert!(
+        refused("test --lock redlock --permits 2")
+            .contains("--permits are for semaphores, and redlock is a mutex")
+    );
+    assert!(refused("test --lock redis-semaphore --permits 0").contains("no process could ever acquire"));
     assert!(refused("test --nemesis none,pause").contains("--nemesis none excludes pause"));
     assert!(refused("test --nemesis pause,pause").contains("twice"));
     assert!(refused("test --clients 5 --concurrency 3").contains("without a process"));

@@ -66,7 +66,7 @@ fn exit_codes_tell_verdicts_apart() {
     for unknown in ["mutexx", "counter", "fetch-add", "set"] {
         let refused = check(&["--model", unknown, &valid]);
         assert_eq!(refused.status.code(), Some(254));
-        let names = "mutex, owner-mutex, fenced-mutex, lease-mutex, register, cas-register";
+        let names = "mutex, owner-mutex, fenced-mutex, shared-lock, lease-mutex, register, cas-register";
         assert!(text(&refused.stderr).contains(&format!("there are {names}")), "{}", text(&refused.stderr));
     }
     assert_eq!(check(&["--model", "mutex", "/nowhere.jsonl"]).status.code(), Some(254));
@@ -379,11 +379,13 @@ fn shared_holders_are_no_violation_of_a_model_that_knows_no_mode() {
             text(&output.stderr),
             format!(
                 "fencepost: {shared}, line 1: the model knows no mode, and \"acquire\" asks for {{\"mode\":\"shared\"}}: use --model \
-                 lease-mutex, which knows both modes\n"
+                 shared-lock, which knows both modes\n"
             )
         );
     }
-    assert_eq!(check(&["--model", "lease-mutex", &shared]).status.code(), Some(0));
+    for model in ["lease-mutex", "shared-lock"] {
+        assert_eq!(check(&["--model", model, &shared]).status.code(), Some(0));
+    }
     let exclusive = file(folder.path(), "exclusive.jsonl", SHARED.replace("shared", "exclusive").as_bytes());
     assert_eq!(check(&["--model", "owner-mutex", &exclusive]).status.code(), Some(1));
 }

@@ -6,7 +6,7 @@
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{AcquireArguments, Completion, Stream};
+use fencepost_history::{AcquireArguments, Completion, LockKind, Stream};
 use std::time::Duration;
 
 pub(crate) struct Herd;
@@ -22,6 +22,10 @@ impl Workload for Herd {
 
     fn uses_storage(&self) -> bool {
         false
+    }
+
+    fn fits(&self, _kind: LockKind) -> bool {
+        true
     }
 
     fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {

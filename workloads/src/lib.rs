@@ -5,7 +5,9 @@ mod increment;
 mod lateness;
 mod length;
 mod lock;
+mod read_write;
 mod section;
+mod semaphore;
 mod set;
 mod workload;
 
@@ -14,7 +16,14 @@ pub use workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 
 /// Every workload.
 pub fn registry() -> &'static [&'static dyn Workload] {
-    &[&increment::Increment, &lock::Lock, &set::Set, &herd::Herd]
+    &[
+        &increment::Increment,
+        &lock::Lock,
+        &set::Set,
+        &herd::Herd,
+        &read_write::ReadWrite,
+        &semaphore::Semaphore,
+    ]
 }
 
 #[cfg(test)]

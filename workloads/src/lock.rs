@@ -2,7 +2,7 @@
 
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, Stream, f};
+use fencepost_history::{Completion, LockKind, Stream, f};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -24,6 +24,10 @@ impl Workload for Lock {
     }
 
     fn has_readers(&self) -> bool {
+        true
+    }
+
+    fn fits(&self, _kind: LockKind) -> bool {
         true
     }
 

@@ -1,7 +1,7 @@
 //! What a workload is: a script for each process, made of steps.
 
 use crate::length::Length;
-use fencepost_history::{Completion, Stream};
+use fencepost_history::{Completion, LockKind, Stream};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,6 +15,11 @@ pub trait Workload: Send + Sync {
     /// Whether some of its processes can take the lock shared and only read.
     fn has_readers(&self) -> bool {
         false
+    }
+    /// Whether it is right under a lock of this kind: where several hold a lock at once, what each protects
+    /// is another thing.
+    fn fits(&self, kind: LockKind) -> bool {
+        kind != LockKind::Semaphore
     }
     /// What the process of this number does from now on, drawing from its own random stream.
     fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script>;

@@ -1,10 +1,11 @@
 //! The fast paths, search and brute force must agree: on hundreds of thousands of small histories, some as
 //! perfect objects make them, some with a few events out of place, some with anything in them.
 
-use crate::generate::{Behaviour, Shape, generate};
+use crate::generate::{Behaviour, CLAIMS, Shape, generate};
 use crate::model::{Decision, History, Model};
 use crate::models::{
-    Codec, FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet,
+    Codec, FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet, ShareOp,
+    SharedLock,
 };
 use crate::operations::Builder;
 use crate::testing::judge_all;
@@ -133,6 +134,16 @@ fn fenced_mutex() {
 }
 
 #[test]
+fn shared_lock() {
+    perfect_and_disturbed(&SharedLock, |_, ()| ());
+    let op = |random: &mut Stream, process| match random.random_range(0..2) {
+        0 => ShareOp::Acquire(process, CLAIMS[random.random_range(0..CLAIMS.len())]),
+        _ => ShareOp::Release(process),
+    };
+    random(&SharedLock, op, |_, _| ());
+}
+
+#[test]
 fn register() {
     let other = |random: &mut Stream, ret: &RegisterRet| match ret {
         RegisterRet::Value(_) => RegisterRet::Value(random.random_range(0..8)),
@@ -178,5 +189,6 @@ fn perfect_objects_at_length() {
     long(&Mutex);
     long(&OwnerMutex);
     long(&FencedMutex);
+    long(&SharedLock);
     long(&Register::default());
 }

@@ -1,6 +1,6 @@
 use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::lease_mutex;
-use crate::models::{FencedMutex, Mutex, OwnerMutex, Register};
+use crate::models::{FencedMutex, Mutex, OwnerMutex, Register, SharedLock};
 use crate::read::{Lines, ReadError, ReadOptions, read};
 use fencepost_history::Refusal;
 use std::fmt;
@@ -12,16 +12,18 @@ pub enum ModelName {
     Mutex,
     OwnerMutex,
     FencedMutex,
+    SharedLock,
     LeaseMutex,
     Register,
     CasRegister,
 }
 
 impl ModelName {
-    pub const ALL: [ModelName; 6] = [
+    pub const ALL: [ModelName; 7] = [
         ModelName::Mutex,
         ModelName::OwnerMutex,
         ModelName::FencedMutex,
+        ModelName::SharedLock,
         ModelName::LeaseMutex,
         ModelName::Register,
         ModelName::CasRegister,
@@ -32,6 +34,7 @@ impl ModelName {
             ModelName::Mutex => "mutex",
             ModelName::OwnerMutex => "owner-mutex",
             ModelName::FencedMutex => "fenced-mutex",
+            ModelName::SharedLock => "shared-lock",
             ModelName::LeaseMutex => "lease-mutex",
             ModelName::Register => "register",
             ModelName::CasRegister => "cas-register",
@@ -67,6 +70,7 @@ pub fn check_lines(
         ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, options),
         ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, options),
         ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, options),
+        ModelName::SharedLock => judge(&read(&SharedLock, lines, reading)?, options),
         ModelName::LeaseMutex => lease_mutex::check(lines, reading, options)?,
         ModelName::Register => judge(&read(&register, lines, reading)?, options),
         ModelName::CasRegister => {

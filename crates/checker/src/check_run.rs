@@ -5,7 +5,7 @@ use crate::properties::{NotJudged, is_claimed, lost_additions, overlaps, registr
 use crate::run_index::RunIndex;
 use crate::say_whose::say_whose;
 use crate::verdict::{Outcome, RunVerdict, Unjudged, Verdict};
-use fencepost_history::Event;
+use fencepost_history::{Event, LockKind};
 use std::cell::LazyCell;
 
 /// The names of all metrics that a run can have.
@@ -35,7 +35,8 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
     let overlaps = LazyCell::new(|| overlaps(run));
     let no_end = run.why_its_end_says_nothing();
-    for checker in registry() {
+    let is_about = |kind: Option<LockKind>| kind.is_none_or(|kind| kind == run.lock.kind);
+    for checker in registry().iter().filter(|checker| is_about(checker.property().kind)) {
         let judged = match &no_end {
             Some(why) if checker.property().needs_a_whole_run => Err(NotJudged::because(why.clone())),
             _ => checker.check(run),

@@ -1,6 +1,7 @@
 //! How much of its key a hold takes, and how much of it there is: this alone says which holds fit together.
 
-use fencepost_history::{AcquireArguments, Grant, Mode};
+use crate::prose::lock;
+use fencepost_history::{AcquireArguments, Grant, LockKind, Mode};
 
 /// What a hold takes of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +42,35 @@ impl Claim {
             capacity = capacity.min(claim.capacity);
         }
         weight <= u64::from(capacity)
+    }
+
+    /// What is wrong with holds of these claims at one moment; nothing to add where a mutex is held twice.
+    pub fn too_many(claims: &[Claim], kind: LockKind) -> Option<String> {
+        let shared = claims.iter().filter(|claim| **claim == Claim::SHARED).count();
+        let permits = claims.iter().map(|claim| claim.capacity).min()?;
+        match (shared, permits) {
+            (0, 1) => (kind == LockKind::ReadWrite).then(|| "two writers".to_owned()),
+            (1, 1) => Some("a reader beside a writer".to_owned()),
+            (readers, 1) => Some(format!("{readers} readers beside a writer")),
+            (_, 2..) => {
+                let taken: u64 = claims.iter().map(|claim| u64::from(claim.weight)).sum();
+                Some(format!("{taken} holders of {permits} permits"))
+            }
+            (_, 0) => None,
+        }
+    }
+
+    /// What of the lock it takes, for a sentence: `k0`, `k0 as a reader`, `one of 3 permits of k0`.
+    pub fn of_lock(self, key: &str, kind: LockKind) -> String {
+        let name = lock(key);
+        match (self, kind) {
+            (Claim::SHARED, _) => format!("{name} as a reader"),
+            (Claim::EXCLUSIVE, LockKind::ReadWrite) => format!("{name} as a writer"),
+            (Claim { capacity, .. }, _) if self.excludes_any() && !self.is_alone() => {
+                format!("one of {capacity} permits of {name}")
+            }
+            _ => name.to_owned(),
+        }
     }
 
     /// Whether it excludes anybody.
@@ -88,6 +118,29 @@ mod tests {
         assert_eq!(claim(json!({"mode": "exclusive"}), json!({"exclusive": true})), Claim::EXCLUSIVE);
         assert_eq!(claim(json!({"capacity": 3}), json!(null)), SEMAPHORE);
         assert_eq!(claim(json!({"capacity": 0}), json!(null)), Claim::EXCLUSIVE);
+    }
+
+    #[test]
+    fn the_kind_is_named_in_plain_words() {
+        let of = |kind: LockKind, claims: &[Claim]| Claim::too_many(claims, kind);
+        let said = |words: &str| Some(words.to_owned());
+        let (mutex, read_write) = (LockKind::Mutex, LockKind::ReadWrite);
+        assert_eq!(of(mutex, &[Claim::EXCLUSIVE; 2]), None);
+        assert_eq!(of(read_write, &[Claim::EXCLUSIVE; 2]), said("two writers"));
+        assert_eq!(of(read_write, &[Claim::EXCLUSIVE, Claim::SHARED]), said("a reader beside a writer"));
+        assert_eq!(of(mutex, &[Claim::SHARED, Claim::EXCLUSIVE]), said("a reader beside a writer"));
+        let three = [Claim::SHARED, Claim::SHARED, Claim::EXCLUSIVE];
+        assert_eq!(of(read_write, &three), said("2 readers beside a writer"));
+        assert_eq!(of(LockKind::Semaphore, &[SEMAPHORE; 4]), said("4 holders of 3 permits"));
+        for (claim, kind, words) in [
+            (Claim::EXCLUSIVE, mutex, "k0"),
+            (Claim::NOTHING, mutex, "k0"),
+            (Claim::EXCLUSIVE, read_write, "k0 as a writer"),
+            (Claim::SHARED, read_write, "k0 as a reader"),
+            (SEMAPHORE, LockKind::Semaphore, "one of 3 permits of k0"),
+        ] {
+            assert_eq!(claim.of_lock("k0", kind), words);
+        }
     }
 
     proptest! {

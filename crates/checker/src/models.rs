@@ -4,11 +4,13 @@ pub mod mutex;
 pub mod owner_mutex;
 mod pending;
 pub mod register;
+pub mod shared_lock;
 mod values;
 
 pub use mutex::{Mutex, MutexOp};
 pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex};
 pub use register::{Register, RegisterOp, RegisterRet};
+pub use shared_lock::{ShareOp, SharedLock};
 pub use values::Values;
 
 use crate::claim::Claim;

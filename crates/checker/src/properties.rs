@@ -14,7 +14,9 @@ mod progress;
 mod renewal;
 mod stale_writes;
 mod time_outs;
+mod torn_reads;
 mod under_holds;
+mod users;
 mod vacuous;
 mod validity;
 
@@ -24,7 +26,7 @@ pub use availability::AvailabilityFigures;
 pub use checker::{Blame, Checker, FindingClass, NotJudged};
 pub use errors::ErrorsFigures;
 pub(crate) use exclusion::sentence as exclusion_sentence;
-pub use exclusion::{ExclusionFigures, Overlap, overlaps};
+pub use exclusion::{ExclusionFigures, Overlap, overlaps, too_many};
 pub use fairness::FairnessFigures;
 pub use fencing::FencingFigures;
 pub use linearizable::LinearizableFigures;
@@ -36,6 +38,8 @@ pub(crate) use progress::stuck_by_the_service;
 pub use renewal::RenewalFigures;
 pub use stale_writes::StaleWritesFigures;
 pub use time_outs::TimeOutsFigures;
+pub use torn_reads::TornReadsFigures;
+pub use users::UsersFigures;
 pub use vacuous::VacuousFigures;
 pub use validity::ValidityFigures;
 
@@ -69,6 +73,8 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &ownership::Ownership,
         &lost_updates::LostUpdates,
         &lost_additions::LostAdditions,
+        &torn_reads::TornReads,
+        &users::Users,
         &stale_writes::StaleWrites,
         &fencing::Fencing,
         &linearizable::Linearizable,

@@ -165,11 +165,11 @@ fn refused(line: &Line, refusal: EventRefusal) -> Result<(), ReadError> {
              an operation that does not change the object)"
         ),
         EventRefusal::NotAlone if !value.contains("mode") => format!(
-            "the model knows one holder at a time, and {f:?} asks for {value}: use --model lease-mutex, which knows how many may hold a key"
+            "the model knows one holder at a time, and {f:?} asks for {value}: use --model shared-lock, which knows how many may hold a key"
         ),
         EventRefusal::NotAlone => {
             format!(
-                "the model knows no mode, and {f:?} asks for {value}: use --model lease-mutex, which knows both modes"
+                "the model knows no mode, and {f:?} asks for {value}: use --model shared-lock, which knows both modes"
             )
         }
         EventRefusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
@@ -375,7 +375,7 @@ mod tests {
             error(parts(OwnerMutex, &shared).map(drop)),
             error(parts(FencedMutex, &shared).map(drop)),
         ];
-        let sentence = "line 1: the model knows no mode, and \"acquire\" asks for {\"mode\":\"shared\"}: use --model lease-mutex, which \
+        let sentence = "line 1: the model knows no mode, and \"acquire\" asks for {\"mode\":\"shared\"}: use --model shared-lock, which \
                         knows both modes";
         assert_eq!(refused, [sentence; 3]);
         assert_eq!(error(parts(OwnerMutex, &exclusive).map(drop)), "");

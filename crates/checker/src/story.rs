@@ -4,7 +4,7 @@ pub(crate) use meeting::overlap_among;
 
 use crate::ledger::reasons::reason;
 use crate::ledger::removals::removal;
-use crate::properties::{Overlap, overlaps};
+use crate::properties::{Overlap, overlaps, too_many};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::Finding;
@@ -32,7 +32,8 @@ pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     match overlap_among(run, &overlaps(run), finding) {
         Some(overlap) => {
             let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-            let last = format!("{}: {}", overlap.class.in_words(), reason(run, overlap.class, a, b));
+            let kind = too_many(run, &overlap).map_or(String::new(), |words| format!("{words}; "));
+            let last = format!("{}: {kind}{}", overlap.class.in_words(), reason(run, overlap.class, a, b));
             lines_of(run, finding, (a, b), Some(&overlap), last)
         }
         None => match two_holds(run, finding) {
@@ -60,6 +61,8 @@ fn lines_of(
     let mut lines = Vec::new();
     lines.push(line(a.from_ns, acquired(run, a, "")));
     let while_held = format!(", while process {} still held it", a.process);
+    let beside = overlap.map_or(&[][..], |overlap| &overlap.beside).iter().map(|&other| &run.holds[other]);
+    lines.extend(beside.map(|hold| line(hold.from_ns, acquired(run, hold, ""))));
     lines.push(line(b.from_ns, acquired(run, b, if overlap.is_some() { &while_held } else { "" })));
     for fault in &run.faults {
         tell_fault(run, fault, begin, end, &mut lines);
@@ -97,7 +100,8 @@ fn line(time_ns: u64, text: String) -> StoryLine {
 fn acquired(run: &RunIndex, hold: &Hold, tail: &str) -> String {
     let client =
         run.nodes.client_of(hold.process).map_or(String::new(), |client| format!(" (on client {client})"));
-    let mut text = format!("process {}{client} acquired {}", hold.process, lock(hold.key));
+    let what = hold.claim.of_lock(hold.key, run.lock.kind);
+    let mut text = format!("process {}{client} acquired {what}", hold.process);
     if !hold.granted_by.is_empty() {
         text += &format!(" on {}", and(&hold.granted_by));
     }

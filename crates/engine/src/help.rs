@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 static GROUPS: LazyLock<[(&str, Vec<Id>); 4]> = LazyLock::new(|| {
     let client = ["client", "client_files", "client_packages", "client_memory", "option"];
-    let sections = ["readers", "keys", "rate", "hold", "acquire_timeout", "storage_write_delay"];
+    let sections = ["readers", "permits", "keys", "rate", "hold", "acquire_timeout", "storage_write_delay"];
     let faults = ["nemesis_file", "nemesis_interval", "acquisitions"];
     [
         ("A client of your own", client.map(Id::from).to_vec()),

@@ -18,6 +18,7 @@ mod existing;
 mod existing_options;
 mod help;
 mod injection;
+mod kinds;
 mod lists;
 mod lock_state;
 mod names;

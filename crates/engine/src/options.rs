@@ -75,9 +75,14 @@ pub struct RunOptions {
     /// Processes that use the lock, spread over the clients.
     #[arg(long, default_value_t = 10)]
     pub concurrency: usize,
-    /// How many of the --concurrency processes take the lock in shared mode and only read.
+    /// How many of the --concurrency processes take a read-write lock in shared mode and only read [default:
+    /// half of them in the workload read-write].
     #[arg(long, default_value_t = 0)]
     pub readers: usize,
+    /// Permits of a semaphore [default: 3].
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
     /// Locks (and counters); each critical section draws one.
     #[arg(long, default_value_t = 1)]
     pub keys: usize,

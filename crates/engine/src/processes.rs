@@ -19,6 +19,7 @@ use tokio::time::Instant;
 pub struct ProcessContext {
     pub recorder: Arc<Recorder>,
     pub times: TimeLimits,
+    permits: Option<u32>,
     /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
     pub closing: Closing,
     /// For each slot (one of the processes that run at a time), how many process numbers it has used up.
@@ -74,7 +75,23 @@ impl Closing {
 impl ProcessContext {
     pub fn new(recorder: Arc<Recorder>, times: TimeLimits, processes: usize) -> ProcessContext {
         let used = (0..processes).map(|_| AtomicU64::new(0)).collect();
-        ProcessContext { recorder, times, closing: Closing::default(), used }
+        ProcessContext { recorder, times, permits: None, closing: Closing::default(), used }
+    }
+
+    /// The same for a semaphore of so many permits; none: the lock is of another kind.
+    #[must_use]
+    pub fn with_permits(self, permits: Option<u32>) -> ProcessContext {
+        ProcessContext { permits, ..self }
+    }
+
+    /// What a client is asked: each acquire of a semaphore says how many permits there are.
+    fn asked(&self, op: &Op) -> Value {
+        match self.permits {
+            Some(permits) if op.f == f::ACQUIRE => {
+                AcquireArguments { capacity: Some(permits), ..AcquireArguments::of(&op.value) }.into()
+            }
+            _ => op.value.clone(),
+        }
     }
 
     /// A process number that was not used yet. Modulo the number of slots, it gives the slot, as in Jepsen.
@@ -106,7 +123,8 @@ impl ProcessContext {
         let TimeLimits { ttl, patience, .. } = self.times;
         let is_acquire = op.f == f::ACQUIRE;
         let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
-        let mut recorded = op.value.clone();
+        let asked = self.asked(op);
+        let mut recorded = asked.clone();
         if is_acquire {
             // Beside what the workload asks for (a mode).
             recorded = AcquireArguments {
@@ -115,7 +133,7 @@ impl ProcessContext {
                 ..AcquireArguments::default()
             }
             .into();
-            let requested = op.value.as_object().cloned().unwrap_or_default();
+            let requested = asked.as_object().cloned().unwrap_or_default();
             recorded.as_object_mut().expect("made above").extend(requested);
         }
         if let (Some(recorded), Some(note)) = (recorded.as_object_mut(), op.note.as_object()) {
@@ -126,7 +144,7 @@ impl ProcessContext {
             process,
             f: Cow::Borrowed(op.f),
             key: op.key.clone(),
-            value: op.value.clone(),
+            value: asked,
             ttl_ms: is_acquire.then_some(ttl_ms),
             timeout_ms: Some(timeout_ms),
         };

@@ -5,7 +5,7 @@
 use crate::client_connection::ClientConnection;
 use crate::processes::ProcessContext;
 use crate::recorder::{Recorder, TriggerEvent};
-use fencepost_history::{Completion, Kind, SCRIPTS_CUT_SHORT, UnfinishedScript, f};
+use fencepost_history::{AcquireArguments, Completion, Kind, Mode, SCRIPTS_CUT_SHORT, UnfinishedScript, f};
 use fencepost_nemesis::Trigger;
 use fencepost_workloads::{Op, key_name};
 use parking_lot::Mutex;
@@ -21,6 +21,8 @@ use tokio::sync::oneshot;
 pub enum Step {
     /// Acquires the lock; a refused acquire is repeated until the lock is granted.
     Acquire,
+    /// The same, together with other readers.
+    AcquireShared,
     /// Tries to acquire once, and goes on whether it was granted or not.
     TryAcquire,
     Read,
@@ -227,8 +229,10 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
             return false;
         }
         match step {
-            Step::Acquire => loop {
-                last = user.perform(f::ACQUIRE, Value::Null).await;
+            Step::Acquire | Step::AcquireShared => loop {
+                let mode = matches!(step, Step::AcquireShared).then_some(Mode::Shared);
+                let asked = AcquireArguments { mode, ..AcquireArguments::default() };
+                last = user.perform(f::ACQUIRE, mode.map_or(Value::Null, |_| asked.into())).await;
                 if matches!(last, Completion::Ok(_)) {
                     break;
                 }

@@ -86,6 +86,7 @@ impl RunSpec {
     fn without_plan(mut options: RunOptions) -> Result<RunSpec, BadUsage> {
         pick("driver", &options.driver, &DRIVER_NAMES, |name| name)?;
         let lock = options.find_lock()?;
+        options.fit_kind(lock);
         let workloads = fencepost_workloads::registry();
         let workload = pick("workload", &options.workload, workloads, |workload| workload.name())?;
         let nemeses = options.nemeses()?;
@@ -93,7 +94,7 @@ impl RunSpec {
         options.check_numbers()?;
         options.check_lists()?;
         options.check_guard(lock, workload)?;
-        options.check_readers(lock, workload)?;
+        options.check_kind(lock, workload)?;
         options.existing.check(lock, &options.lock_options)?;
         lock.check(&options.lock_options, options.ttl.0)?;
         options.own_options(lock)?;
@@ -320,37 +321,6 @@ impl RunOptions {
                 format!(
                     "--guard {} protects the storage, which the workload {} does not use; use --workload increment",
                     self.guard, self.workload
-                ),
-            );
-        }
-        Ok(())
-    }
-
-    fn check_readers(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
-        if self.readers == 0 {
-            return Ok(());
-        }
-        if !lock.capabilities(&self.lock_options).shared_mode {
-            return bad(
-                "readers",
-                format!(
-                    "--readers take the lock shared, and {} has no shared mode; use --lock chubby",
-                    self.lock
-                ),
-            );
-        }
-        if !workload.has_readers() {
-            return bad(
-                "workload",
-                format!("the workload {} has no readers; use lock or increment", self.workload),
-            );
-        }
-        if self.readers >= self.concurrency {
-            return bad(
-                "readers",
-                format!(
-                    "--readers {} leaves none of {} processes to take the lock for itself; make it less",
-                    self.readers, self.concurrency
                 ),
             );
         }

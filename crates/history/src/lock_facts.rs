@@ -1,4 +1,4 @@
-use crate::{Event, TimeSpan};
+use crate::{Event, LockKind, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -51,6 +51,8 @@ pub struct LockFacts {
     /// As the client's version command prints it: `redis-py 8.1.0`. None where it is Fencepost's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "LockKind::is_mutex")]
+    pub kind: LockKind,
     #[serde(default)]
     pub lease: Lease,
     /// The library rounds TTLs up to multiples of this.
@@ -119,6 +121,7 @@ mod tests {
         LockFacts {
             name: "redis-py".to_owned(),
             version: Some("redis-py 8.1.0".to_owned()),
+            kind: LockKind::Semaphore,
             lease: Lease::Ttl,
             ttl_step: Some(TimeSpan::from_secs(1)),
             properties: Some(vec!["exclusion".to_owned()]),

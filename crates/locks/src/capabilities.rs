@@ -1,6 +1,6 @@
 //! What a lock can do, as far as workloads, guards, faults and checkers need to know.
 
-use fencepost_history::{Lease, Refusal};
+use fencepost_history::{Lease, LockKind, Refusal};
 use std::time::Duration;
 
 /// What a lock can do, for workloads, guards, faults and checkers. A client's hello is compared with it.
@@ -12,8 +12,8 @@ pub struct Capabilities {
     pub unique_value: bool,
     /// An acquire gives a sequencer, and the service can be asked whether it is still valid.
     pub sequencer: bool,
-    /// The lock can also be taken shared, by many who only read.
-    pub shared_mode: bool,
+    /// Who may hold it together.
+    pub kind: LockKind,
     /// Processes read and write by [`crate::Lock::read`] and [`crate::Lock::write`]: no storage, no guard.
     pub own_storage: bool,
     /// Clients have each other killed, or cut off from the storage: nodes then have a fencing program
@@ -37,7 +37,7 @@ impl Capabilities {
         token: false,
         unique_value: false,
         sequencer: false,
-        shared_mode: false,
+        kind: LockKind::Mutex,
         own_storage: false,
         fences_clients: false,
         lease: Lease::Ttl,
@@ -56,7 +56,8 @@ impl Capabilities {
             (self.loss_notice, "lost"),
             (self.renewal, "extend"),
         ];
-        words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word.to_owned()).collect()
+        let words = words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word);
+        words.chain(self.kind.announced()).map(str::to_owned).collect()
     }
 
     /// Compares the `can` of a hello with what the lock claims. Workload, guard and checkers were chosen by

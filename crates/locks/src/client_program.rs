@@ -2,7 +2,7 @@
 
 use crate::capabilities::Capabilities;
 use fencepost_cluster::Environment;
-use fencepost_history::{Lease, LockFacts, Refusal, TimeSpan};
+use fencepost_history::{Lease, LockFacts, LockKind, Refusal, TimeSpan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub struct ClientProgram {
     pub version: Option<Vec<String>>,
     /// The folder that it lies in, and what its nodes are made of; none for a program of this machine.
     pub environment: Option<Arc<Environment>>,
+    pub kind: LockKind,
     pub lease: Lease,
     pub ttl_step: Option<TimeSpan>,
     /// What the lock claims, by the names of checkers; none for whatever can be judged.
@@ -54,20 +55,21 @@ impl ClientProgram {
     pub fn capabilities(&self) -> Capabilities {
         let GrantValues { token, unique } =
             self.promised.unwrap_or(GrantValues { token: true, unique: true });
-        Capabilities { token, unique_value: unique, lease: self.lease, ..Capabilities::NONE }
+        Capabilities { token, unique_value: unique, kind: self.kind, lease: self.lease, ..Capabilities::NONE }
     }
 
     /// The words that its hello must have in `can`, as `lock.toml` promises.
     pub fn must_announce(&self) -> Vec<String> {
         let promised = self.promised.unwrap_or(GrantValues { token: false, unique: false });
         let words = [(promised.token, "token"), (promised.unique, "unique")];
-        words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect()
+        let words = words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word);
+        words.chain(self.kind.announced()).map(str::to_owned).collect()
     }
 
     /// Compares the `can` of a hello with what was promised, and with what the guard `needs`. The error names
     /// the word that is missing, or unknown.
     pub fn check_announced(&self, can: &[String], needs: Option<&str>) -> Result<(), Refusal> {
-        let known = ["token", "unique", "validity", "lost", "extend"];
+        let known = ["token", "unique", "validity", "lost", "extend", "mode", "permits"];
         if let Some(unknown) = can.iter().find(|word| !known.contains(&word.as_str())) {
             return Err(Refusal::unknown("word in `can` of its hello", unknown, &known));
         }
@@ -85,6 +87,7 @@ impl ClientProgram {
         LockFacts {
             name: self.name.clone(),
             version,
+            kind: self.kind,
             lease: self.lease,
             ttl_step: self.ttl_step,
             properties: self.properties.clone(),

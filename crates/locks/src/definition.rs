@@ -48,6 +48,7 @@ impl LockDefinition {
             Some(program) => program.facts(version, can),
             None => LockFacts {
                 name: self.name.to_owned(),
+                kind: self.capabilities(options).kind,
                 lease: self.capabilities(options).lease,
                 can: can.to_vec(),
                 ..LockFacts::default()

@@ -67,6 +67,21 @@ pub struct Options {
     /// chubby: how long a lock stays taken after its holder was lost, in whole seconds [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub lock_delay: Option<TimeSpan>,
+    /// redis-semaphore: what decides who is let in.
+    #[arg(long, value_enum, default_value_t)]
+    pub semaphore_order: SemaphoreOrder,
+    /// redis-read-write: whether one request looks for others and takes the lock.
+    #[arg(long, value_enum, default_value_t)]
+    pub look_and_take: LookAndTake,
+    /// zookeeper-read-write: a reader looks only at the znode before its own.
+    #[arg(long)]
+    pub nearest_only: bool,
+    /// zookeeper-semaphore: a client counts the holders before it makes its znode, and not afterwards.
+    #[arg(long)]
+    pub count_first: bool,
+    /// postgres-read-write: how a reader releases.
+    #[arg(long, value_enum, default_value_t)]
+    pub reader_release: ReaderRelease,
     /// When NATS calls fsync.
     #[arg(long, value_enum, default_value_t)]
     pub nats_sync: NatsSync,
@@ -82,6 +97,41 @@ pub struct Options {
     /// hadoop: how the client that was active before is fenced.
     #[arg(long, value_enum, default_value_t)]
     pub fence: Fence,
+}
+
+/// What decides who is let in by a semaphore on Redis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SemaphoreOrder {
+    /// A counter on the server, in the step that takes the place.
+    #[default]
+    Counter,
+    /// The counter, read in a request before.
+    CounterBefore,
+    /// The clocks of the clients.
+    Clocks,
+}
+
+/// Whether a read-write lock on Redis is looked at and taken in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LookAndTake {
+    /// One script does both.
+    #[default]
+    Together,
+    /// Two requests.
+    Apart,
+}
+
+/// How a reader releases an advisory lock of PostgreSQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReaderRelease {
+    /// By the function for shared locks.
+    #[default]
+    Shared,
+    /// By that for exclusive ones, which only warns: the lock stays until its connection ends.
+    Exclusive,
 }
 
 /// What becomes of a lock in MariaDB whose connection was lost.

@@ -7,7 +7,7 @@ use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, Mode};
 use fencepost_storage::Sequencers;
 use serde_json::Value;
 use std::time::Duration;
@@ -43,6 +43,31 @@ pub trait Recipe: Send + Sync {
 /// process of this number sees it. The notices take what the library reports by itself.
 pub type Session = Box<dyn Fn(u64, Notices) -> Box<dyn Lock> + Send + Sync>;
 
+/// What of a lock a process asks for, where it does not ask for all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// To read beside other readers.
+    Reader,
+    /// One of so many permits.
+    Permit { of: u32 },
+}
+
+impl Share {
+    /// What the value of an acquire asks for; none: all of the lock.
+    pub(crate) fn asked(asked: &AcquireArguments) -> Option<Share> {
+        match (asked.mode.unwrap_or_default(), asked.capacity) {
+            (Mode::Shared, _) => Some(Share::Reader),
+            (Mode::Exclusive, of) => of.map(|of| Share::Permit { of }),
+        }
+    }
+}
+
+/// Of an acquire that the kind of the lock does not have.
+pub(crate) fn no_such_share() -> Completion {
+    // Nothing was begun.
+    Completion::fail(ErrorCode::BadCommand, "this lock cannot be held so: see the kind of the lock")
+}
+
 /// One process's use of the lock. Calls come one at a time. Dropping it is the crash of that user: nothing is
 /// released, and whatever kept its lease alive stops.
 #[async_trait]
@@ -50,10 +75,16 @@ pub trait Lock: Send {
     /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
     /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
-    /// [`Lock::acquire`], shared with others. Only with a [shared mode](crate::Capabilities::shared_mode).
-    async fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
-        // Nothing was begun.
-        Completion::fail(ErrorCode::BadCommand, "this lock has no shared mode")
+    /// [`Lock::acquire`], together with others. Only of a lock whose [kind](crate::Capabilities::kind) has
+    /// it.
+    async fn acquire_share(
+        &mut self,
+        _key: &str,
+        _share: Share,
+        _ttl: Duration,
+        _timeout: Duration,
+    ) -> Completion {
+        no_such_share()
     }
     /// Releases the lock. The client program adds what the process believed.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;

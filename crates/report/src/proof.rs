@@ -2,7 +2,7 @@
 
 use crate::shown_findings::{ShownFinding, shown_findings};
 use fencepost_checker::run_index::Hold;
-use fencepost_checker::{Finding, RunIndex, RunVerdict, find_class, ledger_table, seconds};
+use fencepost_checker::{Claim, Finding, RunIndex, RunVerdict, find_class, ledger_table, seconds};
 use fencepost_history::{Event, f};
 use serde_json::Value;
 
@@ -29,8 +29,9 @@ pub(crate) fn proof(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) 
     let is_of = |one: &&fencepost_checker::Verdict| one.findings.iter().any(|other| other == finding);
     let checker = verdict.verdicts.iter().find(is_of).map_or("", |one| one.checker.as_str());
     let mut steps = match (checker, &shown.holds[..]) {
-        ("exclusion", &[first, second, ..]) => {
-            of_overlap(run, finding, &run.holds[first], &run.holds[second])
+        ("exclusion", &[ref earlier @ .., last]) if !earlier.is_empty() => {
+            let earlier: Vec<&Hold> = earlier.iter().map(|&at| &run.holds[at]).collect();
+            of_overlap(run, finding, &earlier, &run.holds[last])
         }
         _ => finding.events.iter().filter_map(|index| run.event(*index)).map(in_words).collect(),
     };
@@ -53,29 +54,37 @@ pub(crate) fn proof(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) 
     }
 }
 
-/// Two holds of one lock at one moment: by the order of three events.
-fn of_overlap(run: &RunIndex, finding: &Finding, a: &Hold, b: &Hold) -> Vec<String> {
+/// Holds of one lock at one moment that do not fit together: by the order of events.
+fn of_overlap(run: &RunIndex, finding: &Finding, earlier: &[&Hold], b: &Hold) -> Vec<String> {
     let event = |index: u64| run.event(index).map(in_words).unwrap_or_default();
-    let last = run.event(a.until).map_or("", |event| &*event.f);
-    let belief = match last {
+    let belief = |index: u64| match run.event(index).map_or("", |event| &*event.f) {
         f::RELEASE => "had not released it before, so up to here it held it",
         f::WRITE => "wrote under the lock, so here it held it",
         _ => "said that it held the lock",
     };
-    vec![
-        format!("{}: process {} holds {} from here on.", event(a.from), a.process, b.key),
-        format!("{}: process {} holds it from here on.", event(b.from), b.process),
-        format!("{}: process {} {belief}.", event(a.until), a.process),
-        format!(
-            "Between event {} and event {} there is none by which process {} let go of {}. All times are of one clock, the controller's. So at \
-             {} both processes held it.",
-            a.from,
-            a.until,
-            a.process,
-            b.key,
-            seconds(finding.time)
+    let mut steps: Vec<String> = Vec::new();
+    for (at, hold) in earlier.iter().copied().chain([b]).enumerate() {
+        let what = if at == 0 { b.key } else { "it" };
+        steps.push(format!("{}: process {} holds {what} from here on.", event(hold.from), hold.process));
+    }
+    steps.extend(
+        earlier.iter().map(|a| format!("{}: process {} {}.", event(a.until), a.process, belief(a.until))),
+    );
+    let none = match earlier {
+        [a] => format!(
+            "Between event {} and event {} there is none by which process {} let go of {}.",
+            a.from, a.until, a.process, b.key
         ),
-    ]
+        _ => format!("Between the two events of each process there is none by which it let go of {}.", b.key),
+    };
+    let claims: Vec<Claim> = earlier.iter().copied().chain([b]).map(|hold| hold.claim).collect();
+    let kind = Claim::too_many(&claims, run.lock.kind).map_or(String::new(), |words| format!(": {words}"));
+    steps.push(format!(
+        "{none} All times are of one clock, the controller's. So at {} {} held it{kind}.",
+        seconds(finding.time),
+        if earlier.len() == 1 { "both processes" } else { "all of them" },
+    ));
+    steps
 }
 
 /// `event 70, 1.869 s: process 0: acquire k0 ok {"granted_by":["n1"]}`.

@@ -13,7 +13,7 @@ use crate::pictures::lanes::Lanes;
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times,
 };
-use fencepost_history::{NodeKind, RunPhase, f};
+use fencepost_history::{LockKind, NodeKind, Pair, ResourceUse, RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -68,7 +68,7 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     }
     // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
     let text = if run.excluding_holds().next().is_some() || run.holds.is_empty() {
-        format!("The lock held: {lock} gave it away {times} {under}, never to two processes at once")
+        format!("The lock held: {lock} gave it away {times} {under}, {}", never(run))
     } else {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };
@@ -80,6 +80,15 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         }
     };
     text + unmoved_clients(run)
+}
+
+/// To whom a lock that held was never given.
+fn never(run: &RunIndex) -> &'static str {
+    match run.lock.kind {
+        LockKind::Mutex => "never to two processes at once",
+        LockKind::ReadWrite => "never to a writer beside another process",
+        LockKind::Semaphore => "never to more processes at once than it has permits",
+    }
 }
 
 /// What a lock that lives by clients' clocks was not put to, where clocks of servers only were moved.
@@ -155,16 +164,31 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
         }
     };
     format!(
-        "A lock lets at most one process in at a time. In this run {processes} processes at a time \
+        "{} In this run {processes} processes at a time \
          competed for {locks} ({}) for {:.0} seconds. {}{trouble}",
+        lets_in(run),
         heading.title,
         run.end_ns as f64 / 1e9,
         protected(run),
     )
 }
 
+fn lets_in(run: &RunIndex) -> &'static str {
+    match run.lock.kind {
+        LockKind::Mutex => "A lock lets at most one process in at a time.",
+        LockKind::ReadWrite => "A read-write lock lets in any number of readers, or one writer.",
+        LockKind::Semaphore => "A semaphore lets in as many processes at a time as it has permits.",
+    }
+}
+
 fn protected(run: &RunIndex) -> &'static str {
     match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
+        Some(write) if Pair::of(&write.invoke.value).is_some() => {
+            "Inside, writers changed a pair in two steps, and readers read it. "
+        }
+        Some(write) if ResourceUse::of(&write.invoke.value).is_some() => {
+            "Inside, each entered a resource that counts its users, and left it. "
+        }
         Some(write) if write.invoke.value.is_array() => {
             "Inside, each read a set and wrote it back with one more value. "
         }

@@ -4,7 +4,7 @@ use crate::guards::{Credentials, Guard, Need, Record, Rejection, Write};
 use crate::log::AccessLog;
 use crate::protocol::{Function, Request, Response};
 use crate::sequencers::Sequencers;
-use fencepost_history::{ErrorCode, OperationError, f};
+use fencepost_history::{ErrorCode, OperationError, ResourceUse, f, users};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -35,12 +35,18 @@ impl Records {
         self.by_key.get_mut(key).expect("inserted just now")
     }
 
-    /// Stores the value of a write that was admitted. Gives the value; of a list its length.
+    /// Stores the value of a write that was admitted. Gives the value; of a list its length,
+    /// of a resource how many use it.
     fn put(&mut self, key: &str, value: Value, version: Option<(u64, u64)>, process: Option<u64>) -> Value {
         let written = value.as_array().map_or(&value, |list| list.last().unwrap_or(&Value::Null));
         self.note(key, process, f::WRITE, written);
         let record = self.record(key);
-        (record.value, record.version) = (value, version);
+        // The storage itself counts users, in one step: two that come at once would overwrite each other.
+        let used = ResourceUse::of(&value).map(|used| used.apply(&record.value));
+        (record.value, record.version) = (used.unwrap_or(value), version);
+        if let Some(users) = users(&record.value) {
+            return users.len().into();
+        }
         record.value.as_array().map_or_else(|| record.value.clone(), |list| list.len().into())
     }
 

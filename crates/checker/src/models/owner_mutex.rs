@@ -192,7 +192,7 @@ fn decide<M: Model<Op = LockOp>>(
 }
 
 /// Whether a process invokes anything after an operation without a certain end.
-fn somebody_goes_on(operations: impl Iterator<Item = (u32, bool)> + Clone) -> bool {
+pub(super) fn somebody_goes_on(operations: impl Iterator<Item = (u32, bool)> + Clone) -> bool {
     let (mut greatest, mut count, mut unseen) = (0, 0, false);
     for (process, certain) in operations.clone() {
         greatest = greatest.max(process as usize);

@@ -1,6 +1,7 @@
 use crate::run_index::RunIndex;
 use crate::verdict::Verdict;
 use crate::whose::{Harm, Whose};
+use fencepost_history::LockKind;
 use std::borrow::Cow;
 
 /// One property and how it is checked. A new one is a file of its own and a line in the registry.
@@ -30,6 +31,8 @@ pub struct Property {
     /// Whether it judges only a run that came to its end, on servers that were there: it asks for something
     /// that had to come by some time, or takes errors for the lock's own.
     pub needs_a_whole_run: bool,
+    /// The kind of locks that it is about; of a lock of another kind it says nothing. None: all.
+    pub kind: Option<LockKind>,
 }
 
 impl Property {
@@ -42,6 +45,7 @@ impl Property {
             harm: Harm::PromiseBroken,
             blame: Blame::Library,
             needs_a_whole_run: false,
+            kind: None,
         }
     }
 }

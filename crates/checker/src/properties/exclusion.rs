@@ -89,6 +89,13 @@ fn overlap(run: &RunIndex, earlier: &[usize], second: usize) -> Overlap {
     Overlap { first, second, beside, class, from_ns: b.from_ns, until_ns: until_ns.max(b.from_ns) }
 }
 
+/// What is wrong with the holds of an overlap, where the kind of the lock says more than that they are two.
+pub fn too_many(run: &RunIndex, overlap: &Overlap) -> Option<String> {
+    let holds = [overlap.first, overlap.second].into_iter().chain(overlap.beside.iter().copied());
+    let claims: Vec<Claim> = holds.map(|at| run.holds[at].claim).collect();
+    Claim::too_many(&claims, run.lock.kind)
+}
+
 impl Checker for Exclusion {
     fn property(&self) -> Property {
         Property {
@@ -196,9 +203,10 @@ pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
         1 => format!(", and so did process {}", others[0]),
         _ => format!(", and so did processes {}", and(&others)),
     };
+    let kind = too_many(run, overlap).map_or(String::new(), |words| format!(": {words}"));
     format!(
         "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
-         held it{beside}; {}",
+         held it{beside}{kind}; {}",
         b.process,
         lock(b.key),
         seconds(b.from_ns),

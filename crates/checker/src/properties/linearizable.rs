@@ -17,7 +17,7 @@ use crate::operations::{Builder, Stamp};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
-use fencepost_history::{Event, Kind, STORAGE_IS_REGISTER, f, is_storage};
+use fencepost_history::{Event, Kind, ResourceUse, STORAGE_IS_REGISTER, f, is_storage};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -111,6 +111,8 @@ fn registers<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, RegisterHistory> {
     for operation in run.operations.iter().filter(|operation| matches!(operation.f(), f::READ | f::WRITE)) {
         by_key.entry(operation.key).or_default().push(operation);
     }
+    // A resource that counts its users is no register.
+    by_key.retain(|_, operations| operations.iter().all(|it| ResourceUse::of(&it.invoke.value).is_none()));
     by_key.into_iter().map(|(key, operations)| (key, register(&operations))).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::prose::{lost_of, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
-use fencepost_history::{RunPhase, f};
+use fencepost_history::{RunPhase, f, is_set};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -106,7 +106,8 @@ fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, AddedValues<'a>> {
     let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
     let mut sets: BTreeMap<&str, AddedValues> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
-        let Some(added) = operation.invoke.value.as_array().and_then(|list| list.last()) else { continue };
+        let list = operation.invoke.value.as_array().filter(|_| is_set(&operation.invoke.value));
+        let Some(added) = list.and_then(|list| list.last()) else { continue };
         let set = sets.entry(operation.key).or_default();
         if operation.ok().is_some() {
             set.acknowledged.push((operation, added));

@@ -1,8 +1,9 @@
 //! Histories of any size for tests and benchmarks: what processes would see that use a perfect object.
 
+use fencepost_checker::Claim;
 use fencepost_checker::model::{History, Model};
 use fencepost_checker::models::{
-    FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet,
+    FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet, ShareOp, SharedLock,
 };
 use fencepost_checker::operations::{Builder, OpenHandle, Stamp};
 use fencepost_history::{Seed, Stream};
@@ -153,6 +154,33 @@ impl Behaviour for FencedMutex {
 
     fn may_linger(&self, op: &LockOp) -> bool {
         matches!(op, LockOp::Release(_))
+    }
+}
+
+/// What an acquire may ask for: all of the lock (most of them), to read, or one of two permits.
+pub const CLAIMS: [Claim; 6] = [
+    Claim::EXCLUSIVE,
+    Claim::EXCLUSIVE,
+    Claim::EXCLUSIVE,
+    Claim::EXCLUSIVE,
+    Claim::SHARED,
+    Claim { weight: 1, capacity: 2 },
+];
+
+impl Behaviour for SharedLock {
+    fn next(&self, random: &mut Stream, process: u32, last: Option<&ShareOp>, _count: u32) -> ShareOp {
+        match last {
+            Some(ShareOp::Acquire(..)) => ShareOp::Release(process),
+            _ => ShareOp::Acquire(process, CLAIMS[random.random_range(0..CLAIMS.len())]),
+        }
+    }
+
+    fn result(&self, _random: &mut Stream, state: &Self::State, op: &ShareOp) -> Option<()> {
+        self.step(state, op, None).map(|_| ())
+    }
+
+    fn may_linger(&self, op: &ShareOp) -> bool {
+        matches!(op, ShareOp::Release(_))
     }
 }
 

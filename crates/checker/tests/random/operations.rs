@@ -60,10 +60,14 @@ pub fn history_of(model: &str, seed: u64) -> String {
 
 impl Object {
     fn next(&mut self, model: &str, process: u64) -> (&'static str, Value) {
-        if model.contains("mutex") {
+        if model.contains("mutex") || model == "shared-lock" {
             let has = self.believe.contains(&process);
             let releases = if self.random.random_bool(0.9) { has } else { !has };
-            let asks = if model.starts_with("lease") { json!({"ttl_ms": 5}) } else { Value::Null };
+            let asks = match model {
+                "lease-mutex" => json!({"ttl_ms": 5}),
+                "shared-lock" if process % 2 == 0 => json!({"mode": "shared"}),
+                _ => Value::Null,
+            };
             return if releases { ("release", Value::Null) } else { ("acquire", asks) };
         }
         match self.random.random_range(0..3) {
@@ -85,6 +89,10 @@ impl Object {
     fn answer(&mut self, process: u64, f: &str, value: &Value) -> Option<Value> {
         let errs = self.random.random_bool(0.15);
         match f {
+            "acquire" if value["mode"] == "shared" && (self.holder.is_none() || errs) => {
+                self.believe.push(process);
+                Some(Value::Null)
+            }
             "acquire" if self.holder.is_none() || errs => {
                 self.holder = Some(process);
                 self.believe.push(process);

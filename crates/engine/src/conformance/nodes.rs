@@ -40,12 +40,22 @@ pub trait ConformanceObserver: Send {
 /// would.
 pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
     options.existing.check_unused()?;
-    RunSpec::new(RunOptions {
+    let spec = RunSpec::new(RunOptions {
         workload: "lock".to_owned(),
         clients: CLIENTS,
         concurrency: CLIENTS,
         ..options
-    })
+    })?;
+    match spec.options.permits {
+        None => Ok(spec),
+        Some(_) => Err(BadUsage::at(
+            "lock",
+            format!(
+                "the rules are those of a lock that one process holds at a time, and {} is a semaphore; judge it by a run: fencepost test --lock {}",
+                spec.lock.name, spec.options.lock
+            ),
+        )),
+    }
 }
 
 /// Starts servers, and checks on them whether the lock's client keeps the client protocol. `logs` is a folder

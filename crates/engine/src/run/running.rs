@@ -48,8 +48,8 @@ impl<'a> Running<'a> {
         script: Option<&DirectedScript>,
     ) -> Result<Running<'a>> {
         let times = time_limits(spec, script);
-        let process_context =
-            Arc::new(ProcessContext::new(recorder.clone(), times, spec.options.concurrency));
+        let process_context = ProcessContext::new(recorder.clone(), times, spec.options.concurrency);
+        let process_context = Arc::new(process_context.with_permits(spec.options.permits));
         record_settings(spec, deployment, recorder);
         let mut player = script.map(|script| arm(context, script, &process_context));
         // Counted from the first event on: processes begin after this.

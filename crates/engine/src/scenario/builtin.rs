@@ -29,6 +29,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "redis-failover-wait",
     "redis-cluster-failover",
     "valkey-ifeq",
+    "redis-semaphore-clocks",
     "redlock-quiet",
     "redlock-clock-jump",
     "redlock-crash-no-fsync",
@@ -46,6 +47,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "zookeeper-session-pause",
     "zookeeper-clock-jump",
     "zookeeper-herd",
+    "zookeeper-shared-lock",
     "nats-power-loss",
     "etcd-lease-pause",
     "etcd-18-percent",
@@ -60,6 +62,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "chubby-lock-delay",
     "hadoop-fencing",
     "postgres-row-lock",
+    "postgres-shared-release",
     "mariadb-reconnect",
 ];
 

@@ -9,6 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 pub(super) const STEPS: &[(&str, Step)] = &[
     ("acquire", Step::Acquire),
+    ("acquire shared", Step::AcquireShared),
     ("try acquire", Step::TryAcquire),
     ("read", Step::Read),
     ("write", Step::Write),

@@ -57,6 +57,9 @@ pub(super) fn with_clients(schedule: &Schedule, clients: usize, processes: usize
     smaller.options.clients = clients;
     smaller.options.concurrency = processes;
     smaller.options.readers = smaller.options.readers.min(processes.saturating_sub(1));
+    // With as many permits as processes no process would ever wait.
+    let most = u32::try_from(processes.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+    smaller.options.permits = smaller.options.permits.map(|permits| permits.min(most));
     Some(smaller)
 }
 

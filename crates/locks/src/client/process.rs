@@ -4,8 +4,8 @@ use super::context::ClientContext;
 use crate::notices::Notices;
 use crate::pause_points;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
-use crate::recipe::Lock;
-use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, Mode, Released, f};
+use crate::recipe::{Lock, Share};
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, Released, f};
 use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
 use fencepost_wire::LineWriter;
 use parking_lot::Mutex;
@@ -157,9 +157,9 @@ impl HostedProcess {
         let ttl = Duration::from_millis(ttl_ms);
         self.beliefs.begin_acquire(key);
         let begun = Instant::now();
-        let completion = match AcquireArguments::of(&command.value).mode.unwrap_or_default() {
-            Mode::Shared => self.lock.acquire_shared(key, ttl, timeout).await,
-            Mode::Exclusive => self.lock.acquire(key, ttl, timeout).await,
+        let completion = match Share::asked(&AcquireArguments::of(&command.value)) {
+            Some(share) => self.lock.acquire_share(key, share, ttl, timeout).await,
+            None => self.lock.acquire(key, ttl, timeout).await,
         };
         let granted = matches!(completion, Completion::Ok(_));
         self.lost = self.beliefs.end_acquire(key, granted);

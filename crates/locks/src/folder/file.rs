@@ -3,7 +3,7 @@
 use crate::client_program::OwnOption;
 use crate::options::Persistence;
 use fencepost_cluster::images::ServerChoice;
-use fencepost_history::{Lease, Refusal, TimeSpan};
+use fencepost_history::{Lease, LockKind, Refusal, TimeSpan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,6 +36,9 @@ pub struct LockFile<S> {
     #[serde(default)]
     /// Files and folders from elsewhere, relative to the folder, that are copied into it.
     pub files: Vec<PathBuf>,
+    /// Who may hold it together.
+    #[serde(default)]
+    pub kind: LockKind,
     #[serde(default)]
     pub lease: Lease,
     /// The library rounds TTLs up to multiples of this.
@@ -72,6 +75,7 @@ pub struct VariantTable {
     pub args: Vec<String>,
     /// A command that prints the name and the version of what this variant tests.
     pub version: Option<CommandWords>,
+    pub kind: Option<LockKind>,
     pub lease: Option<Lease>,
     pub ttl_step: Option<TimeSpan>,
     pub properties: Option<Vec<String>>,
@@ -105,6 +109,7 @@ impl<S> LockFile<S> {
             self.about = variant.about;
         }
         self.version = variant.version.or(self.version);
+        self.kind = variant.kind.unwrap_or(self.kind);
         self.lease = variant.lease.unwrap_or(self.lease);
         self.ttl_step = variant.ttl_step.or(self.ttl_step);
         self.properties = variant.properties.or(self.properties);

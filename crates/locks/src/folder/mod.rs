@@ -20,7 +20,7 @@ use fencepost_cluster::images::{Release, ServerChoice};
 use fencepost_cluster::{Environment, Suite};
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::run::read_settings;
-use fencepost_history::{Lease, Refusal};
+use fencepost_history::{Lease, LockKind, Refusal};
 use file::{CommandWords, LockFile, VariantTable};
 use parking_lot::Mutex;
 use service_table::ServiceOf;
@@ -113,6 +113,7 @@ pub fn ad_hoc(
             command: words,
             version: None,
             environment: Some(Arc::new(environment)),
+            kind: LockKind::default(),
             lease: Lease::default(),
             ttl_step: None,
             properties: None,
@@ -252,6 +253,7 @@ fn of_file(
         command: [file.client.words()?, args].concat(),
         version: file.version.as_ref().map(CommandWords::words).transpose()?,
         environment: Some(environment),
+        kind: file.kind,
         lease: file.lease,
         ttl_step: texts::ttl_step(file.ttl_step)?,
         properties: file.properties,

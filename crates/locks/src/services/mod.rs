@@ -16,6 +16,7 @@ pub(crate) use canary::NO_SERVERS;
 pub use zookeeper::{FENCING_PORT, run_fencing};
 
 use crate::definition::LockDefinition;
+use crate::options::Options;
 use crate::service::LockService;
 
 /// Every lock: one line for each service, whose folder lists its own. The first one of a service is what
@@ -54,10 +55,13 @@ pub fn find(name: &str) -> Option<&'static LockDefinition> {
 }
 
 /// The built-in lock that a client of one's own is compared with: the first one on the same servers, which is
-/// the plainest right use of them. None where the servers are the user's own, too.
+/// the plainest right use of them, of the same kind. None where the servers are the user's own, too.
 pub fn reference(lock: &LockDefinition) -> Option<&'static LockDefinition> {
     let has_servers = !lock.service.servers.is_empty();
-    let same = |other: &&LockDefinition| has_servers && other.service.name == lock.service.name;
+    let kind = |lock: &LockDefinition| lock.capabilities(&Options::default()).kind;
+    let same = |other: &&LockDefinition| {
+        has_servers && other.service.name == lock.service.name && kind(other) == kind(lock)
+    };
     registry().iter().copied().find(same)
 }
 
@@ -85,6 +89,7 @@ mod tests {
         assert_eq!(of("zookeeper-ephemeral"), Some("zookeeper-sequential"));
         assert_eq!(of("postgres-row"), Some("postgres-advisory"));
         assert_eq!(of("mariadb-row"), Some("mariadb-advisory"));
+        assert_eq!(of("redis-semaphore"), Some("redis-semaphore"), "a mutex is no measure of it");
         let without = registry().iter().filter(|lock| reference(lock).is_none());
         let without: Vec<&str> = without.map(|lock| lock.name).collect();
         assert_eq!(without, ["canary-nolock"], "only what has no servers has none");

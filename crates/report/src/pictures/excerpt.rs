@@ -2,9 +2,9 @@
 
 use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
-use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::{Fault, Hold, HoldEnd, Operation};
-use fencepost_history::{Name, f};
+use fencepost_checker::{Claim, RunIndex};
+use fencepost_history::{LockKind, Name, f};
 use std::collections::BTreeSet;
 
 /// More processes than this make no picture that anybody could follow.
@@ -19,6 +19,9 @@ pub struct Excerpt<'a> {
     pub to_ns: u64,
     /// From when to when the first two both held, for certain.
     pub both: Option<(u64, u64)>,
+    /// What is wrong with that, where the kind of the lock says more than that they are two.
+    pub too_many: Option<String>,
+    pub kind: LockKind,
     /// Servers and clients that have a part in it, sorted.
     pub nodes: Vec<&'a str>,
     /// Faults that had an effect within the excerpt.
@@ -65,7 +68,10 @@ impl<'a> Excerpt<'a> {
         let begin = first.invoke_ns.max(first.from_ns.saturating_sub((end - first.from_ns) / 3));
         let margin = ((end - begin) / 16).max(2_000_000);
         let (from_ns, to_ns) = (begin.saturating_sub(margin), end.saturating_add(2 * margin));
+        let kind = run.lock.kind;
         let both = both(&holds);
+        let claims: Vec<Claim> = holds.iter().map(|hold| hold.claim).collect();
+        let too_many = Claim::too_many(&claims, kind).filter(|_| !Claim::fit(claims));
         let faults: Vec<&Fault> = run
             .faults
             .iter()
@@ -79,7 +85,18 @@ impl<'a> Excerpt<'a> {
         // n10 after n9.
         nodes.sort_by_key(|name| (name.trim_end_matches(|c: char| c.is_ascii_digit()), name.len(), *name));
         let writes = writes(run, &participants, from_ns, to_ns);
-        Some(Excerpt { key: holds[0].key, participants, from_ns, to_ns, both, nodes, faults, writes })
+        Some(Excerpt {
+            key: holds[0].key,
+            participants,
+            from_ns,
+            to_ns,
+            both,
+            too_many,
+            kind,
+            nodes,
+            faults,
+            writes,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use super::faults::{self, Strip};
 use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
 use fencepost_checker::{RunIndex, seconds};
-use fencepost_history::{Kind, OperationError, f};
+use fencepost_history::{Kind, LockKind, OperationError, f};
 
 const TOP: i32 = 8;
 const CAPTION: i32 = 24;
@@ -89,9 +89,10 @@ fn both(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, places: &DrawnPlaces
     let (from, to) = (axis.x(from_ns), axis.x(until_ns).max(axis.x(from_ns) + 3));
     canvas.rect((from, places.processes - 4), (to, places.nodes - 8), palette::CLASH, 0.16);
     canvas.rect((from, places.processes - 6), (to, places.processes - 2), palette::CLASH, 1.0);
+    let what = excerpt.too_many.clone().unwrap_or_else(|| format!("both hold {}", lock(excerpt.key)));
     let text = match until_ns - from_ns {
-        0 => format!("both hold {} at {}", lock(excerpt.key), seconds(from_ns)),
-        length => format!("both hold {} for {}", lock(excerpt.key), span(length)),
+        0 => format!("{what} at {}", seconds(from_ns)),
+        length => format!("{what} for {}", span(length)),
     };
     // A text that is too long for the picture begins in it.
     let half = text_width(&text, TEXT) / 2;
@@ -117,7 +118,7 @@ fn process(canvas: &Canvas, excerpt: &Excerpt, participant: &Participant, axis: 
     if let Some((clash, over)) = excerpt.both {
         canvas.rect((axis.x(clash), bar), (axis.x(over).max(axis.x(clash) + 3), bottom), palette::CLASH, 1.0);
     }
-    let title = title(participant);
+    let title = title(participant, excerpt.kind);
     let width = text_width(&title, TEXT);
     let left = from.min(axis.right - width).max(axis.left);
     canvas.bold((left, top + 10), &title, TEXT, palette::INK, Anchor::Start);
@@ -131,9 +132,9 @@ fn process(canvas: &Canvas, excerpt: &Excerpt, participant: &Participant, axis: 
 }
 
 /// "holds k0 from 0.110 s, token 33".
-fn title(participant: &Participant) -> String {
+fn title(participant: &Participant, kind: LockKind) -> String {
     let hold = participant.hold;
-    let mut title = format!("got {} at {}", lock(hold.key), seconds(hold.from_ns));
+    let mut title = format!("got {} at {}", hold.claim.of_lock(hold.key, kind), seconds(hold.from_ns));
     if !hold.granted_by.is_empty() {
         title += &format!(" from {}", hold.granted_by.join(", "));
     }

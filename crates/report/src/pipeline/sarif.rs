@@ -12,8 +12,11 @@ use std::path::Path;
 /// The whole file, about a run whose history lies there. Errors: none in practice.
 pub fn log(heading: &Heading, verdict: &RunVerdict, history: &Path) -> Result<String> {
     let uri = uri(history);
-    let rules: Vec<Value> =
-        fencepost_checker::registry().iter().map(|checker| rule(checker.name())).collect();
+    // Checkers that are about another kind of locks have nothing to do with the run.
+    let judged = |name: &str| verdict.of_checker(name).is_some();
+    let checkers = fencepost_checker::registry().iter();
+    let checkers = checkers.filter(|checker| checker.property().kind.is_none() || judged(checker.name()));
+    let rules: Vec<Value> = checkers.map(|checker| rule(checker.name())).collect();
     let results: Vec<Value> = verdict
         .verdicts
         .iter()

@@ -8,7 +8,7 @@ use fencepost_checker::{
     ExclusionFigures, Figures, Harm, LostAdditionsFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict,
     StaleWritesFigures, times,
 };
-use fencepost_history::Lease;
+use fencepost_history::{Lease, LockKind};
 
 struct BrokenCounts {
     twice: u64,
@@ -103,6 +103,15 @@ fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     }
 }
 
+/// Whom a lock must never be given to at the same time.
+fn too_many(run: &RunIndex) -> &'static str {
+    match run.lock.kind {
+        LockKind::Mutex => "two processes",
+        LockKind::ReadWrite => "a writer and another process",
+        LockKind::Semaphore => "more processes than it has permits",
+    }
+}
+
 /// Nothing but lateness that no fault explains.
 fn busy_machine(verdict: &RunVerdict) -> String {
     let counts = BrokenCounts::of(verdict);
@@ -120,8 +129,10 @@ fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
     let mut clauses: Vec<String> = Vec::new();
     if counts.twice > 0 {
         let times = times(counts.twice);
-        clauses
-            .push(format!("The lock did not hold: {times} {lock} gave it to two processes at the same time"));
+        clauses.push(format!(
+            "The lock did not hold: {times} {lock} gave it to {} at the same time",
+            too_many(run)
+        ));
     } else if counts.overstayed + counts.cut_off > 0 {
         let times = times(counts.overstayed + counts.cut_off);
         let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
@@ -129,7 +140,7 @@ fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
             0 => format!("one went on after a fault that may have ended its {kept_by}"),
             _ => "one overstayed its lease".to_owned(),
         };
-        clauses.push(format!("{times} two processes held the lock of {lock} at the same time: {how}"));
+        clauses.push(format!("{times} {} held the lock of {lock} at the same time: {how}", too_many(run)));
     }
     clauses.extend(counts.harm().or_else(|| counts.rejected()));
     let named = [

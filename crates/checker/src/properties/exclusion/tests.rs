@@ -268,7 +268,8 @@ fn as_many_hold_a_semaphore_as_it_has_permits() {
     assert_eq!(
         rejected.findings[0].sentence,
         "process 4 acquired a at 0.070 s while process 3, which had acquired it at 0.050 s, still believed at 0.140 s that it held it, \
-         and so did processes 1 and 2; process 4 got the lock while the TTL of process 3 (2.000 s) still had 1.970 s to run"
+         and so did processes 1 and 2: 4 holders of 3 permits; process 4 got the lock while the TTL of process 3 (2.000 s) still had 1.970 s to \
+         run"
     );
     assert_eq!(rejected.findings[0].events, [5, 7, 12, 1, 3]);
     // One that gave its permit back before makes room.

@@ -23,9 +23,9 @@ use crate::definition::LockDefinition;
 use crate::error::{OptionError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::options::Options;
-use crate::recipe::Lock;
+use crate::recipe::{Lock, Share, no_such_share};
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Grant, Mode};
+use fencepost_history::{Completion, ErrorCode, Grant, LockKind, Mode};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -48,8 +48,8 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     options: &["lock-delay"],
     capabilities: |options| Capabilities {
         sequencer: true,
-        shared_mode: true,
-        lock_delay: lock_delay(options) + SLACK,
+        kind: LockKind::ReadWrite,
+        lock_delay: lock_delay(options).saturating_add(SLACK),
         ..LEASED
     },
 };
@@ -203,8 +203,17 @@ impl Lock for ChubbyLock {
         self.take(key, Mode::Exclusive, ttl, timeout).await
     }
 
-    async fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, Mode::Shared, ttl, timeout).await
+    async fn acquire_share(
+        &mut self,
+        key: &str,
+        share: Share,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        match share {
+            Share::Reader => self.take(key, Mode::Shared, ttl, timeout).await,
+            Share::Permit { .. } => no_such_share(),
+        }
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

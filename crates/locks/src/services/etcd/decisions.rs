@@ -104,15 +104,18 @@ pub(super) fn after_put(
         let why = ErrorCode::Protocol.error("an answer of etcd lacks a part");
         QueueFailure { why, lease_is_gone: false, doubt }
     })?;
-    Ok(Created { create_revision, doubt, waits: oldest != create_revision })
+    Ok(Created { create_revision, doubt, waits: oldest < create_revision })
 }
 
-/// Create revisions of our key and of the oldest key.
+/// Create revisions of our key and of the oldest key that it may have to wait for, its own where there is
+/// none.
 fn read_created(answer: &TxnResponse) -> Option<(i64, i64)> {
     let mut parts = answer.answers();
     let own = created(parts.next()?, answer)?;
     match parts.next()? {
-        TransactionResponse::Range(oldest) => Some((own, oldest.kvs.first()?.create_revision)),
+        TransactionResponse::Range(oldest) => {
+            Some((own, oldest.kvs.first().map_or(own, |oldest| oldest.create_revision)))
+        }
         TransactionResponse::Put(_) | TransactionResponse::Delete(_) => None,
     }
 }

@@ -19,4 +19,5 @@ mod user;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&mutex::LOCK, &lock_api::LOCK, &chubby::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] =
+    &[&mutex::LOCK, &lock_api::LOCK, &chubby::LOCK, &mutex::READ_WRITE];

@@ -15,9 +15,9 @@ use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::held::{Held, never_acquired};
-use crate::recipe::Lock;
+use crate::recipe::{Lock, Share, no_such_share};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Grant, Mode};
+use fencepost_history::{Completion, Grant, LockKind, Mode};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,16 +30,35 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         check: |_| Ok(()),
         holders: Some(|name, mode| (mode == Mode::Exclusive).then(|| prefix(name))),
         lock: |user, options| {
-            Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Held::default() })
+            Box::new(EtcdLock { user, recheck: !options.no_recheck, reads: false, held: Held::default() })
         },
     },
     options: &["no-recheck"],
     capabilities: |_| Capabilities { sequencer: true, ..LEASED },
 };
 
+/// Source: `client/v3/experimental/recipes/rwmutex.go` of etcd, with the recheck of the mutex.
+pub(super) static READ_WRITE: LockDefinition = LockDefinition {
+    name: "etcd-read-write",
+    about: "etcd's recipe for read-write locks: the queue of etcd, in which a reader waits for older writers only",
+    claims: "exclusion of sessions, ownership, progress, availability with any minority down; no fencing; all while the members' clocks run at about the same rate",
+    service: &ETCD,
+    recipe: &EtcdRecipe {
+        check: |_| Ok(()),
+        holders: None,
+        lock: |user, options| {
+            Box::new(EtcdLock { user, recheck: !options.no_recheck, reads: true, held: Held::default() })
+        },
+    },
+    options: &["no-recheck"],
+    capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::ReadWrite, ..LEASED },
+};
+
 struct EtcdLock {
     user: User,
     recheck: bool,
+    /// It is a read-write lock.
+    reads: bool,
     held: Held<MutexHold>,
 }
 
@@ -52,13 +71,28 @@ struct MutexHold {
 }
 
 struct MutexAttempt {
-    prefix: String,
+    /// Where its key stands.
+    own: String,
+    /// It waits for older keys here.
+    waits_for: String,
     recheck: bool,
 }
 
 impl MutexAttempt {
+    /// `mode`: none for a mutex.
+    fn new(key: &str, mode: Option<Mode>, recheck: bool) -> MutexAttempt {
+        let all = prefix(key);
+        let (readers, writers) = (format!("{all}read/"), format!("{all}write/"));
+        let (own, waits_for) = match mode {
+            None => (all.clone(), all),
+            Some(Mode::Exclusive) => (writers, all),
+            Some(Mode::Shared) => (readers, writers),
+        };
+        MutexAttempt { own, waits_for, recheck }
+    }
+
     fn path(&self, session: &LeaseSession) -> String {
-        format!("{}{:x}", self.prefix, session.lease)
+        format!("{}{:x}", self.own, session.lease)
     }
 }
 
@@ -78,7 +112,7 @@ impl Attempt for MutexAttempt {
         deadline: Instant,
     ) -> Attempted<QueueGrant> {
         let path = self.path(session);
-        let failure = match take(members, session, &self.prefix, &path, self.recheck, until).await {
+        let failure = match take(members, session, &self.waits_for, &path, self.recheck, until).await {
             Ok(taken) => return Attempted::Held(taken),
             Err(failure) => failure,
         };
@@ -93,10 +127,9 @@ impl Attempt for MutexAttempt {
     }
 }
 
-#[async_trait]
-impl Lock for EtcdLock {
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        let attempt = MutexAttempt { prefix: prefix(key), recheck: self.recheck };
+impl EtcdLock {
+    async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
+        let attempt = MutexAttempt::new(key, self.reads.then_some(mode), self.recheck);
         let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
             Ok(taken) => taken,
             Err(completion) => return completion,
@@ -112,13 +145,35 @@ impl Lock for EtcdLock {
         let (path, create_revision) = (attempt.path(session), created.create_revision);
         let hold = MutexHold { path, create_revision, lease: session.lease, doubt: created.doubt };
         self.held.remember(key, hold);
+        // Readers need not be granted the lock in the order of the queue.
+        let in_order = (!self.reads).then_some(create_revision);
         Completion::ok(Grant {
-            token: Some(create_revision),
+            token: in_order,
             validity_ms: Some(millis_until(session.valid_until()).into()),
-            arrival: Some(create_revision.into()),
+            arrival: in_order.map(Into::into),
             wakeups: Some(wakeups),
             ..Grant::default()
         })
+    }
+}
+
+#[async_trait]
+impl Lock for EtcdLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, Mode::Exclusive, ttl, timeout).await
+    }
+
+    async fn acquire_share(
+        &mut self,
+        key: &str,
+        share: Share,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        match share {
+            Share::Reader if self.reads => self.take(key, Mode::Shared, ttl, timeout).await,
+            _ => no_such_share(),
+        }
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

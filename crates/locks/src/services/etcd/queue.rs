@@ -17,8 +17,8 @@ pub(super) struct QueueGrant {
     pub(super) wakeups: u64,
 }
 
-/// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there.
-/// Without `recheck` it does not look again: the defect of etcd issue 11456.
+/// Puts our key if it is not there, waits until no older one is left under `prefix`, and looks whether it is
+/// still there. Without `recheck` it does not look again: the defect of etcd issue 11456.
 pub(super) async fn take(
     members: &Members,
     session: &LeaseSession,

@@ -1,4 +1,5 @@
-//! `postgres-advisory`: a lock that belongs to a connection, and means what its users say it means.
+//! `postgres-advisory` and `postgres-read-write`: a lock that belongs to a connection, and means what its
+//! users say it means.
 
 use super::connection::{Connection, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
@@ -9,10 +10,12 @@ use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
-use crate::recipe::Lock;
+use crate::options::ReaderRelease;
+use crate::recipe::{Lock, Share, no_such_share};
 use crate::sql::{Failed, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Grant, Lease, OperationError};
+use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,16 +34,43 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     capabilities: |_| Capabilities { lease: Lease::Connection, loss_notice: true, ..Capabilities::NONE },
 };
 
+/// Source: PostgreSQL's documentation, "Advisory Lock Functions".
+pub(super) static READ_WRITE: LockDefinition = LockDefinition {
+    name: "postgres-read-write",
+    about: "pg_advisory_lock for writers, pg_advisory_lock_shared for readers: as postgres-advisory, for many who only read",
+    claims: "exclusion of writers while the holders' connections live, ownership, progress; no fencing; one server, no availability",
+    recipe: &SqlRecipe::<PostgresServer> {
+        ttl_min: Duration::from_secs(2),
+        lock: |client, _, notices| {
+            let reader_release = client.options.reader_release;
+            Box::new(AdvisoryLock { reader_release, ..AdvisoryLock::new(client.server.clone(), notices) })
+        },
+    },
+    options: &["reader-release"],
+    capabilities: |options| Capabilities { kind: LockKind::ReadWrite, ..(LOCK.capabilities)(options) },
+    ..LOCK
+};
+
 struct AdvisoryLock {
     server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
     ttl: Duration,
+    reader_release: ReaderRelease,
+    /// The keys that it holds as a reader.
+    read: HashSet<String>,
 }
 
 impl AdvisoryLock {
     fn new(server: Arc<PostgresServer>, notices: Notices) -> AdvisoryLock {
-        AdvisoryLock { server, notices, connection: None, ttl: Duration::ZERO }
+        AdvisoryLock {
+            server,
+            notices,
+            connection: None,
+            ttl: Duration::ZERO,
+            reader_release: ReaderRelease::default(),
+            read: HashSet::new(),
+        }
     }
 
     async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
@@ -55,9 +85,12 @@ impl AdvisoryLock {
     }
 }
 
-async fn unlock(connection: &Connection, key: &str, deadline: Instant) -> Result<bool, Failed> {
-    let unlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))";
-    answer(connection.client.query_one(unlock, &[&key]), deadline).await.map(|row| row.get(0))
+const SHARED: &str = "_shared";
+
+/// `suffix`: [`SHARED`] of the functions for shared locks, else nothing.
+async fn unlock(connection: &Connection, suffix: &str, key: &str, deadline: Instant) -> Result<bool, Failed> {
+    let unlock = format!("SELECT pg_advisory_unlock{suffix}(hashtextextended($1, 0))");
+    answer(connection.client.query_one(&unlock, &[&key]), deadline).await.map(|row| row.get(0))
 }
 
 /// Settings by which the server finds, no sooner than the TTL and about then, that a silent connection is
@@ -70,9 +103,8 @@ fn keepalives(ttl: Duration) -> String {
     )
 }
 
-#[async_trait]
-impl Lock for AdvisoryLock {
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+impl AdvisoryLock {
+    async fn take(&mut self, key: &str, suffix: &str, ttl: Duration, timeout: Duration) -> Completion {
         let begun = Instant::now();
         let deadline = begun + timeout;
         if let Err(why) = self.connect(ttl, deadline).await {
@@ -87,26 +119,52 @@ impl Lock for AdvisoryLock {
             self.connection = None;
             return Completion::Fail(failed.why());
         }
-        let lock = "SELECT pg_advisory_lock(hashtextextended($1, 0))";
+        let lock = format!("SELECT pg_advisory_lock{suffix}(hashtextextended($1, 0))");
         let end =
-            match after_lock(answer(connection.client.query_one(lock, &[&key]), deadline).await.map(drop)) {
+            match after_lock(answer(connection.client.query_one(&lock, &[&key]), deadline).await.map(drop)) {
                 AfterLock::Granted if connection.hold(key) => return Completion::ok(Grant::default()),
                 AfterLock::Granted => ended_with_grant(),
                 AfterLock::TakeBack(why) => {
-                    after_advisory_taken_back(unlock(connection, key, deadline).await, why)
+                    after_advisory_taken_back(unlock(connection, suffix, key, deadline).await, why)
                 }
                 AfterLock::End(end) => end,
             };
         end.close(&mut self.connection)
     }
+}
+
+#[async_trait]
+impl Lock for AdvisoryLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.read.remove(key);
+        self.take(key, "", ttl, timeout).await
+    }
+
+    async fn acquire_share(
+        &mut self,
+        key: &str,
+        share: Share,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        match share {
+            Share::Reader => {
+                self.read.insert(key.to_owned());
+                self.take(key, SHARED, ttl, timeout).await
+            }
+            Share::Permit { .. } => no_such_share(),
+        }
+    }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
+        let is_shared = self.read.remove(key) && self.reader_release == ReaderRelease::Shared;
+        let suffix = if is_shared { SHARED } else { "" };
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {
             // The lock was never granted, or went with its connection: there is nothing to send.
             return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");
         };
-        let end = after_unlock(unlock(connection, key, deadline).await);
+        let end = after_unlock(unlock(connection, suffix, key, deadline).await);
         end.close(&mut self.connection)
     }
 }

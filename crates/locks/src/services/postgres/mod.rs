@@ -13,4 +13,5 @@ mod version;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&advisory::LOCK, &row::LOCK, &version::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] =
+    &[&advisory::LOCK, &row::LOCK, &version::LOCK, &advisory::READ_WRITE];

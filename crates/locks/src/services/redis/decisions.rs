@@ -26,14 +26,32 @@ pub(super) enum AttemptEnd {
 }
 
 pub(super) fn after_set(reply: Reply<bool>, options: &Options) -> Next {
+    match after_ask(reply) {
+        AttemptEnd::Granted if options.acquire == Acquire::SetnxExpire => Next::Expire,
+        AttemptEnd::Granted => after_taken(options),
+        AttemptEnd::TakeBack(why) => something_left(why, options),
+        end => Next::End(end),
+    }
+}
+
+/// After a request that takes all of the lock, or a share of it, under a value of its own.
+pub(super) fn after_ask(reply: Reply<bool>) -> AttemptEnd {
     match reply {
-        Reply::Answer(true) if options.acquire == Acquire::SetnxExpire => Next::Expire,
-        Reply::Answer(true) => after_taken(options),
-        Reply::Answer(false) => refused(ErrorCode::Taken.error("another client holds the lock")),
+        Reply::Answer(true) => AttemptEnd::Granted,
+        Reply::Answer(false) => AttemptEnd::Refused(ErrorCode::Taken.error("another client holds the lock")),
         // Not executed, or not even sent: nothing is held.
-        Reply::Refused(why) | Reply::Unsent(why) => refused(why),
+        Reply::Refused(why) | Reply::Unsent(why) => AttemptEnd::Refused(why),
         // It may have been executed, or may be later.
-        Reply::Unknown(why) => something_left(why, options),
+        Reply::Unknown(why) => AttemptEnd::TakeBack(why),
+    }
+}
+
+/// After a request that only looks, or counts, before the one that takes a share: no failure of it leaves
+/// anything of the lock, and the second is not sent.
+pub(super) fn after_look<T>(reply: Reply<T>) -> Result<T, Reply<bool>> {
+    match reply {
+        Reply::Answer(found) => Ok(found),
+        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Err(Reply::Refused(why)),
     }
 }
 
@@ -193,6 +211,12 @@ mod tests {
             let next = [&unique, &fixed].map(|options| said(after_wait(reply.clone(), 2, options)));
             assert_eq!(next, [of_unique, of_fixed], "WAIT 2, {reply:?}");
         }
+    }
+
+    #[test]
+    fn what_each_reply_to_a_look_before_a_share_is_taken_means() {
+        assert_eq!(after_look(Reply::Answer(7)), Ok(7));
+        assert_eq!(unanswered::<u64>().map(after_look), [(); 3].map(|()| Err(Reply::Refused(why()))));
     }
 
     #[test]

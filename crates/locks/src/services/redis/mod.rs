@@ -7,10 +7,14 @@ mod existing;
 pub(crate) mod in_turn;
 pub(crate) mod lock;
 pub(crate) mod node;
+mod read_write;
 pub(crate) mod refusals;
+mod semaphore;
 pub(crate) mod service;
+mod shared;
 mod single;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&single::LOCK, &single::VALKEY];
+pub(crate) static LOCKS: &[&LockDefinition] =
+    &[&single::LOCK, &single::VALKEY, &read_write::LOCK, &semaphore::LOCK];

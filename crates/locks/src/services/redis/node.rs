@@ -182,6 +182,22 @@ impl NodeConnection<'_> {
         self.ask(redis::cmd("DEL").arg(&*self.node.key(key)), deadline).await
     }
 
+    /// Runs a script on keys that begin with `key`: what it answers is 0 or 1.
+    pub(crate) async fn run(
+        &self,
+        script: &str,
+        (key, parts): (&str, &[&str]),
+        arguments: &[&str],
+        deadline: Instant,
+    ) -> Reply<bool> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(parts.len());
+        for part in parts {
+            command.arg(&*self.node.key(&format!("{key}:{part}")));
+        }
+        self.ask(command.arg(arguments), deadline).await.map(|answer: i64| answer > 0)
+    }
+
     pub(crate) async fn increment(&self, key: &str, deadline: Instant) -> Reply<u64> {
         self.ask(redis::cmd("INCR").arg(&*self.node.key(key)), deadline).await
     }

@@ -68,7 +68,7 @@ struct SingleServer;
 
 struct SingleValkey;
 
-async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
+pub(super) async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
     let server = hello.one_server(lock)?;
     Ok(RedisNode::open(server, &RedisDialer::of(hello).await?))
 }

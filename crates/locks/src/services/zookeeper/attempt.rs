@@ -1,13 +1,16 @@
 //! The two recipes: how a znode is created, waited for and found again.
 
-use super::decisions::{AfterCreate, Place, after_create, place, unless_broke, unless_gone};
+use super::decisions::{AfterCreate, Place, Turn, after_create, place, unless_broke, unless_gone};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::time::Instant;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, EventType, OneshotWatcher};
 
 const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
 const SEQUENTIAL: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+
+const COUNT_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ZnodeKind {
@@ -20,6 +23,7 @@ pub(super) enum ZnodeKind {
 pub(super) struct Attempt<'a> {
     client: &'a Client,
     kind: ZnodeKind,
+    turn: Turn,
     /// The folder of the key: persistent.
     parent: String,
     /// The znode, or what its name begins with: the random part is what it is known again by.
@@ -42,13 +46,20 @@ struct OwnZnode {
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) fn new(client: &'a Client, kind: ZnodeKind, key: &str, wakeups: &'a AtomicU64) -> Attempt<'a> {
+    pub(super) fn new(
+        client: &'a Client,
+        (kind, turn): (ZnodeKind, Turn),
+        key: &str,
+        wakeups: &'a AtomicU64,
+    ) -> Attempt<'a> {
         let parent = format!("/fencepost/{key}");
         let path = match kind {
             ZnodeKind::Ephemeral => format!("{parent}/lock"),
-            ZnodeKind::Sequential => format!("{parent}/_c_{:032x}-lock-", rand::random::<u128>()),
+            ZnodeKind::Sequential => {
+                format!("{parent}/_c_{:032x}-{}-", rand::random::<u128>(), turn.word())
+            }
         };
-        Attempt { client, kind, parent, path, wakeups, others: AtomicBool::new(false) }
+        Attempt { client, kind, turn, parent, path, wakeups, others: AtomicBool::new(false) }
     }
 
     pub(super) fn again(
@@ -58,7 +69,7 @@ impl<'a> Attempt<'a> {
         path: &str,
         wakeups: &'a AtomicU64,
     ) -> Attempt<'a> {
-        Attempt { path: path.to_owned(), ..Attempt::new(client, kind, key, wakeups) }
+        Attempt { path: path.to_owned(), ..Attempt::new(client, (kind, Turn::Alone), key, wakeups) }
     }
 
     pub(super) fn saw_others(&self) -> bool {
@@ -88,14 +99,21 @@ impl<'a> Attempt<'a> {
     }
 
     async fn take_turn(&self) -> Result<ZnodeGrant, Error> {
+        if let Turn::CountedBefore { of } = self.turn {
+            self.count_below(of).await?;
+        }
         let created = Instant::now();
         // No two znodes of a queue have one name.
         let Some(OwnZnode { path, czxid }) = self.create().await? else { return Err(Error::NodeExists) };
         loop {
             let Some(names) = unless_broke(self.client.list_children(&self.parent).await)? else { continue };
-            let predecessor = match place(names, name(&path)) {
+            let predecessor = match place(names, name(&path), self.turn) {
                 Place::First => return Ok(ZnodeGrant { path, czxid, created }),
                 Place::Behind(name) => format!("{}/{name}", self.parent),
+                Place::BehindMany => {
+                    self.await_change(&path).await?;
+                    continue;
+                }
                 Place::Gone => return Err(Error::SessionExpired),
             };
             self.others.store(true, Ordering::Relaxed);
@@ -103,6 +121,31 @@ impl<'a> Attempt<'a> {
             if let Some((_, _, gone)) = unless_gone(self.client.get_and_watch_data(&predecessor).await)? {
                 self.wait(gone).await?;
             }
+        }
+    }
+
+    /// Waits until a znode comes or goes, unless that has come about by now. As in Curator's semaphore, this
+    /// wakes all that wait.
+    async fn await_change(&self, path: &str) -> Result<(), Error> {
+        self.others.store(true, Ordering::Relaxed);
+        let watched = self.client.list_and_watch_children(&self.parent).await;
+        let Some((names, changed)) = unless_broke(watched)? else { return Ok(()) };
+        if place(names, name(path), self.turn) == Place::BehindMany {
+            self.wait(changed).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns when there are fewer znodes than permits. Who comes next may have counted the same.
+    async fn count_below(&self, permits: u32) -> Result<(), Error> {
+        loop {
+            // Without the folder no client has come yet.
+            let names = unless_gone(self.client.list_children(&self.parent).await)?.unwrap_or_default();
+            if names.len() < permits as usize {
+                return Ok(());
+            }
+            self.others.store(true, Ordering::Relaxed);
+            sleep(COUNT_AGAIN).await;
         }
     }
 

@@ -52,22 +52,57 @@ pub(super) fn after_create<T>(reply: Result<T, Error>) -> AfterCreate<T> {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
-    /// Everybody who came before is gone. An old view of a follower cannot mislead: it holds our own znode,
-    /// so it holds all that are older, too, but for those that were deleted.
+    /// Everybody who came before and is in the way is gone. An old view of a follower cannot mislead: it
+    /// holds our own znode, so it holds all that are older, too, but for those that were deleted.
     First,
     /// Behind the znode of this name.
     Behind(String),
+    /// As many as there are permits came before: whichever goes, the next one has its turn.
+    BehindMany,
     /// Only the end of the session, or a stranger, can have removed it.
     Gone,
 }
 
-pub(super) fn place(mut names: Vec<String>, own: &str) -> Place {
-    names.sort_unstable_by(|a, b| sequence(a).cmp(sequence(b)));
-    match names.iter().position(|name| name == own) {
-        Some(0) => Place::First,
-        Some(place) => Place::Behind(names.swap_remove(place - 1)),
-        None => Place::Gone,
+/// For whom a znode waits in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// For all that came before.
+    Alone,
+    /// For writers that came before.
+    Reader,
+    /// For the one that came just before, if it is a writer.
+    CarelessReader,
+    /// Until fewer came before than there are permits.
+    Permit { of: u32 },
+    /// Permits that are counted before the znode is made, and for nothing afterwards.
+    CountedBefore { of: u32 },
+}
+
+impl Turn {
+    /// What stands before the number in the names of its znodes.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Turn::Reader | Turn::CarelessReader => READ,
+            Turn::Alone | Turn::Permit { .. } | Turn::CountedBefore { .. } => "lock",
+        }
     }
+}
+
+const READ: &str = "read";
+
+pub(super) fn place(mut names: Vec<String>, own: &str, turn: Turn) -> Place {
+    names.sort_unstable_by(|a, b| sequence(a).cmp(sequence(b)));
+    let Some(at) = names.iter().position(|name| name == own) else { return Place::Gone };
+    names.truncate(at);
+    let is_writer = |name: &String| name.rsplit('-').nth(1) != Some(READ);
+    let before = match turn {
+        Turn::Alone => names.pop(),
+        Turn::Reader => names.into_iter().rfind(is_writer),
+        Turn::CarelessReader => names.pop().filter(is_writer),
+        Turn::Permit { of } if at >= of as usize => return Place::BehindMany,
+        Turn::Permit { .. } | Turn::CountedBefore { .. } => None,
+    };
+    before.map_or(Place::First, Place::Behind)
 }
 
 /// What follows the last dash of a znode's name, always ten digits.
@@ -188,12 +223,38 @@ mod tests {
     #[test]
     fn the_queue_is_ordered_by_number_whatever_the_random_part() {
         let names = ["_c_ff-lock-0000000002", "_c_00-lock-0000000010", "_c_aa-lock-0000000001"];
-        let of = |own: &str| place(names.map(str::to_owned).to_vec(), own);
+        let of = |own: &str| place(names.map(str::to_owned).to_vec(), own, Turn::Alone);
         assert_eq!(of(names[2]), Place::First);
         assert_eq!(of(names[0]), Place::Behind(names[2].to_owned()));
         assert_eq!(of(names[1]), Place::Behind(names[0].to_owned()));
         assert_eq!(of("_c_bb-lock-0000000003"), Place::Gone);
-        assert_eq!(place(Vec::new(), names[0]), Place::Gone);
+        assert_eq!(place(Vec::new(), names[0], Turn::Alone), Place::Gone);
+    }
+
+    #[test]
+    fn for_whom_a_znode_waits() {
+        let names = [
+            "_c_99-lock-0000000001",
+            "_c_ff-read-0000000002",
+            "_c_00-read-0000000003",
+            "_c_aa-lock-0000000004",
+            "_c_bb-lock-0000000005",
+        ];
+        let behind = |place: usize| Place::Behind(names[place].to_owned());
+        let of = |own: usize, turn| place(names.map(str::to_owned).to_vec(), names[own], turn);
+        for (turn, places) in [
+            (Turn::Alone, [Place::First, behind(0), behind(1), behind(2), behind(3)]),
+            (Turn::Reader, [Place::First, behind(0), behind(0), behind(0), behind(3)]),
+            (Turn::CarelessReader, [Place::First, behind(0), Place::First, Place::First, behind(3)]),
+            (
+                Turn::Permit { of: 3 },
+                [Place::First, Place::First, Place::First, Place::BehindMany, Place::BehindMany],
+            ),
+            (Turn::CountedBefore { of: 1 }, [(); 5].map(|()| Place::First)),
+        ] {
+            assert_eq!([0, 1, 2, 3, 4].map(|own| of(own, turn)), places, "{turn:?}");
+        }
+        assert_eq!(place(Vec::new(), names[0], Turn::Permit { of: 3 }), Place::Gone);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, ZnodeKind};
 use super::decisions::{
-    AfterDelete, after_attempt, after_attempt_taken_back, after_delete, after_delete_taken_back,
+    AfterDelete, Turn, after_attempt, after_attempt_taken_back, after_delete, after_delete_taken_back,
     session_is_over,
 };
 use super::servers::ZkServers;
@@ -10,7 +10,8 @@ use super::session::ZkSession;
 use crate::client_clock::millis_until;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
-use crate::recipe::Lock;
+use crate::options::Options;
+use crate::recipe::{Lock, Share, no_such_share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
 use std::sync::Arc;
@@ -25,6 +26,10 @@ const CLEANUP_MAX: Duration = Duration::from_millis(500);
 pub(super) struct ZkLock {
     servers: Arc<ZkServers>,
     kind: ZnodeKind,
+    /// For whom a share of it waits; none: it has no such share.
+    turn: fn(Option<Share>, &Options) -> Option<Turn>,
+    options: Arc<Options>,
+    is_shared: bool,
     notices: Notices,
     session: Option<ZkSession>,
     held: Held<ZnodeHold>,
@@ -39,7 +44,26 @@ struct ZnodeHold {
 
 impl ZkLock {
     pub(super) fn new(servers: Arc<ZkServers>, kind: ZnodeKind, notices: Notices) -> ZkLock {
-        ZkLock { servers, kind, notices, session: None, held: Held::default(), wakeups: AtomicU64::new(0) }
+        ZkLock {
+            servers,
+            kind,
+            turn: |share, _| share.is_none().then_some(Turn::Alone),
+            options: Arc::default(),
+            is_shared: false,
+            notices,
+            session: None,
+            held: Held::default(),
+            wakeups: AtomicU64::new(0),
+        }
+    }
+
+    /// The lock that several may hold.
+    pub(super) fn shared(
+        self,
+        turn: fn(Option<Share>, &Options) -> Option<Turn>,
+        options: Arc<Options>,
+    ) -> ZkLock {
+        ZkLock { turn, options, is_shared: true, ..self }
     }
 
     /// The connection of the session under which this key is held, while that lives.
@@ -53,7 +77,8 @@ impl ZkLock {
     }
 
     pub(super) fn grant(&self, key: &str) -> Grant {
-        let czxid = self.held.find(key).map(|hold| hold.czxid);
+        // Of a lock that several hold, grants need not come in the order of the queue.
+        let czxid = self.held.find(key).filter(|_| !self.is_shared).map(|hold| hold.czxid);
         let until = self.session.as_ref().map(ZkSession::valid_until);
         let arrival = czxid.filter(|_| self.kind == ZnodeKind::Sequential).map(Into::into);
         let validity_ms = until.map(|until| millis_until(until).into());
@@ -71,9 +96,15 @@ impl ZkLock {
     }
 }
 
-#[async_trait]
-impl Lock for ZkLock {
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+impl ZkLock {
+    async fn take(
+        &mut self,
+        key: &str,
+        share: Option<Share>,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        let Some(turn) = (self.turn)(share, &self.options) else { return no_such_share() };
         let deadline = Instant::now() + timeout;
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
@@ -86,7 +117,7 @@ impl Lock for ZkLock {
             return Completion::Fail(why);
         }
         let Some(session) = &self.session else { unreachable!("a session was just opened") };
-        let attempt = Attempt::new(&session.client, self.kind, key, &self.wakeups);
+        let attempt = Attempt::new(&session.client, (self.kind, turn), key, &self.wakeups);
         let ended = timeout_at(try_until, attempt.take()).await.ok();
         let taken = match after_attempt(ended, attempt.saw_others()) {
             Ok(taken) => taken,
@@ -106,6 +137,23 @@ impl Lock for ZkLock {
         let session = session.client.session_id().0;
         self.held.remember(key, ZnodeHold { path: taken.path, czxid: taken.czxid, session });
         Completion::ok(self.grant(key))
+    }
+}
+
+#[async_trait]
+impl Lock for ZkLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, None, ttl, timeout).await
+    }
+
+    async fn acquire_share(
+        &mut self,
+        key: &str,
+        share: Share,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        self.take(key, Some(share), ttl, timeout).await
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

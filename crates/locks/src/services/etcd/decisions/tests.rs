@@ -68,6 +68,9 @@ fn what_the_answer_to_the_first_transaction_means() {
             // Ours was put: the revision is that of the transaction. It is the oldest, or is not.
             (txn(vec![put(), range(&[50])]), created(50, doubt, false)),
             (txn(vec![put(), range(&[40])]), created(50, doubt, true)),
+            // No writer is in the way of a reader, or only one that came later.
+            (txn(vec![put(), range(&[])]), created(50, doubt, false)),
+            (txn(vec![range(&[45]), range(&[48])]), created(45, doubt, false)),
             // Ours was there, from an attempt that was not answered, or since this process holds the lock.
             (txn(vec![range(&[45]), range(&[45])]), created(45, doubt, false)),
             (txn(vec![range(&[45]), range(&[40])]), created(45, doubt, true)),
@@ -75,9 +78,7 @@ fn what_the_answer_to_the_first_transaction_means() {
             assert_eq!(after(answered(answer, doubt)), expected);
         }
         let lacks = if doubt { "protocol doubt" } else { "protocol" };
-        for parts in
-            [vec![], vec![put()], vec![put(), range(&[])], vec![put(), put()], vec![range(&[]), range(&[40])]]
-        {
+        for parts in [vec![], vec![put()], vec![put(), put()], vec![range(&[]), range(&[40])]] {
             assert_eq!(after(answered(txn(parts), doubt)), lacks);
         }
         let headless = TxnResponse { header: None, ..txn(vec![put(), range(&[50])]) };

@@ -1,0 +1,137 @@
+//! The pair: a process that reads it under the lock finds it whole. In the workload `read-write` a writer
+//! changes one half, works, and changes the other, to a value that no other write has: a pair whose halves
+//! differ shows which write it was read in the middle of. If that writer is known to have believed, then or
+//! later, that it held the lock, its reader was let in beside it. If it is not, its second write was late,
+//! which no lock prevents, or never came: a writer that was ended leaves a pair half changed, which is no
+//! finding.
+
+use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::under_holds::holds_of_operations;
+use crate::figures::{Figures, figures};
+use crate::prose::{lock, seconds};
+use crate::run_index::{Operation, RunIndex};
+use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
+use fencepost_history::{LockKind, Pair, f};
+use rustc_hash::FxHashMap;
+
+figures! {
+    /// How pairs were read.
+    TornReadsFigures of "torn-reads" {
+        reads: u64,
+        torn: u64,
+        /// Read half changed after a writer that is not known to have held the lock any more.
+        left_half: u64,
+    }
+}
+
+pub struct TornReads;
+
+const TORN: &str = "torn-read";
+const TORN_LATE: &str = "torn-late";
+
+impl Checker for TornReads {
+    fn property(&self) -> Property {
+        Property {
+            classes: &[
+                FindingClass {
+                    name: TORN,
+                    meaning: "A process read a pair of values of which a writer, which still believed that it held the lock, had changed one.",
+                    advice: "Find out why the lock let both in; a reader has no token that a storage could check, so nothing else protects it.",
+                },
+                FindingClass {
+                    name: TORN_LATE,
+                    meaning: "A process read a pair of values half changed, since the second write of its writer arrived after its lock was over.",
+                    advice: "Let a writer change everything in one step, or let the storage check a fencing token.",
+                },
+            ],
+            claim: Some("exclusion"),
+            harm: Harm::GrantedTwice,
+            blame: Blame::ByHolders,
+            kind: Some(LockKind::ReadWrite),
+            ..Property::new(
+                TornReadsFigures::CHECKER,
+                "the pair: no reader finds what a writer has changed by half",
+            )
+        }
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        let mut writes: FxHashMap<(&str, Pair), &Operation> = FxHashMap::default();
+        for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+            if let Some(pair) = Pair::of(&operation.invoke.value) {
+                writes.insert((operation.key, pair), operation);
+            }
+        }
+        if writes.is_empty() {
+            return Err(NotJudged::because("the workload changes no pair"));
+        }
+        let holds = holds_of_operations(run);
+        let (mut figures, mut findings) = (TornReadsFigures::default(), Vec::new());
+        for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+            let Some(pair) = read.ok().and_then(|ok| Pair::of(&ok.value)) else { continue };
+            figures.reads += 1;
+            let Some(half) = writes.get(&(read.key, pair)).filter(|_| !pair.is_whole()) else { continue };
+            let whole = writes.get(&(read.key, Pair(pair.0, pair.0))).copied();
+            match finding(run, &holds, read, half, whole) {
+                Some(finding) => findings.push(finding),
+                None => figures.left_half += 1,
+            }
+        }
+        figures.torn = findings.len() as u64;
+        let (reads, torn) = (figures.reads, figures.torn);
+        let (outcome, summary) = match (reads, torn) {
+            (0, _) => (Outcome::Unknown, "no process read a pair that had been written".to_owned()),
+            (_, 0) => {
+                (Outcome::Valid, format!("none of {reads} reads found a pair that a writer was changing"))
+            }
+            _ => (Outcome::Violation, format!("{torn} of {reads} reads found a pair half changed")),
+        };
+        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+    }
+}
+
+/// A read under one hold, in the middle of a write under another. None where nothing shows that both held.
+fn finding(
+    run: &RunIndex,
+    holds: &FxHashMap<u64, usize>,
+    read: &Operation,
+    half: &Operation,
+    whole: Option<&Operation>,
+) -> Option<Finding> {
+    let under = |operation: &Operation| Some(&run.holds[*holds.get(&operation.invoke.index)?]);
+    let (reader, writer, answer) = (under(read)?, under(half)?, read.ok()?);
+    if reader.process == writer.process || reader.ends.let_go_ns < read.invoke.time {
+        return None;
+    }
+    let (class, how) = if writer.until > read.invoke.index {
+        (TORN, format!("still believed at {} that it held the lock", seconds(writer.until_ns)))
+    } else {
+        let late = whole.and_then(Operation::ok).filter(|ok| ok.index > read.invoke.index)?;
+        (TORN_LATE, format!("changed the other only at {}", seconds(late.time)))
+    };
+    let mut events = vec![writer.from, reader.from, half.invoke.index, answer.index];
+    events.extend(whole.map(|whole| whole.invoke.index));
+    let is_reader = !reader.claim.is_alone();
+    Some(Finding {
+        class: class.to_owned(),
+        key: read.key.to_owned(),
+        time: answer.time,
+        events,
+        sentence: format!(
+            "process {}, which held {} as a {} from {} on, read at {} a pair of which process {} had changed one half, and \
+             process {} {how}",
+            reader.process,
+            lock(read.key),
+            if is_reader { "reader" } else { "writer" },
+            seconds(reader.from_ns),
+            seconds(answer.time),
+            writer.process,
+            writer.process,
+        ),
+        ..Finding::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What the kind of a lock means for the options of a run: which workload fits it, its readers and its
+//! permits.
+
+use crate::names::BadUsage;
+use crate::options::RunOptions;
+use fencepost_history::LockKind;
+use fencepost_locks::LockDefinition;
+use fencepost_workloads::Workload;
+
+const PERMITS: u32 = 3;
+
+impl RunOptions {
+    /// Fills in what was left open: the workload that is made for the kind, its readers, its permits.
+    pub(crate) fn fit_kind(&mut self, lock: &LockDefinition) {
+        let kind = lock.capabilities(&self.lock_options).kind;
+        if !kind.is_mutex() && self.workload == RunOptions::default().workload {
+            kind.name().clone_into(&mut self.workload);
+        }
+        match kind {
+            LockKind::Mutex => {}
+            LockKind::ReadWrite if self.workload == kind.name() && self.readers == 0 => {
+                self.readers = self.concurrency / 2;
+            }
+            LockKind::ReadWrite => {}
+            LockKind::Semaphore if self.permits.is_none() => {
+                let least_waiting = u32::try_from(self.concurrency.saturating_sub(1)).unwrap_or(PERMITS);
+                self.permits = Some(PERMITS.min(least_waiting).max(1));
+            }
+            LockKind::Semaphore => {}
+        }
+    }
+
+    /// Refuses a workload, readers or permits that the kind of the lock does not have.
+    pub(crate) fn check_kind(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
+        let kind = lock.capabilities(&self.lock_options).kind;
+        let (name, is) = (&self.lock, kind.in_words());
+        let refused = match (kind, self.permits) {
+            (LockKind::Semaphore, Some(0)) => {
+                ("permits", "--permits 0: no process could ever acquire; use 1 or more".to_owned())
+            }
+            (LockKind::Semaphore, Some(permits)) if permits as usize >= self.concurrency => (
+                "permits",
+                format!(
+                    "--permits {permits} are enough for all {} processes, so none would wait; use fewer, or more --concurrency",
+                    self.concurrency
+                ),
+            ),
+            (LockKind::Mutex | LockKind::ReadWrite, Some(_)) => (
+                "permits",
+                format!("--permits are for semaphores, and {name} is {is}; use --lock redis-semaphore"),
+            ),
+            (LockKind::Mutex | LockKind::Semaphore, _) if self.readers > 0 => (
+                "readers",
+                format!(
+                    "--readers are for read-write locks, and {name} is {is}; use --lock postgres-read-write"
+                ),
+            ),
+            _ if !workload.fits(kind) => (
+                "workload",
+                format!(
+                    "the workload {} is not for {is}, and {name} is one; leave --workload out",
+                    workload.name()
+                ),
+            ),
+            _ if self.readers > 0 && !workload.has_readers() => (
+                "workload",
+                format!("the workload {} has no readers; use read-write, lock or increment", self.workload),
+            ),
+            _ if self.readers > 0 && self.readers >= self.concurrency => (
+                "readers",
+                format!(
+                    "--readers {} leaves none of {} processes to take the lock for itself; make it less",
+                    self.readers, self.concurrency
+                ),
+            ),
+            (LockKind::Semaphore, _) if self.guard != "none" => (
+                "guard",
+                format!(
+                    "--guard {} lets only the latest holder write, and a semaphore has several; leave --guard out",
+                    self.guard
+                ),
+            ),
+            _ => return Ok(()),
+        };
+        Err(BadUsage::at(refused.0, refused.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validation::RunSpec;
+
+    fn options(lock: &str, edit: fn(&mut RunOptions)) -> RunOptions {
+        let mut options = RunOptions { lock: lock.to_owned(), ..RunOptions::default() };
+        edit(&mut options);
+        options
+    }
+
+    #[test]
+    fn each_kind_has_a_workload_of_its_own() {
+        let fitted = |lock: &str, edit: fn(&mut RunOptions)| {
+            let options = RunSpec::new(options(lock, edit)).map(|spec| spec.options).unwrap();
+            (options.workload, options.readers, options.permits)
+        };
+        assert_eq!(fitted("redis-single", |_| {}), ("increment".to_owned(), 0, None));
+        assert_eq!(fitted("postgres-read-write", |_| {}), ("read-write".to_owned(), 5, None));
+        assert_eq!(fitted("redis-semaphore", |_| {}), ("semaphore".to_owned(), 0, Some(3)));
+        let lock = |options: &mut RunOptions| options.workload = "lock".to_owned();
+        assert_eq!(fitted("postgres-read-write", lock), ("lock".to_owned(), 0, None));
+        assert_eq!(fitted("redis-semaphore", lock), ("lock".to_owned(), 0, Some(3)));
+    }
+
+    #[test]
+    fn what_a_kind_does_not_have_is_refused() {
+        let refused = |lock: &str, edit: fn(&mut RunOptions)| {
+            RunSpec::new(options(lock, edit)).err().expect("refused").sentence
+        };
+        for (lock, edit, expected) in [
+            ("redlock", (|it| it.permits = Some(2)) as fn(&mut RunOptions), "redlock is a mutex"),
+            ("redlock", |it| it.readers = 2, "--readers are for read-write locks, and redlock is a mutex"),
+            ("redis-semaphore", |it| it.permits = Some(0), "no process could ever acquire"),
+            ("redis-semaphore", |it| it.permits = Some(10), "enough for all 10 processes"),
+            ("redis-semaphore", |it| it.readers = 2, "redis-semaphore is a semaphore"),
+            (
+                "redis-semaphore",
+                |it| it.workload = "set".to_owned(),
+                "the workload set is not for a semaphore",
+            ),
+            (
+                "redlock",
+                |it| it.workload = "read-write".to_owned(),
+                "the workload read-write is not for a mutex",
+            ),
+            (
+                "postgres-read-write",
+                |it| it.workload = "semaphore".to_owned(),
+                "is not for a read-write lock",
+            ),
+            ("postgres-read-write", |it| it.readers = 10, "leaves none of 10 processes"),
+            ("chubby", |it| it.permits = Some(2), "chubby is a read-write lock"),
+        ] {
+            let sentence = refused(lock, edit);
+            assert!(sentence.contains(expected), "{sentence}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Who may hold a lock together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKind {
+    /// One process at a time.
+    #[default]
+    Mutex,
+    /// Any number of readers, or one writer.
+    ReadWrite,
+    /// As many processes as it has permits.
+    Semaphore,
+}
+
+impl LockKind {
+    pub const ALL: [LockKind; 3] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore];
+
+    /// Its name in `lock.toml` and in histories.
+    pub fn name(self) -> &'static str {
+        match self {
+            LockKind::Mutex => "mutex",
+            LockKind::ReadWrite => "read-write",
+            LockKind::Semaphore => "semaphore",
+        }
+    }
+
+    pub fn is_mutex(&self) -> bool {
+        *self == LockKind::Mutex
+    }
+
+    /// As a sentence has it: "redlock is a mutex".
+    pub fn in_words(self) -> &'static str {
+        match self {
+            LockKind::Mutex => "a mutex",
+            LockKind::ReadWrite => "a read-write lock",
+            LockKind::Semaphore => "a semaphore",
+        }
+    }
+
+    /// One line: who may hold it together.
+    pub fn about(self) -> &'static str {
+        match self {
+            LockKind::Mutex => "one process at a time",
+            LockKind::ReadWrite => "any number of readers, or one writer (--readers, --workload read-write)",
+            LockKind::Semaphore => "as many processes as it has permits (--permits, --workload semaphore)",
+        }
+    }
+
+    /// The word of the hello's `can` by which a client says that it can ask for a lock of this kind.
+    pub fn announced(self) -> Option<&'static str> {
+        match self {
+            LockKind::Mutex => None,
+            LockKind::ReadWrite => Some("mode"),
+            LockKind::Semaphore => Some("permits"),
+        }
+    }
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_kind_is_written_by_its_name() {
+        for kind in LockKind::ALL {
+            assert_eq!(json!(kind), json!(kind.name()));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A lock on one Redis of which each process takes a share: the loop of attempts, which asks by scripts.
+
+use super::decisions::{AttemptEnd, after_ask, after_delete, after_take_back};
+use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
+use super::service::{INDEPENDENT, SERVER};
+use crate::attempts::Attempts;
+use crate::client_clock::Reading;
+use crate::error::{ClientError, bad_option};
+use crate::held::{Held, never_acquired};
+use crate::options::Options;
+use crate::protocol::Hello;
+use crate::recipe::{Lock, Session, Share, no_such_share};
+use crate::reply::Reply;
+use crate::service::LockService;
+use crate::watchdog::CLOCK;
+use async_trait::async_trait;
+use fencepost_history::{Completion, Grant, Seed};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Of an acquire's time-out, this part is kept for taking back what was not answered.
+const CLEANUP_SHARE: u32 = 4;
+const CLEANUP_MAX: Duration = Duration::from_millis(250);
+
+pub(super) static REDIS_SERVER: LockService = LockService {
+    name: "redis",
+    about: "one Redis server",
+    kinds: &[SERVER],
+    check_nodes: |_, nodes| match nodes {
+        1 => Ok(()),
+        nodes => bad_option("nodes", format!("this lock has one server, not {nodes}; use --nodes 1")),
+    },
+    ..INDEPENDENT
+};
+
+/// How shares of one lock are taken and given back.
+#[async_trait]
+pub(super) trait Shares: Send + Sync + 'static {
+    /// Whether it can be asked for this; none: all of the lock.
+    fn has(&self, share: Option<Share>) -> bool;
+    /// Whether a request that was refused stays in a queue, and is to be repeated.
+    fn queues(&self) -> bool;
+    async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool>;
+    /// Takes out what was granted or waits under this value: true if it was there.
+    async fn take_out(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool>;
+}
+
+/// A request for a share.
+pub(super) struct Asked<'a> {
+    pub(super) key: &'a str,
+    /// No other request has it.
+    pub(super) value: &'a str,
+    pub(super) share: Option<Share>,
+    pub(super) ttl: Duration,
+    pub(super) until: Instant,
+}
+
+pub(super) async fn session<S: Shares>(
+    node: RedisNode,
+    hello: &Hello,
+    shares: fn(&Options) -> S,
+) -> Result<Session, ClientError> {
+    node.ready(Instant::now() + FIRST_CONNECT).await;
+    if let Some(sentence) = node.denial() {
+        return Err(ClientError::Environment(sentence));
+    }
+    let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
+    let shares = Arc::new(shares(&hello.options()?));
+    Ok(Box::new(move |process, _| {
+        let attempts = Attempts::new(&client, process, seed);
+        Box::new(SharedLock { node: node.clone(), shares: shares.clone(), attempts, held: Held::default() })
+    }))
+}
+
+struct SharedLock<S> {
+    node: Arc<RedisNode>,
+    shares: Arc<S>,
+    attempts: Attempts,
+    held: Held<HeldShare>,
+}
+
+struct HeldShare {
+    value: String,
+    share: Option<Share>,
+    valid_until: Reading,
+}
+
+impl<S: Shares> SharedLock<S> {
+    async fn take(
+        &mut self,
+        key: &str,
+        share: Option<Share>,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        if !self.shares.has(share) {
+            return no_such_share();
+        }
+        let cleanup = (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
+        let deadline = Instant::now() + timeout;
+        let until = deadline - cleanup;
+        let node = self.node.clone();
+        let mut value = self.attempts.begin();
+        let mut is_in_queue = false;
+        loop {
+            let begun = CLOCK.now();
+            let connection = node.connection();
+            let asked = Asked { key, value: &value, share, ttl, until };
+            let reply = self.shares.ask(&connection, &asked).await;
+            is_in_queue |= self.shares.queues() && matches!(reply, Reply::Answer(_));
+            let (why, is_left) = match after_ask(reply) {
+                AttemptEnd::Granted => {
+                    let valid_until = begun + ttl;
+                    self.held.remember(key, HeldShare { value, share, valid_until });
+                    return Completion::ok(Grant {
+                        granted_by: Some(vec![connection.server().into()]),
+                        validity_ms: Some(CLOCK.millis_until(valid_until).into()),
+                        ..Grant::default()
+                    });
+                }
+                AttemptEnd::Refused(why) => (why, false),
+                AttemptEnd::TakeBack(why) | AttemptEnd::Unknown(why) => (why, true),
+            };
+            if !is_left && self.attempts.rest(ttl, until).await {
+                continue;
+            }
+            if is_left || is_in_queue {
+                // A client that slept past its deadline has this time all the same.
+                let asked = Asked { until: deadline.max(Instant::now() + cleanup), ..asked };
+                let taken_out = self.shares.take_out(&connection, &asked).await;
+                if let Err(ended) = after_take_back(taken_out, why.clone()) {
+                    return ended;
+                }
+            }
+            if !is_left || !self.attempts.rest(ttl, until).await {
+                // Each request was answered, was not sent, or was taken out.
+                return Completion::Fail(why);
+            }
+            (value, is_in_queue) = (self.attempts.begin(), false);
+        }
+    }
+}
+
+#[async_trait]
+impl<S: Shares> Lock for SharedLock<S> {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, None, ttl, timeout).await
+    }
+
+    async fn acquire_share(
+        &mut self,
+        key: &str,
+        share: Share,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        self.take(key, Some(share), ttl, timeout).await
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(HeldShare { value, share, .. }) = self.held.take(key) else { return never_acquired() };
+        let until = Instant::now() + timeout;
+        let asked = Asked { key, value: &value, share, ttl: Duration::ZERO, until };
+        after_delete(self.shares.take_out(&self.node.connection(), &asked).await)
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(self.held.find(key).is_some_and(|held| CLOCK.is_before(held.valid_until)))
+    }
+}

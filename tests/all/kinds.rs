@@ -1,0 +1,110 @@
+//! Locks that several may hold, on real servers: each holds under faults, and each planted mistake is found.
+
+use crate::common::{Ran, test, under};
+use fencepost_checker::{Outcome, Whose};
+use fencepost_history::{Kind, f};
+
+under!(
+    local: [
+        read_write_locks_hold_under_pauses_and_partitions,
+        semaphores_hold_under_pauses_and_partitions,
+        planted_mistakes_of_read_write_locks_are_found,
+        planted_mistakes_of_semaphores_are_found,
+        a_torn_read_is_found,
+    ],
+    docker: [],
+    docker_by_night: [
+        read_write_locks_hold_under_pauses_and_partitions,
+        semaphores_hold_under_pauses_and_partitions,
+    ],
+);
+
+/// A run under faults that the lock must survive. What a client did late, no lock prevents.
+fn holds(args: &str) -> Ran {
+    let ran = test(&format!("--careful --ttl 3s --time-limit 20s --seed 7 {args}"));
+    let verdict = ran.verdict();
+    let whose = verdict.attributions();
+    assert!(whose.iter().all(|each| each.whose == Whose::NoFence), "{args}: {whose:?}");
+    assert_eq!(ran.outcome("progress"), Outcome::Valid, "{args}");
+    assert_ne!(verdict.outcome, Outcome::Vacuous, "{args}");
+    ran
+}
+
+/// How many certainly held the lock at once at most, as the grants and the beginnings of releases show.
+fn most_inside(ran: &Ran) -> i64 {
+    let (mut inside, mut most) = (0_i64, 0);
+    for event in ran.history() {
+        match (event.f.as_ref(), event.kind) {
+            (f::ACQUIRE, Kind::Ok) => inside += 1,
+            (f::RELEASE, Kind::Invoke) => inside -= 1,
+            _ => {}
+        }
+        most = most.max(inside);
+    }
+    most
+}
+
+fn read_write_locks_hold_under_pauses_and_partitions(driver: &str) {
+    for (lock, nemesis) in [
+        ("redis-read-write", "pause,partition"),
+        ("etcd-read-write", "pause,partition"),
+        ("zookeeper-read-write", "pause,partition"),
+        // A holder that is cut off learns of it later than the server.
+        ("postgres-read-write", "pause"),
+    ] {
+        let ran = holds(&format!("--driver {driver} --lock {lock} --nemesis {nemesis}"));
+        assert!(most_inside(&ran) > 1, "{lock}: no readers were inside together");
+    }
+}
+
+fn semaphores_hold_under_pauses_and_partitions(driver: &str) {
+    for lock in ["redis-semaphore", "zookeeper-semaphore"] {
+        let ran = holds(&format!("--driver {driver} --lock {lock} --nemesis pause,partition"));
+        assert_eq!(ran.outcome("users"), Outcome::Valid, "{lock}");
+        assert!(most_inside(&ran) > 1, "{lock}: no holders were inside together");
+    }
+}
+
+/// Found by a run of this length as the library's, and said in these words. The TTL is long: on a busy
+/// machine a short one may have run out.
+fn is_found(args: &str, checker: &str, words: &str) {
+    let ran = test(&format!("--time-limit 60s --ttl 20s --hold 20ms --fail-fast {args}"));
+    let verdict = ran.verdict();
+    let found = verdict.of_checker(checker).expect("judged");
+    assert_eq!(found.outcome, Outcome::Violation, "{args}: {}", found.summary);
+    let finding = &found.findings[0];
+    assert_eq!(finding.whose, Some(Whose::Library), "{args}: {}", finding.sentence);
+    assert!(finding.sentence.contains(words), "{args}: {}", finding.sentence);
+}
+
+fn planted_mistakes_of_read_write_locks_are_found(driver: &str) {
+    is_found(
+        &format!("--driver {driver} --lock redis-read-write --look-and-take apart --seed 1"),
+        "exclusion",
+        ": a reader beside a writer; ",
+    );
+    is_found(
+        &format!("--driver {driver} --lock zookeeper-read-write --nearest-only --seed 1"),
+        "exclusion",
+        ": a reader beside a writer; ",
+    );
+}
+
+fn planted_mistakes_of_semaphores_are_found(driver: &str) {
+    let of = |lock: &str| format!("--driver {driver} --lock {lock} --seed 1 --permits 2");
+    let words = ": 3 holders of 2 permits; ";
+    is_found(&of("redis-semaphore --semaphore-order counter-before"), "exclusion", words);
+    is_found(&of("redis-semaphore --semaphore-order clocks"), "exclusion", words);
+    is_found(&of("zookeeper-semaphore --count-first"), "exclusion", words);
+}
+
+/// The data show it, too.
+fn a_torn_read_is_found(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --lock zookeeper-read-write --nearest-only --seed 2 --time-limit 20s --readers 7"
+    ));
+    assert_eq!(ran.outcome("torn-reads"), Outcome::Violation);
+    let verdict = ran.verdict();
+    let finding = &verdict.of_checker("torn-reads").expect("judged").findings[0];
+    assert_eq!((finding.class.as_str(), finding.whose), ("torn-read", Some(Whose::Library)));
+}
