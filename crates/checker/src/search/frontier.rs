@@ -93,3 +93,19 @@ fn hash<S: Hash, const W: usize>(config: &Config<S, W>) -> u64 {
     config.done.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_memory_grows_with_its_configurations() {
+        let (mut frontier, sets) = (Frontier::<u32, 1>::new(), UsedSets::new());
+        let before = frontier.bytes();
+        for state in 0..1000 {
+            let config = Config { state, done: Bits::EMPTY, used: 0, link: 0 };
+            assert!(frontier.insert(config, &sets).is_some());
+        }
+        assert!(frontier.bytes() >= before + 1000 * size_of::<Config<u32, 1>>());
+    }
+}

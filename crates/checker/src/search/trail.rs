@@ -82,4 +82,12 @@ mod tests {
         assert_eq!((trail.operations(b), trail.operations(c)), (vec![10, 12], vec![10, 12, 13]));
         assert_eq!(trail.links.len(), 4);
     }
+
+    #[test]
+    fn its_memory_grows_with_its_links() {
+        let mut trail = Trail::new();
+        let before = trail.bytes();
+        (0..1000).for_each(|operation| drop(trail.push(START, operation)));
+        assert!(trail.bytes() >= before + 999 * size_of::<(u32, TrailLink)>());
+    }
 }
