@@ -17,7 +17,7 @@ pub struct Excerpt<'a> {
     pub participants: Vec<Participant<'a>>,
     pub from_ns: u64,
     pub to_ns: u64,
-    /// From when to when the first two both held, for certain.
+    /// From when to when so many held that it is too many, for certain.
     pub both: Option<(u64, u64)>,
     /// What is wrong with that, where the kind of the lock says more than that they are two.
     pub too_many: Option<String>,
@@ -69,7 +69,7 @@ impl<'a> Excerpt<'a> {
         let margin = ((end - begin) / 16).max(2_000_000);
         let (from_ns, to_ns) = (begin.saturating_sub(margin), end.saturating_add(2 * margin));
         let kind = run.lock.kind;
-        let both = both(&holds);
+        let both = too_many_at_once(&holds);
         let claims: Vec<Claim> = holds.iter().map(|hold| hold.claim).collect();
         let too_many = Claim::too_many(&claims, kind).filter(|_| !Claim::fit(claims));
         let faults: Vec<&Fault> = run
@@ -123,9 +123,14 @@ fn last_ns(participant: &Participant) -> u64 {
     acts.max(participant.hold.until_ns).max(participant.hold.from_ns)
 }
 
-fn both(holds: &[&Hold]) -> Option<(u64, u64)> {
-    let [a, b, ..] = holds else { return None };
-    (a.until > b.from).then(|| (b.from_ns, a.until_ns.min(b.until_ns).max(b.from_ns)))
+/// While all of the first holds lasted that are too many together: two of a mutex.
+fn too_many_at_once(holds: &[&Hold]) -> Option<(u64, u64)> {
+    let is_too_many = |count: &usize| !Claim::fit(holds[..*count].iter().map(|hold| hold.claim));
+    let clashing = &holds[..(2..=holds.len()).find(is_too_many)?];
+    let last = clashing.iter().max_by_key(|hold| hold.from)?;
+    let until_ns = clashing.iter().map(|hold| hold.until_ns).min()?;
+    let all_last = clashing.iter().all(|hold| hold.until > last.from);
+    all_last.then_some((last.from_ns, until_ns.max(last.from_ns)))
 }
 
 fn writes<'a>(
