@@ -7,6 +7,7 @@ use crate::commands::compare::CompareArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
+use crate::commands::faults::{FaultArgs, HealArgs, WhichCluster};
 use crate::commands::gc::GcArgs;
 use crate::commands::hunt::HuntArgs;
 use crate::commands::images::ImagesArgs;
@@ -76,6 +77,14 @@ pub enum Subcommands {
     Lock(LockArgs),
     /// Start the servers of a lock for tests of your own, which reach them at ports of this machine.
     Up(UpArgs),
+    /// Inject a fault into servers that `fencepost up` started.
+    Fault(FaultArgs),
+    /// Heal a fault of servers that `fencepost up` started, or all.
+    Heal(HealArgs),
+    /// List the faults of servers that `fencepost up` started, and what was observed of each.
+    Faults(WhichCluster),
+    /// Take down servers that `fencepost up` started.
+    Down(WhichCluster),
     /// Look at the clocks of a program that runs on this machine, and move them.
     Clock(ClockArgs),
     /// Show which drivers and faults work on this machine, and how to enable the others.

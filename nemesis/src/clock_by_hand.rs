@@ -3,6 +3,7 @@
 use crate::clock_tool::{lives, patiently};
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use serde::Serialize;
+use std::time::Instant;
 
 /// What the clocks of one process show.
 #[derive(Clone, Debug, Serialize)]
@@ -49,13 +50,17 @@ pub fn change(pid: i32, change: ClockChange<'_>) -> Result<ProcessClock, ClockEr
         let wanted = change(patched.skew()?);
         patched.set(wanted).map(|()| wanted)
     })?;
+    let begun = Instant::now();
     let now = look(pid)?;
     let shown = now.set.unwrap_or_default();
-    let differs = |seen: i64, shown: i64| seen.abs_diff(shown) > LATE_NS + now.seen.error_ns;
-    // A clock that drifts fast goes on between the two readings.
-    let drifts = wanted.wall_drift_ppm.abs().max(wanted.monotonic_drift_ppm.abs()) > 1_000_000;
-    if !drifts
-        && (differs(now.seen.wall_ns, shown.wall_ns) || differs(now.seen.monotonic_ns, shown.monotonic_ns))
+    let between_ns = begun.elapsed().as_nanos() as f64;
+    let differs = |seen: i64, shown: i64, drift_ppm: i64| {
+        // A clock that drifts goes on between the two readings.
+        let gone_ns = (between_ns * drift_ppm.unsigned_abs() as f64 / 1e6) as u64;
+        seen.abs_diff(shown) > LATE_NS + now.seen.error_ns + gone_ns
+    };
+    if differs(now.seen.wall_ns, shown.wall_ns, wanted.wall_drift_ppm)
+        || differs(now.seen.monotonic_ns, shown.monotonic_ns, wanted.monotonic_drift_ppm)
     {
         return Err(ClockError::NotPatchable { pid, why: "it does not see what was set" });
     }

@@ -69,7 +69,7 @@ pub use disk_tool::{DiskTool, prepare_disk};
 pub use draw_plan::{aims, draw, draw_fault, reaches_points};
 pub use existing_servers::{ExistingServers, HookAction};
 pub use fault::{Fault, FaultError, Observation};
-pub use fault_text::{AwaitedEvent, FAULT_KEYS, FaultEntry, fault_text};
+pub use fault_text::{AwaitedEvent, FAULT_KEYS, FaultEntry, fault_of_json, fault_text};
 pub use fencepost_history::Refusal;
 pub use groups::{Groups, OneWay, parse_partition};
 pub use motion::{Clock, Motions};

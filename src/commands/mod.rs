@@ -9,6 +9,7 @@ pub(crate) mod context;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+pub mod faults;
 pub mod gc;
 pub mod hunt;
 pub mod images;

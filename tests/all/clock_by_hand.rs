@@ -2,8 +2,10 @@
 //! prints.
 
 use crate::common::fencepost;
+use crate::up::{Up, addresses, redis_s};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -37,10 +39,13 @@ impl Shell {
 
     /// How far its clock is ahead of this program's.
     fn ahead_s(&mut self) -> i64 {
-        let shown = self.time_s();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
-        shown - i64::try_from(now.as_secs()).expect("seconds")
+        self.time_s() - now_s()
     }
+}
+
+pub fn now_s() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+    i64::try_from(now.as_secs()).expect("seconds")
 }
 
 impl Drop for Shell {
@@ -79,6 +84,40 @@ fn a_program_that_is_no_node_sees_what_is_done_to_its_clock_and_nothing_afterwar
     let (code, said) = clock(&["reset", "--pid", &pid]);
     assert!(code == Some(0) && said.contains("the wall clock is true"), "{said}");
     assert!(shell.ahead_s().abs() <= 1);
+}
+
+/// The time in the header `Date` of an HTTP server's answer, in seconds.
+fn date_s(address: &str) -> i64 {
+    let mut server = TcpStream::connect(address).expect("it listens");
+    write!(server, "GET /health HTTP/1.0\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    server.read_to_string(&mut answer).expect("it answers");
+    let date = answer.lines().find_map(|line| line.strip_prefix("Date: ")).expect("a header");
+    let shown = Command::new("date").args(["-d", date, "+%s"]).output().expect("date");
+    String::from_utf8_lossy(&shown.stdout).trim().parse().expect("seconds")
+}
+
+/// A server in C, and one in Go that no library reaches; the witness is what each says over the network.
+#[test]
+fn servers_see_their_clocks_jump() {
+    for (lock, program, time_s) in
+        [("redis", "redis-server", redis_s as fn(&str) -> i64), ("etcd", "etcd", date_s)]
+    {
+        let name = format!("clock-of-{lock}");
+        let nodes = if lock == "etcd" { "3" } else { "1" };
+        let (mut up, said) = Up::begin(&[lock, "--driver", "local", "--nodes", nodes, "--name", &name]);
+        let pid = up.process(program);
+        let at = addresses(&said);
+        // Which of the servers it is.
+        let ahead = || at.iter().map(|address| time_s(address) - now_s()).collect::<Vec<_>>();
+        assert!(ahead().iter().all(|ahead| ahead.abs() <= 1), "{:?}", ahead());
+        let (code, said) = clock(&["jump", "+1h", "--pid", &pid.to_string()]);
+        assert!(code == Some(0) && said.contains("s ahead") && said.contains("threads"), "{said}");
+        assert_eq!(ahead().iter().filter(|ahead| (**ahead - 3600).abs() <= 1).count(), 1, "{:?}", ahead());
+        assert_eq!(clock(&["reset", "--pid", &pid.to_string()]).0, Some(0));
+        assert!(ahead().iter().all(|ahead| ahead.abs() <= 1), "{:?}", ahead());
+        assert_eq!(up.end(), Some(0));
+    }
 }
 
 #[test]

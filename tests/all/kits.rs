@@ -2,6 +2,7 @@
 
 use crate::common::turn::{Turn, Weight};
 use crate::common::{root, test, under};
+use crate::up::Up;
 use fencepost_checker::Outcome;
 use fencepost_cluster::{DriverOptions, Environment, Suite};
 use std::path::PathBuf;
@@ -104,6 +105,54 @@ fn suite_of_kits() -> Suite {
 fn python_kit_keeps_the_rules_of_kits() {
     let own = ["python3 -B python/tests/test_python.py"];
     keeps_the_rules_of_kits("python", &["python3"], &own, "python3 python/tests/fake_lock.py");
+}
+
+/// Plays tests that find a cluster as a command beside `fencepost up` does: the servers are of this machine,
+/// what runs the tests is of Debian's packages.
+fn passes_beside_servers(name: &str, packages: &[&str], command: &str) {
+    let (mut up, said) = Up::begin(&["redlock", "--driver", "local", "--name", name]);
+    let control = std::fs::read_to_string(said["control"].as_str().expect("a path")).expect("the file");
+    let control: serde_json::Value = serde_json::from_str(&control).expect("JSON");
+    let value = |key: &str| control[key].as_str().expect("a text");
+    let variables = format!("export FENCEPOST_API={} FENCEPOST_TOKEN={}", value("api"), value("token"));
+    passes_in_setup(name, packages, suite_of_kits(), &[&format!("{variables}; {command}")]);
+    assert_eq!(up.end(), Some(0));
+}
+
+#[test]
+fn the_fixture_for_pytest_injects_faults_and_heals_them() {
+    let pytest = "cd python && PYTHONPATH=. python3 -B -m pytest -q -p fencepost_pytest -p no:cacheprovider \
+                  tests/test_faults.py";
+    passes_beside_servers("pytest", &["python3", "python3-pytest"], pytest);
+}
+
+/// A block of the documentation, in this language.
+fn documented(language: &str) -> String {
+    let page = std::fs::read_to_string(PathBuf::from(root()).join("docs/faults-for-your-tests.md"));
+    let page = page.expect("the page");
+    let (_, block) = page.split_once(&format!("```{language}\n")).expect("a block");
+    block.split_once("```").expect("its end").0.to_owned()
+}
+
+#[test]
+fn the_documented_test_in_node_injects_a_fault() {
+    let node = format!(
+        "cat > /tmp/documented.test.mjs <<'END'\n{}\nEND\nnode --test /tmp/documented.test.mjs",
+        documented("javascript")
+    );
+    passes_beside_servers("node-test", &["python3", "nodejs"], &node);
+}
+
+/// The docs leave out the head of the file, which every editor writes.
+#[test]
+#[ignore = "runs every night, by .ci/nightly"]
+fn the_documented_test_in_go_injects_a_fault_by_night() {
+    let head = "package locks\nimport (\"io\"; \"net/http\"; \"os\"; \"strings\"; \"testing\")\n";
+    let go = format!(
+        "mkdir /tmp/locks && cd /tmp/locks && cat > lock_test.go <<'END'\n{head}{}\nEND\nHOME=/tmp go test lock_test.go",
+        documented("go")
+    );
+    passes_beside_servers("go-test", &["golang-go", "python3"], &go);
 }
 
 #[test]

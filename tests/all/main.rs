@@ -16,6 +16,7 @@ mod common;
 mod compare;
 mod disks;
 mod existing_servers;
+mod faults_by_hand;
 mod findings;
 mod hunt;
 mod images;

@@ -6,20 +6,21 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
 
 /// Greets the first server, a Redis, and ends with a code of its own.
 const GREETS: &str = "exec 3<>/dev/tcp/127.0.0.1/${FENCEPOST_N1#*:}; printf 'PING\\r\\n' >&3; read -r -u 3 line; \
                       echo \"${line%?} $FENCEPOST_SERVERS\"; exit 3";
 
 /// Servers that stand until this is dropped.
-struct Up {
+pub struct Up {
     child: Child,
     says: BufReader<ChildStdout>,
 }
 
 impl Up {
     /// With these arguments, and what it says in its first line.
-    fn begin(args: &[&str]) -> (Up, Value) {
+    pub fn begin(args: &[&str]) -> (Up, Value) {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let logs = logs.path().to_str().expect("UTF-8").to_owned();
         let args = [&["up"], args, &["--json", "--logs", &logs]].concat();
@@ -31,11 +32,30 @@ impl Up {
     }
 
     /// Asks it to end, and gives its exit code.
-    fn end(&mut self) -> Option<i32> {
+    pub fn end(&mut self) -> Option<i32> {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a number"));
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        self.ended()
+    }
+
+    /// Waits for its end, and gives its exit code.
+    pub fn ended(&mut self) -> Option<i32> {
         self.says.read_to_string(&mut String::new()).expect("it ends its output");
         self.child.wait().expect("it ends").code()
+    }
+
+    /// A process of this program among those that it started.
+    pub fn process(&self, program: &str) -> i32 {
+        let pid = i32::try_from(self.child.id()).expect("a number");
+        let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let below = fencepost_cluster::agent::descendants(pid);
+        below.into_iter().find(|pid| name(pid).trim_end() == program).expect("it runs that program")
+    }
+
+    /// Kills it, as the kernel does that lacks memory.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
     }
 }
 
@@ -47,24 +67,38 @@ impl Drop for Up {
     }
 }
 
-fn addresses(said: &Value) -> Vec<String> {
+pub fn addresses(said: &Value) -> Vec<String> {
     let servers = said["servers"].as_array().expect("a list of servers");
     servers.iter().map(|server| server["address"].as_str().expect("an address").to_owned()).collect()
 }
 
 /// What a Redis answers to a command in a line.
-fn ask(address: &str, command: &str) -> String {
+pub fn ask(address: &str, command: &str) -> String {
+    try_to_ask(address, command, Duration::from_secs(60)).expect("it answers")
+}
+
+/// The time that a Redis shows, in seconds.
+pub fn redis_s(address: &str) -> i64 {
+    let time = ask(address, "EVAL \"return redis.call('TIME')[1]+0\" 0");
+    time.trim_start_matches(':').parse().expect("seconds")
+}
+
+/// The same as [`ask`]; none if it gives no answer in that time.
+pub fn try_to_ask(address: &str, command: &str, patience: Duration) -> Option<String> {
     let mut server = TcpStream::connect(address).expect("it listens");
-    write!(server, "{command}\r\n").expect("it reads");
+    server.set_read_timeout(Some(patience)).expect("a time-out");
+    write!(server, "{command}\r\n").ok()?;
     let mut line = String::new();
-    BufReader::new(server).read_line(&mut line).expect("it answers");
-    line.trim().to_owned()
+    BufReader::new(server).read_line(&mut line).ok()?;
+    line.ends_with('\n').then(|| line.trim().to_owned())
 }
 
 fn a_command_finds_its_servers_and_they_end_with_it(driver: &str) {
     let logs = tempfile::tempdir().expect("a temporary folder");
     let logs = logs.path().to_str().expect("UTF-8");
-    let args = ["up", "redis", "--driver", driver, "--logs", logs, "--", "bash", "-c", GREETS];
+    let name = format!("greeted-{driver}");
+    let args =
+        ["up", "redis", "--driver", driver, "--name", &name, "--logs", logs, "--", "bash", "-c", GREETS];
     let ran = fencepost(&args).output().expect("it starts");
     let said = String::from_utf8_lossy(&ran.stdout);
     assert_eq!(ran.status.code(), Some(3), "{said}{}", String::from_utf8_lossy(&ran.stderr));
@@ -80,7 +114,7 @@ under!(
 
 #[test]
 fn servers_stand_until_a_signal_and_are_apart_from_each_other() {
-    let (mut up, said) = Up::begin(&["redlock", "--driver", "local", "--nodes", "3"]);
+    let (mut up, said) = Up::begin(&["redlock", "--driver", "local", "--nodes", "3", "--name", "apart"]);
     let addresses = addresses(&said);
     assert_eq!(addresses.len(), 3);
     assert!(said["versions"][0].as_str().is_some_and(|version| version.starts_with("redis-server")));

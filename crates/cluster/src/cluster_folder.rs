@@ -60,3 +60,27 @@ impl PrivateFolder {
         self.0.folder()
     }
 }
+
+/// What a process that goes on lets other processes of this user know, in a file that only they can read.
+/// Dropping it removes it, or else the next run does.
+#[derive(Debug)]
+pub struct Announcement(RunEntry);
+
+const ANNOUNCED: &str = "announced";
+
+impl Announcement {
+    /// Errors: one of this name is made already, by a process that lives.
+    pub fn make(name: &str, text: &str) -> Result<Announcement, ClusterError> {
+        RunRegister::lock()?.add(name, Some((ANNOUNCED, text))).map(Announcement)
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.0.file(ANNOUNCED)
+    }
+
+    /// The name and the text of each whose process lives.
+    pub fn all() -> Result<Vec<(String, String)>, ClusterError> {
+        let living = RunRegister::lock()?.entries().into_iter().filter(|entry| entry.alive);
+        Ok(living.filter_map(|entry| Some((entry.name.clone(), entry.text(ANNOUNCED)?))).collect())
+    }
+}

@@ -81,20 +81,25 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Listens at a free port of 127.0.0.1; each connection goes on to this port of the node. Errors: the
-    /// program inside the node does not start, or there is no free port.
-    pub async fn open(node: &Arc<dyn Node>, port: u16) -> Result<Entrance, ClusterError> {
-        let server = format!("{}:{port}", node.address());
-        let argv = ["fencepost", ENTRANCE, &server].map(str::to_owned);
+    /// Listens at a free port of 127.0.0.1; each connection goes on through this node, from which the server
+    /// at `server` (`host:port`) is reached. Errors: the program inside the node does not start, or there is
+    /// no free port.
+    pub async fn open(node: &Arc<dyn Node>, server: &str) -> Result<Entrance, ClusterError> {
+        let argv = ["fencepost", ENTRANCE, server].map(str::to_owned);
         let Attached { stdin, mut stdout } = node.attach(&argv).await?;
-        let name = node.name();
         match tokio::time::timeout(CONNECT, stdout.read_u8()).await {
             Ok(Ok(HELLO)) => {}
-            _ => return Err(format!("the way to {name} does not open; its log says why").into()),
+            _ => {
+                let name = node.name();
+                return Err(
+                    format!("the way to {server} through {name} does not open; its log says why").into()
+                );
+            }
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-        let listener = listener.map_err(|error| format!("cannot listen for {name}: {error}"))?;
-        let address = listener.local_addr().map_err(|error| format!("cannot listen for {name}: {error}"))?;
+        let listener = listener.map_err(|error| format!("cannot listen for {server}: {error}"))?;
+        let address =
+            listener.local_addr().map_err(|error| format!("cannot listen for {server}: {error}"))?;
         let carrying = tokio::spawn(accept(listener, connection(stdout, stdin, Mode::Client)));
         Ok(Entrance { address, carrying })
     }

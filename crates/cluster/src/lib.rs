@@ -45,7 +45,7 @@ pub use cache::folder as cache_folder;
 pub use capability::Capability;
 pub use cleaned::{Cleaned, LeftoverKind};
 pub use clock_mechanism::ClockMechanism;
-pub use cluster_folder::PrivateFolder;
+pub use cluster_folder::{Announcement, PrivateFolder};
 pub use debian::{DEFAULT_SUITE, DownloadSettings, MIRROR, SUITES, Suite};
 pub use door::{Door, Entrance};
 pub use driver::{Cluster, ClusterSpec, Driver, DriverOptions};

@@ -10,7 +10,7 @@ use crate::control_groups;
 use crate::file_lock::{FileLock, is_held, lock};
 use nix::unistd::{AccessFlags, access};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
@@ -72,7 +72,7 @@ impl RunRegister {
         make_private(path).map_err(cannot)?;
         let lock = lock(&path.join(LOCK))?;
         if let Some((name, text)) = file {
-            std::fs::write(path.join(name), text).map_err(cannot)?;
+            write_private(&path.join(name), text).map_err(cannot)?;
         }
         Ok(RunEntry { path: path.to_owned(), folder: private_folder(name, path)?, _lock: lock })
     }
@@ -92,6 +92,10 @@ impl RunEntry {
     /// What the run's controller has locked, for as long as it lives.
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.path.join(LOCK)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     /// Writes down a control group that goes with the entry.
@@ -217,6 +221,11 @@ fn places() -> Result<Vec<PathBuf>, ClusterError> {
         ))),
         false => Ok(places),
     }
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }
 
 fn made_private(path: &Path) -> io::Result<()> {

@@ -80,7 +80,23 @@ pub async fn start(
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
     let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);
-    let pids = connections.iter().map(pid).collect();
+    let pids = Arc::new(ClientPids(connections.iter().map(pid).collect()));
+    let context = fault_context(spec, cluster, services, pids, existing);
+    context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology)).await?;
+    let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
+    let context = Arc::new(context);
+    Ok(Deployment { clients: connections, context, versions, lock, key_prefix, _doors: doors })
+}
+
+/// What faults act on, once the servers serve.
+pub(crate) fn fault_context(
+    spec: &RunSpec,
+    cluster: &Cluster,
+    services: HashMap<String, RunningService>,
+    clients: Arc<dyn Clients>,
+    existing: Option<&Arc<Existing>>,
+) -> FaultContext {
+    let servers = nodes_of(cluster, NodeKind::Server);
     let readiness: Arc<dyn Readiness> = match existing {
         Some(existing) => existing.clone(),
         None => Arc::new(ReadinessOfServers { service: spec.lock.service, servers: servers.clone() }),
@@ -93,14 +109,9 @@ pub async fn start(
     let error_replies = own
         .and_then(|service| service.refusals)
         .map(|refusals| Arc::new(RefusalsOfServers { refusals, servers }) as Arc<dyn ErrorReplies>);
-    let context =
-        FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership, Some(readiness))
-            .with_error_replies(error_replies)
-            .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>));
-    context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology)).await?;
-    let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
-    let context = Arc::new(context);
-    Ok(Deployment { clients: connections, context, versions, lock, key_prefix, _doors: doors })
+    FaultContext::new(&cluster.nodes, services, clients, leadership, Some(readiness))
+        .with_error_replies(error_replies)
+        .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>))
 }
 
 pub(crate) struct StartedServices {

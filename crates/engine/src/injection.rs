@@ -2,9 +2,14 @@
 //! time runs from the beginning of its injection, and no fault is healed before it was looked at. A fault
 //! that could not be injected whole is healed at once.
 
+mod by_hand;
+mod report;
 mod state;
 #[cfg(test)]
 mod tests;
+
+pub use by_hand::FaultsByHand;
+pub use report::{FaultReport, FaultState};
 
 use crate::aiming::Aiming;
 use crate::other_clients::event_of_other_client;
@@ -13,11 +18,13 @@ use crate::recorder::TriggerEvent;
 use crate::server_log::ServerLog;
 use crate::validation::RunSpec;
 use fencepost_history::fault::FAULT_LEFT_OUT;
-use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind};
-use fencepost_nemesis::{Fault, FaultContext, FaultError, Nemesis, Observation, PlannedFault, Resolution};
+use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind, Seed};
+use fencepost_nemesis::{
+    Fault, FaultContext, FaultError, Nemesis, Observation, PlannedFault, Resolution, Topology,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use state::{HEALING, InForce, InjectionState};
+use state::{HEALING, HealingOrder, InForce, InjectionState, OpenFault};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
@@ -37,9 +44,10 @@ const HEAL_AGAIN: Duration = Duration::from_millis(200);
 
 pub struct Injection {
     tasks: JoinSet<()>,
-    heal_now: watch::Sender<bool>,
-    /// Closed once each fault of the plan is over.
-    all_over: watch::Receiver<()>,
+    next_id: u64,
+    heal_now: watch::Sender<HealingOrder>,
+    /// How many faults are not over.
+    open: watch::Sender<usize>,
     shared: Arc<InjectionState>,
 }
 
@@ -50,42 +58,59 @@ impl Injection {
         context: Arc<FaultContext>,
         log: ServerLog,
     ) -> Injection {
-        let (heal_now, healing) = watch::channel(false);
+        let mut injection = Injection::new(spec.topology.clone(), spec.seed, context, log);
+        for (planned, prepared) in spec.plan.faults.iter().zip(ready) {
+            injection.add(planned.clone(), prepared);
+        }
+        injection
+    }
+
+    fn new(topology: Topology, seed: Seed, context: Arc<FaultContext>, log: ServerLog) -> Injection {
         let shared = Arc::new(InjectionState {
             context,
             recorder: log.recorder.clone(),
-            topology: spec.topology.clone(),
-            seed: spec.seed,
-            log,
+            topology,
+            seed,
             in_force: Mutex::default(),
             healed: Notify::new(),
+            log,
             unhealed: Mutex::default(),
             owed: Mutex::default(),
         });
-        let mut tasks = JoinSet::new();
-        let (not_over, all_over) = watch::channel(());
-        for (id, (planned, (nemesis, fault))) in spec.plan.faults.iter().zip(ready).enumerate() {
-            // Listens before anything begins, so that no trigger misses its event.
-            let fired = planned.when.clone().map(|trigger| shared.recorder.await_event(trigger));
-            let one = ScheduledFault {
-                id: id as u64,
-                planned: planned.clone(),
-                target: planned.clone(),
-                aimed: planned.roles().into_iter().map(|(text, _)| text).collect(),
-                resolution: Resolution::default(),
-                fired,
-                nemesis,
-                fault,
-                observation: Observation::default(),
-                shared: shared.clone(),
-            };
-            let (healing, not_over) = (healing.clone(), not_over.clone());
-            tasks.spawn(async move {
-                one.run(healing).await;
-                drop(not_over);
-            });
-        }
-        Injection { tasks, heal_now, all_over, shared }
+        let (heal_now, open) = (watch::Sender::default(), watch::Sender::default());
+        Injection { tasks: JoinSet::new(), next_id: 0, heal_now, open, shared }
+    }
+
+    /// Injects one more fault at its time, counted from now. Gives how far it is.
+    fn add(
+        &mut self,
+        planned: PlannedFault,
+        (nemesis, fault): PreparedFault,
+    ) -> watch::Receiver<FaultReport> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let (report, reported) = watch::channel(FaultReport::of(id, &planned));
+        // Listens before anything begins, so that no trigger misses its event.
+        let fired = planned.when.clone().map(|trigger| self.shared.recorder.await_event(trigger));
+        let one = ScheduledFault {
+            id,
+            target: planned.clone(),
+            aimed: planned.roles().into_iter().map(|(text, _)| text).collect(),
+            planned,
+            resolution: Resolution::default(),
+            fired,
+            nemesis,
+            fault,
+            observation: Observation::default(),
+            report,
+            shared: self.shared.clone(),
+        };
+        let (healing, open) = (self.heal_now.subscribe(), OpenFault::count(&self.open));
+        self.tasks.spawn(async move {
+            one.run(healing).await;
+            drop(open);
+        });
+        reported
     }
 
     /// The faults in force now, in words: `clock-jump n2,n3`.
@@ -95,8 +120,8 @@ impl Injection {
     }
 
     pub async fn all_over(&self) {
-        let mut all_over = self.all_over.clone();
-        while all_over.changed().await.is_ok() {}
+        // The sender lives as long as this does.
+        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
     /// Whether a fault in force, or one that is being healed, holds this server down.
@@ -106,7 +131,7 @@ impl Injection {
 
     /// Heals everything that is in force, and begins nothing more. Gives a sentence for each failure.
     pub async fn heal_all(mut self) -> Vec<String> {
-        self.heal_now.send_replace(true);
+        self.heal_now.send_modify(|order| order.all = true);
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
                 self.shared.unhealed.lock().push(format!("a fault's task broke down: {error}"));
@@ -137,14 +162,16 @@ struct ScheduledFault {
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
     observation: Observation,
+    report: watch::Sender<FaultReport>,
     shared: Arc<InjectionState>,
 }
 
 impl ScheduledFault {
-    async fn run(mut self, mut healing: watch::Receiver<bool>) {
+    async fn run(mut self, mut healing: watch::Receiver<HealingOrder>) {
+        let id = self.id;
         tokio::select! {
             biased;
-            _ = healing.wait_for(|now| *now) => return,
+            _ = healing.wait_for(|order| order.is_for(id)) => return,
             admitted = self.wait_and_admit() => match admitted {
                 Ok(true) => {}
                 Ok(false) => return self.left_out(),
@@ -161,7 +188,7 @@ impl ScheduledFault {
         let injected = self.inject().await;
         if injected.is_whole {
             tokio::select! {
-                _ = healing.wait_for(|now| *now) => {}
+                _ = healing.wait_for(|order| order.is_for(id)) => {}
                 () = tokio::time::sleep(time.saturating_sub(begun.elapsed())) => {}
                 () = ended => {}
             }
@@ -238,6 +265,7 @@ impl ScheduledFault {
             value["aimed"] = json!(self.aimed);
         }
         self.shared.recorder.nemesis(Kind::Info, FAULT_LEFT_OUT, value, None);
+        self.report.send_modify(|report| report.state = FaultState::LeftOut);
     }
 
     async fn inject(mut self) -> InjectedFault {
@@ -295,6 +323,13 @@ impl ScheduledFault {
         };
         let value = event.to_value(kind != Kind::Invoke);
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));
+        self.report.send_modify(|report| {
+            report.on.clone_from(on);
+            if describes {
+                report.describe(self.describe().sentence, &self.observation);
+            }
+            report.advance(stage, kind, error);
+        });
     }
 }
 

@@ -58,6 +58,7 @@ pub use conformance::{
 };
 pub use existing_options::ExistingOptions;
 pub use help::{grouped, grouped_without_servers};
+pub use injection::{FaultReport, FaultState, FaultsByHand};
 pub use lists::check_once;
 pub use names::{BadUsage, find_lock, name_in_list, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
@@ -67,6 +68,6 @@ pub use reference::named_reference;
 pub use run::{RunOutcome, make_images, run, run_beside_others};
 pub use script_player::{ClientScript, DirectedScript, Narration, ScriptOutcome, Step};
 pub use shaping::Faults;
-pub use standing::{StandingServer, StandingServers};
+pub use standing::{PROGRAMS_NODE, StandingServer, StandingServers};
 pub use stop::{Stop, StopReason};
 pub use validation::RunSpec;

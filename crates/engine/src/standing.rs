@@ -1,22 +1,32 @@
 //! Servers that stand for programs outside of any run, such as somebody's own tests: started as for a run,
-//! and reached from this machine.
+//! reached from this machine, and open to faults by hand.
 
-use crate::deployment::{self, nodes_of};
+use crate::deployment::{self, StartedServices, fault_context, nodes_of};
+use crate::injection::FaultsByHand;
 use crate::names::BadUsage;
 use crate::node_specs::node_specs;
+use crate::recorder::{Placement, Recorder};
 use crate::run::run_name;
+use crate::server_log::ServerLog;
 use crate::stop::Stop;
 use crate::validation::RunSpec;
-use anyhow::Result;
-use fencepost_cluster::{Cluster, ClusterSpec, Entrance};
-use fencepost_history::NodeKind;
+use anyhow::{Context, Result};
+use fencepost_cluster::{Capability, Cluster, ClusterSpec, Entrance, Node, NodeSpec};
+use fencepost_history::{NodeKind, Writer};
+use fencepost_nemesis::{NoClients, RunningService, Topology};
 use futures_util::future::try_join_all;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Their servers send clients to each other's addresses, which only nodes can reach.
 const SENDS_CLIENTS_ON: [&str; 2] = ["redis-sentinel", "redis-cluster"];
+
+/// The node from which the programs of this machine reach the servers: faults of packets between it and a
+/// server are faults between those programs and the server.
+pub const PROGRAMS_NODE: &str = "c1";
 
 /// The servers of a lock, which serve. They are taken down by [`StandingServers::stop`], or when it is
 /// dropped.
@@ -25,6 +35,7 @@ pub struct StandingServers {
     pub servers: Vec<StandingServer>,
     /// `redis-server 8.0.2 on n1`.
     pub versions: Vec<String>,
+    pub faults: Arc<FaultsByHand>,
     _entrances: Vec<Entrance>,
 }
 
@@ -36,27 +47,29 @@ pub struct StandingServer {
 }
 
 impl StandingServers {
-    /// Starts the servers of the spec's lock, and waits until they serve. `logs` is the folder of their logs.
-    /// Errors: the lock has no servers, or such that cannot be reached from outside; they do not start.
-    pub async fn start(spec: &RunSpec, logs: &Path, stop: &Stop) -> Result<StandingServers> {
-        let mut nodes = node_specs(spec);
-        nodes.retain(|node| node.kind == NodeKind::Server);
+    /// Starts the servers of the spec's lock, and waits until they serve. `logs` is the folder of their logs,
+    /// and of the history of faults. Errors: the lock has no servers, or such that cannot be reached from
+    /// outside; they do not start.
+    pub async fn start(spec: &RunSpec, logs: &Path, stop: &Arc<Stop>) -> Result<StandingServers> {
         let service = spec.lock.service;
-        if nodes.is_empty() {
-            return Err(BadUsage::new(format!("{} has no servers", spec.options.lock)).into());
-        }
         if SENDS_CLIENTS_ON.contains(&service.name) {
             let why = "send clients to each other's addresses, which this machine cannot reach";
             return Err(BadUsage::new(format!("the servers of {} {why}", service.name)).into());
         }
         let driver = fencepost_cluster::select(&spec.options.driver).await?;
         let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
-        let cluster_spec = ClusterSpec { run: run_name(spec), nodes, logs: logs.to_owned() };
+        let offered = driver.supports().await;
+        let spec = &open_to_faults(spec, &offered);
+        let cluster_spec = ClusterSpec { run: run_name(spec), nodes: nodes(spec)?, logs: logs.to_owned() };
         let cluster = stop.unless_pulled(async { Ok(driver.start(&cluster_spec).await?) }).await?;
         clean_up.finish().await;
         match stop.unless_pulled(serving(spec, &cluster, logs)).await {
-            Ok((servers, versions, entrances)) => {
-                Ok(StandingServers { cluster, servers, versions, _entrances: entrances })
+            Ok(Serving { servers, versions, entrances, services }) => {
+                let context = Arc::new(fault_context(spec, &cluster, services, Arc::new(NoClients), None));
+                let log = server_log(spec, logs, stop)?;
+                let faults = FaultsByHand::new(spec.topology.clone(), offered, spec.seed, context, log);
+                let faults = Arc::new(faults);
+                Ok(StandingServers { cluster, servers, versions, faults, _entrances: entrances })
             }
             Err(error) => {
                 cluster.stop().await?;
@@ -76,26 +89,69 @@ impl StandingServers {
         futures_util::future::select_all(gone).await.0
     }
 
-    /// Takes them down. Errors: something is left.
+    /// Heals all faults, and takes the servers down. Errors: a fault could not be healed, something is left.
     pub async fn stop(self) -> Result<()> {
-        Ok(self.cluster.stop().await?)
+        let unhealed = self.faults.end().await;
+        self.cluster.stop().await?;
+        match unhealed.is_empty() {
+            true => Ok(()),
+            false => anyhow::bail!("{}", unhealed.join("; ")),
+        }
     }
 }
 
-async fn serving(
-    spec: &RunSpec,
-    cluster: &Cluster,
-    logs: &Path,
-) -> Result<(Vec<StandingServer>, Vec<String>, Vec<Entrance>)> {
-    deployment::start_services(spec, cluster, logs).await?;
+/// The same, with what faults need that this driver offers, and a node for programs as its only client.
+fn open_to_faults(spec: &RunSpec, offered: &[Capability]) -> RunSpec {
+    let all = fencepost_nemesis::registry().iter().copied();
+    let possible = all.filter(|nemesis| nemesis.description().unmet(offered).is_none());
+    let clients = vec![PROGRAMS_NODE.to_owned()];
+    let topology = Topology { clients, storage: None, ..spec.topology.clone() };
+    RunSpec { nemeses: possible.collect(), topology, ..spec.clone() }
+}
+
+/// The servers, and a node like them from which programs come. Errors: the lock has no servers.
+fn nodes(spec: &RunSpec) -> Result<Vec<NodeSpec>, BadUsage> {
+    let mut nodes = node_specs(spec);
+    nodes.retain(|node| node.kind == NodeKind::Server);
+    let Some(server) = nodes.first() else {
+        return Err(BadUsage::new(format!("{} has no servers", spec.options.lock)));
+    };
+    let name = PROGRAMS_NODE.to_owned();
+    nodes.push(NodeSpec { name, kind: NodeKind::Client, may_mount: false, ..server.clone() });
+    Ok(nodes)
+}
+
+fn server_log(spec: &RunSpec, logs: &Path, stop: &Arc<Stop>) -> Result<ServerLog> {
+    let path = logs.join("history.jsonl");
+    // That of servers which stood before.
+    let _ = std::fs::remove_file(&path);
+    let history = Writer::create(&path)?;
+    let recorder = Recorder::new(history, Placement { slots: 1, clients: 1 }, stop.clone(), false);
+    let unreadable = spec.lock.service.unreadable_data;
+    Ok(ServerLog { logs: logs.to_owned(), unreadable, recorder: Arc::new(recorder) })
+}
+
+struct Serving {
+    servers: Vec<StandingServer>,
+    versions: Vec<String>,
+    entrances: Vec<Entrance>,
+    services: HashMap<String, RunningService>,
+}
+
+async fn serving(spec: &RunSpec, cluster: &Cluster, logs: &Path) -> Result<Serving> {
+    let StartedServices { services, .. } = deployment::start_services(spec, cluster, logs).await?;
     let nodes = nodes_of(cluster, NodeKind::Server);
     let versions = deployment::versions(spec, &nodes).await?;
-    let opened =
-        nodes.iter().enumerate().map(|(at, node)| Entrance::open(node, spec.lock.service.port_of(at)));
+    let from = cluster.node(PROGRAMS_NODE).context("the driver started no node for programs")?;
+    let opened = nodes.iter().enumerate().map(|(at, node)| {
+        let server = format!("{}:{}", node.address(), spec.lock.service.port_of(at));
+        async move { Entrance::open(from, &server).await }
+    });
     let entrances = try_join_all(opened).await?;
-    let server = |(node, entrance): (&std::sync::Arc<dyn fencepost_cluster::Node>, &Entrance)| {
-        StandingServer { node: node.name().to_owned(), address: entrance.address() }
+    let server = |(node, entrance): (&Arc<dyn Node>, &Entrance)| StandingServer {
+        node: node.name().to_owned(),
+        address: entrance.address(),
     };
     let servers = nodes.iter().zip(&entrances).map(server).collect();
-    Ok((servers, versions, entrances))
+    Ok(Serving { servers, versions, entrances, services })
 }

@@ -7,5 +7,5 @@ mod read;
 mod write;
 
 pub use event::AwaitedEvent;
-pub use read::{FAULT_KEYS, FaultEntry};
+pub use read::{FAULT_KEYS, FaultEntry, fault_of_json};
 pub use write::fault_text;

@@ -7,11 +7,11 @@ use crate::planned_fault::PlannedFault;
 use crate::registry::{find, registry};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
-use fencepost_history::mistake::{Mistake, read_table};
+use fencepost_history::mistake::{Mistake, read_table, tables};
 use fencepost_history::prose::second_of_a_name;
-use fencepost_history::{Refusal, TimeSpan, printable, read_fields};
+use fencepost_history::{Refusal, TimeSpan, inline_toml, printable, read_fields};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::ops::Range;
 use toml::Spanned;
@@ -22,6 +22,8 @@ pub const FAULT_KEYS: [&str; 9] = ["fault", "on", "flow", GROUPS, "when", "after
 
 /// Keys of earlier versions, which are numbers of milliseconds, and those that say the same.
 const IN_MS: [(&str, &str); 2] = [("at_ms", "after"), ("for_ms", "for")];
+
+const FAULT: &str = "fault";
 
 /// Faults without `for` last until the run ends and everything is healed.
 const UNTIL_HEALED_MS: u64 = 3_600_000;
@@ -58,6 +60,18 @@ struct GivenField {
     name: String,
     value: Option<Value>,
     span: Range<usize>,
+}
+
+/// A fault whose keys are JSON, in the words of a plan. Errors: as in a plan, without a line.
+pub fn fault_of_json(keys: &Map<String, Value>, topology: &Topology) -> Result<PlannedFault, Refusal> {
+    let text = format!("{FAULT} = {}", inline_toml(&json!(keys)));
+    let read = || {
+        let mut table = DeTable::parse(&text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
+        let fault = table.remove(FAULT).map_or(Ok(Vec::new()), |fault| tables(fault, FAULT))?;
+        let (table, span) = fault.first().ok_or_else(|| Mistake::new(0..0, "there is no fault"))?;
+        FaultEntry::read(table, span.clone())?.resolve(topology)
+    };
+    read().map_err(|mistake: Mistake| Refusal::new(mistake.sentence))
 }
 
 impl FaultEntry {

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// How long healing is tried before a fault counts as not healed, and how long a server may take to serve
 /// again.
@@ -40,6 +40,35 @@ pub(super) struct InForce {
 impl InForce {
     pub(super) fn takes_down(&self, server: &str) -> bool {
         self.nemesis.description().takes_down && self.on.iter().any(|target| target == server)
+    }
+}
+
+/// Which faults are to be healed before their time is over.
+#[derive(Default)]
+pub(super) struct HealingOrder {
+    pub(super) all: bool,
+    pub(super) ids: BTreeSet<u64>,
+}
+
+impl HealingOrder {
+    pub(super) fn is_for(&self, id: u64) -> bool {
+        self.all || self.ids.contains(&id)
+    }
+}
+
+/// Counts a fault as one that is not over, however its task ends.
+pub(super) struct OpenFault(watch::Sender<usize>);
+
+impl OpenFault {
+    pub(super) fn count(open: &watch::Sender<usize>) -> OpenFault {
+        open.send_modify(|open| *open += 1);
+        OpenFault(open.clone())
+    }
+}
+
+impl Drop for OpenFault {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
     }
 }
 

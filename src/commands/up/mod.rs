@@ -1,18 +1,26 @@
 //! `fencepost up`: the servers of a lock, for tests of your own.
 
+pub mod control;
+pub mod standing;
+
 use crate::exit::FAILED;
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Context, Result};
 use clap::Args;
-use fencepost_engine::{RunOptions, RunSpec, StandingServers, Stop};
+use control::Controlled;
+use fencepost_cluster::Announcement;
+use fencepost_engine::{BadUsage, PROGRAMS_NODE, RunOptions, RunSpec, StandingServers, Stop};
 use fencepost_history::TimeSpan;
 use fencepost_locks::Options;
 use fencepost_nemesis::Plan;
-use serde_json::json;
+use serde_json::{Value, json};
+use standing::ControlFile;
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 
 /// Which servers, and for how long.
 #[derive(Debug, Args)]
@@ -30,14 +38,21 @@ pub struct UpArgs {
     /// Take them down after this time.
     #[arg(long = "for", value_name = "TIME", default_value = "1h")]
     pub time: TimeSpan,
-    /// Folder of the servers' logs.
-    #[arg(long, value_name = "FOLDER", default_value = "results/up")]
-    pub logs: PathBuf,
+    /// Name for `fencepost fault`, `heal`, `faults` and `down` [default: the lock's].
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Address of this machine and port at which tests inject faults over HTTP; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub api: SocketAddr,
+    /// Folder of the servers' logs [default: results/up/NAME].
+    #[arg(long, value_name = "FOLDER")]
+    pub logs: Option<PathBuf>,
     /// Print the addresses as one line of JSON.
     #[arg(long)]
     pub json: bool,
     /// A command to run beside them. It finds the addresses in FENCEPOST_SERVERS, and each in FENCEPOST_N1,
-    /// …. The servers are taken down when it ends, and its exit code is the one of `up`.
+    /// …; faults are injected at FENCEPOST_API with FENCEPOST_TOKEN. The servers are taken down when it ends,
+    /// and its exit code is the one of `up`.
     #[arg(index = 2, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -52,16 +67,54 @@ pub fn up(args: &UpArgs) -> Result<i32> {
         ..RunOptions::default()
     };
     let spec = RunSpec::with_plan(options, Plan::default())?;
+    let name = standing::name_of(args.name.as_deref(), &args.lock)?;
+    let logs = args.logs.clone().unwrap_or_else(|| PathBuf::from("results/up").join(&name));
     runtime()?.block_on(async {
+        let listener = bind(args.api).await?;
+        let control = ControlFile::of(listener.local_addr()?, &args.lock)?;
+        // Before anything is started: a name that is in use costs nothing.
+        let announced = control.announce(&name)?;
         let stop = Arc::new(Stop::default());
         let listening = tokio::spawn(listen_for_signals(stop.clone()));
-        let standing = StandingServers::start(&spec, &args.logs, &stop).await?;
-        let code = stand(args, &standing, &stop).await;
+        let standing = StandingServers::start(&spec, &logs, &stop).await?;
+        let about = json!({
+            "name": name, "lock": args.lock, "servers": standing.servers, "versions": standing.versions,
+            "programs": PROGRAMS_NODE, "api": control.api, "control": announced.file(),
+        });
+        let controlled =
+            Controlled { faults: standing.faults.clone(), about: about.clone(), stop: stop.clone() };
+        let up = Up { args, control, announced, about };
+        let code = tokio::select! {
+            code = stand(&up, &standing, &stop) => code,
+            () = control::listen(listener, &up.control, controlled) => Ok(FAILED),
+        };
         let stopped = standing.stop().await;
         listening.abort();
         stopped?;
         code
     })
+}
+
+/// What `up` says of servers that stand.
+struct Up<'a> {
+    args: &'a UpArgs,
+    control: ControlFile,
+    announced: Announcement,
+    /// For programs.
+    about: Value,
+}
+
+async fn bind(api: SocketAddr) -> Result<TcpListener> {
+    if !api.ip().is_loopback() {
+        let sentence = format!(
+            "--api {api} can be reached from elsewhere: expected an address of this machine, 127.0.0.1:PORT"
+        );
+        return Err(BadUsage::at("api", sentence).into());
+    }
+    let cannot = |error| {
+        BadUsage::at("api", format!("cannot listen on {api}: {error}; choose another port with --api"))
+    };
+    Ok(TcpListener::bind(api).await.map_err(cannot)?)
 }
 
 /// The first lock of a service, where the name is that of a service: `redis`.
@@ -74,12 +127,13 @@ fn lock_of(name: &str) -> String {
     }
 }
 
-async fn stand(args: &UpArgs, standing: &StandingServers, stop: &Stop) -> Result<i32> {
+async fn stand(up: &Up<'_>, standing: &StandingServers, stop: &Stop) -> Result<i32> {
+    let args = up.args;
     if args.command.is_empty() {
-        show(args, standing);
+        show(up, standing);
     }
     tokio::select! {
-        code = command(&args.command, standing), if !args.command.is_empty() => code,
+        code = command(up, standing), if !args.command.is_empty() => code,
         broken = standing.broken() => {
             complain!("fencepost: {broken}");
             Ok(FAILED)
@@ -93,16 +147,17 @@ async fn stand(args: &UpArgs, standing: &StandingServers, stop: &Stop) -> Result
     }
 }
 
-fn show(args: &UpArgs, standing: &StandingServers) {
-    if args.json {
-        say!("{}", json!({"servers": standing.servers, "versions": standing.versions}));
+fn show(up: &Up<'_>, standing: &StandingServers) {
+    if up.args.json {
+        say!("{}", up.about);
         return;
     }
     say!("servers   {}", standing.versions.join(", "));
     for server in &standing.servers {
         say!("{:<9} {}", server.node, server.address);
     }
-    say!("until     Ctrl-C, or {} has passed", in_words(args.time));
+    say!("api       {}, token in {}", up.control.api, up.announced.file().display());
+    say!("until     Ctrl-C, `fencepost down`, or {} has passed", in_words(up.args.time));
 }
 
 /// `1 h`, `10 min`, `90s`.
@@ -115,11 +170,14 @@ fn in_words(time: TimeSpan) -> String {
 }
 
 /// Runs the command, and gives its exit code. It is killed where the servers are taken down before.
-async fn command(words: &[String], standing: &StandingServers) -> Result<i32> {
+async fn command(up: &Up<'_>, standing: &StandingServers) -> Result<i32> {
+    let words = &up.args.command;
     let addresses: Vec<String> = standing.servers.iter().map(|server| server.address.to_string()).collect();
     let (program, arguments) = words.split_first().context("there is no command")?;
     let mut command = tokio::process::Command::new(program);
     command.args(arguments).kill_on_drop(true).env("FENCEPOST_SERVERS", addresses.join(","));
+    command.env("FENCEPOST_API", &up.control.api).env("FENCEPOST_TOKEN", &up.control.token);
+    command.env(standing::NAME, up.about["name"].as_str().unwrap_or_default());
     for server in &standing.servers {
         let variable = format!("FENCEPOST_{}", server.node.to_uppercase());
         command.env(variable, server.address.to_string());
