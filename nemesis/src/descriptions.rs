@@ -88,6 +88,8 @@ fn each_fault_says_what_it_can_do() {
     };
     for (name, parameters, expected) in [
         ("kill", Value::Null, &[Stops, Kills][..]),
+        ("terminate", Value::Null, &[Stops, Kills, Delays]),
+        ("rolling", Value::Null, &[Kills, Delays]),
         ("pause", Value::Null, &[Stops]),
         ("pause", json!({"stop_ms": 50, "run_ms": 10}), &[Delays]),
         ("power-loss", Value::Null, &[Stops, Forgets]),

@@ -54,6 +54,7 @@ mod slow;
 mod stall;
 mod supervisor;
 mod swarm;
+mod terminate;
 #[cfg(test)]
 mod testing;
 pub mod tools;

@@ -150,7 +150,7 @@ impl NemesisDescription {
 /// run; a test of the registry compares it with what there is.
 pub(crate) const REMAINING: [&str; 3] = [
     "partition, delay, loss, reorder, duplicate, slow, stall, reset",
-    "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, kill",
+    "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, kill, terminate",
     "pause, kill",
 ];
 

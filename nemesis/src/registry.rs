@@ -4,6 +4,7 @@ use crate::nemesis::Nemesis;
 use crate::{
     clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate,
     error_replies, failover, kill, loss, partition, pause, power_loss, reorder, reset, slow, stall,
+    terminate,
 };
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -24,6 +25,8 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &reset::RESET,
         &error_replies::ERROR_REPLIES,
         &kill::KILL,
+        &terminate::TERMINATE,
+        &terminate::ROLLING,
         &power_loss::POWER_LOSS,
         &failover::FAILOVER,
         &kill::LEADER_KILL,

@@ -34,6 +34,8 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("reset", "c1", 500, "reset = 0.5\npeers = ['n1', 'n2', 'n3']"),
     (ERROR_REPLIES, "n1", 500, "reply = 'oom'"),
     ("kill", "n1", 1, ""),
+    ("terminate", "n1", 1, ""),
+    ("rolling", "n1", 1, ""),
     ("power-loss", "n1", 300, "flicker_ms = 50"),
     ("disk-full", "n3", 500, "bytes_left = 100"),
     ("disk-slow", "n3", 500, "fsync_ms = 50"),

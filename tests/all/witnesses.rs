@@ -19,6 +19,8 @@ under!(
     local: [proc_shows_a_paused_server_as_stopped, what_was_not_fsynced_is_gone_after_a_power_loss],
     local_by_night: [
         ss_finds_no_listener_of_a_killed_server,
+        a_terminated_redis_has_saved_its_keys,
+        proc_shows_another_process_of_each_server_after_a_rolling_restart,
         etcdctl_names_another_leader_when_the_leader_is_killed,
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
@@ -31,6 +33,8 @@ under!(
         proc_shows_a_paused_server_as_stopped,
         what_was_not_fsynced_is_gone_after_a_power_loss,
         ss_finds_no_listener_of_a_killed_server,
+        a_terminated_redis_has_saved_its_keys,
+        proc_shows_another_process_of_each_server_after_a_rolling_restart,
         etcdctl_names_another_leader_when_the_leader_is_killed,
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
@@ -120,6 +124,31 @@ fn ss_finds_no_listener_of_a_killed_server(driver: &str) {
         !is_listening
     });
     assert_eq!(processes.len(), 2, "one before and another one after the fault: {processes:?}");
+}
+
+/// One that is killed saves nothing.
+fn a_terminated_redis_has_saved_its_keys(driver: &str) {
+    let save =
+        "redis-cli CONFIG SET save '3600 1' && redis-cli SET by-hand 1";
+    watch(driver, ON_REDIS, "terminate", "on = ['n1']", |nodes, _| {
+        let is_listening = nodes["n1"].run(&["ss", "-Hltn"]).contains(":6379");
+        if is_listening {
+            nodes["n1"].run(&["sh", "-c", save]);
+        }
+        !is_listening && nodes["n1"].run(&["sh", "-c", "ls /data/*.rdb"]).contains(".rdb")
+    });
+}
+
+fn proc_shows_another_process_of_each_server_after_a_rolling_restart(driver: &str) {
+    let mut before = BTreeSet::new();
+    watch(driver, ON_ETCD, "rolling", "on = ['n1', 'n2', 'n3']", |nodes, in_force| {
+        let now = SERVERS.iter().flat_map(|name| nodes[*name].states("etcd"));
+        let now: BTreeSet<u32> = now.map(|(process, _)| process).collect();
+        assert_eq!(now.len(), 3, "{now:?}");
+        let all_new = in_force && now.is_disjoint(&before);
+        before = now;
+        all_new
+    });
 }
 
 /// The node that leads, and the term, where it answers and all members that answer agree on it.

@@ -46,6 +46,11 @@ impl StubNode for Untouched {
         Some(PID)
     }
 
+    async fn signal(&self, _pid: i32, signal: i32) -> Result<(), ClusterError> {
+        self.signals.lock().push(signal);
+        Ok(())
+    }
+
     async fn signal_tree(&self, _pid: i32, signal: i32) -> Result<bool, ClusterError> {
         self.signals.lock().push(signal);
         Ok(true)
