@@ -7,7 +7,7 @@ mod existing;
 pub(crate) mod in_turn;
 pub(crate) mod lock;
 pub(crate) mod node;
-pub(crate) mod refusals;
+pub(crate) mod orders;
 pub(crate) mod service;
 mod single;
 
