@@ -127,11 +127,14 @@ fn proc_shows_a_paused_server_as_stopped(driver: &str) {
 /// The state of each thread, as `ps` prints it: `t` is stopped by a tracer.
 fn ps_shows_one_stopped_thread(driver: &str) {
     watch(driver, ON_REDIS, "thread-pause", "on = ['n1']\nthread = 'main'", |nodes, _| {
-        let threads = nodes["n1"].run(&["ps", "-L", "-C", "redis-server", "-o", "stat="]);
-        let states: Vec<&str> = threads.split_whitespace().collect();
-        let stopped = states.iter().filter(|state| state.starts_with('t')).count();
-        assert!(states.len() > 1 && stopped < 2, "{threads}");
-        stopped == 1
+        let threads = nodes["n1"].run(&["ps", "-eL", "-o", "stat=,comm="]);
+        let stands = |name: &str| {
+            let mut states = threads.lines().filter(|line| line.contains(name)).peekable();
+            assert!(states.peek().is_some(), "no thread {name} in {threads}");
+            states.all(|line| line.starts_with('t'))
+        };
+        assert!(!stands("bio_"), "a thread of Redis that nothing stopped: {threads}");
+        stands("redis-server")
     });
 }
 
