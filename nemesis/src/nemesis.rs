@@ -73,6 +73,17 @@ impl NemesisDescription {
         }
     }
 
+    /// Refuses to draw faults from options that are not given. Errors: which are missing.
+    pub fn check_options(&self, options: &NemesisOptions) -> Result<(), Refusal> {
+        match self.options.contains(&"fault-command") && options.fault_command.is_none() {
+            true => Err(Refusal::new(format!(
+                "{} carries out commands of yours: give --fault-command, --heal-command and --observe-command",
+                self.name
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// Refuses servers that it cannot do anything to. Errors: why not.
     pub fn check_servers(&self, topology: &Topology) -> Result<(), Refusal> {
         if self.servers_only && !self.reaches_servers(topology.server_faults) {
