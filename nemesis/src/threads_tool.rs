@@ -2,6 +2,7 @@
 //! a thread, and no signal can. A thread of the agent holds it: ptrace binds a tracee to its tracing thread.
 
 use fencepost_cluster::agent::{Tool, ToolError};
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
@@ -116,7 +117,14 @@ impl ThreadsTool {
 /// Stops a thread until it is to be freed, or nothing is left that could say so.
 fn hold(tid: i32, tell: &Sender<Result<(), String>>, freed: &Receiver<()>) {
     let tid = Pid::from_raw(tid);
-    let seized = ptrace::seize(tid, ptrace::Options::empty()).and_then(|()| ptrace::interrupt(tid));
+    let begun = Instant::now();
+    let mut seized = ptrace::seize(tid, ptrace::Options::empty());
+    // The look at its clocks traces it, too, for a moment, four times a second.
+    while seized == Err(Errno::EPERM) && begun.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(1));
+        seized = ptrace::seize(tid, ptrace::Options::empty());
+    }
+    let seized = seized.and_then(|()| ptrace::interrupt(tid));
     let is_held = seized.is_ok();
     let _ = tell.send(seized.map_err(|errno| errno.desc().to_owned()));
     if is_held {
