@@ -2,13 +2,14 @@
 
 use fencepost_cluster::agent::Tool;
 use fencepost_locks::HttpTool;
-use fencepost_nemesis::{ClockTool, DiskTool, PacketsTool};
+use fencepost_nemesis::{ClockTool, DiskTool, PacketsTool, ThreadsTool};
 
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(ClockTool::default()),
         Box::new(DiskTool::default()),
         Box::new(PacketsTool::default()),
+        Box::new(ThreadsTool::default()),
         Box::new(HttpTool),
     ]
 }

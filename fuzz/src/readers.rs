@@ -59,7 +59,7 @@ fn plan(text: &str) {
         clients: names("c", 5),
         storage: Some("storage".to_owned()),
         has_leader: true,
-        error_replies: &["readonly"],
+        orders: &["error-replies:readonly"],
         points: vec![RecipePoint { name: "between-check-and-write".to_owned(), is_acquiring: false }],
         ttl: Duration::from_secs(2),
     };

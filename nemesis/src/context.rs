@@ -47,13 +47,12 @@ pub trait Readiness: Send + Sync {
     async fn await_serving(&self, server: &str) -> Result<(), ClusterError>;
 }
 
-/// Makes servers refuse writes, by orders to the servers. The engine implements it, for services that can.
+/// Orders to servers that are faults. The engine implements it, for services that have some.
 #[async_trait]
-pub trait ErrorReplies: Send + Sync {
-    async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
-    async fn end(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
-    /// What it answers to a write now; none: it takes it.
-    async fn refusal(&self, server: &str) -> Result<Option<String>, ClusterError>;
+pub trait ServerOrders: Send + Sync {
+    /// Gives what was seen of it, and whether it took effect.
+    async fn begin(&self, server: &str, order: &str) -> Result<(Value, bool), ClusterError>;
+    async fn end(&self, server: &str, order: &str) -> Result<Value, ClusterError>;
 }
 
 /// The nodes of a run, and what runs on them.
@@ -63,7 +62,7 @@ pub struct FaultContext {
     clients: Arc<dyn Clients>,
     leadership: Option<Arc<dyn Leadership>>,
     readiness: Option<Arc<dyn Readiness>>,
-    error_replies: Option<Arc<dyn ErrorReplies>>,
+    orders: Option<Arc<dyn ServerOrders>>,
     existing: Option<Arc<dyn ExistingServers>>,
 }
 
@@ -95,13 +94,13 @@ impl FaultContext {
         readiness: Option<Arc<dyn Readiness>>,
     ) -> FaultContext {
         let nodes = nodes.iter().map(|node| (node.name().to_owned(), node.clone())).collect();
-        FaultContext { nodes, services, clients, leadership, readiness, error_replies: None, existing: None }
+        FaultContext { nodes, services, clients, leadership, readiness, orders: None, existing: None }
     }
 
-    /// The same, with servers that can be made to refuse writes.
+    /// The same, with servers that take orders.
     #[must_use]
-    pub fn with_error_replies(self, error_replies: Option<Arc<dyn ErrorReplies>>) -> FaultContext {
-        FaultContext { error_replies, ..self }
+    pub fn with_orders(self, orders: Option<Arc<dyn ServerOrders>>) -> FaultContext {
+        FaultContext { orders, ..self }
     }
 
     /// The same, with servers that exist without the run: each is a node that stands for it.
@@ -122,11 +121,10 @@ impl FaultContext {
         self.existing.as_deref().ok_or_else(no)
     }
 
-    /// Who makes servers refuse writes. Errors: it is not known how.
-    pub fn error_replies(&self) -> Result<&dyn ErrorReplies, FaultError> {
-        self.error_replies.as_deref().ok_or_else(|| {
-            FaultError::Other("it is not known how to make these servers refuse writes".to_owned())
-        })
+    /// Who gives orders to servers. Errors: they have none.
+    pub fn orders(&self) -> Result<&dyn ServerOrders, FaultError> {
+        let none = || FaultError::Other("these servers have no order for this fault".to_owned());
+        self.orders.as_deref().ok_or_else(none)
     }
 
     /// Who can be asked for the leader, where there is one.

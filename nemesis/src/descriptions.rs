@@ -88,6 +88,12 @@ fn each_fault_says_what_it_can_do() {
     };
     for (name, parameters, expected) in [
         ("kill", Value::Null, &[Stops, Kills][..]),
+        ("thread-pause", json!({"thread": "last"}), &[Delays]),
+        ("cpu", json!({"share": 0.1}), &[Delays]),
+        ("script-flush", Value::Null, &[Refuses]),
+        ("evict", json!({"policy": "allkeys-lru"}), &[Forgets, Refuses]),
+        ("terminate", Value::Null, &[Stops, Kills, Delays]),
+        ("rolling", Value::Null, &[Kills, Delays]),
         ("pause", Value::Null, &[Stops]),
         ("pause", json!({"stop_ms": 50, "run_ms": 10}), &[Delays]),
         ("power-loss", Value::Null, &[Stops, Forgets]),

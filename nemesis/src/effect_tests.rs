@@ -34,6 +34,16 @@ async fn a_fault_that_changed_nothing_does_not_count() {
     }
 }
 
+/// One that goes on is killed in the end.
+#[tokio::test(start_paused = true)]
+async fn a_server_is_asked_to_end_before_it_is_killed() {
+    for name in ["terminate", "rolling"] {
+        let (_, signals) = injected(find(name).expect("it is in the registry"), 0).await;
+        let [first, .., last] = signals[..] else { panic!("{name}: {signals:?}") };
+        assert_eq!((first, last), (Signal::SIGTERM as i32, Signal::SIGKILL as i32), "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kill_cannot_be_caught() {
     for name in ["kill", "leader-kill", "failover", "power-loss"] {

@@ -3,20 +3,14 @@
 //! and not carried out; a client that takes any answer for a grant, or none for a release, shows it here.
 
 use crate::aim::{Aim, Moment};
-use crate::context::FaultContext;
-use crate::distributions::{around_ttl, subset};
-use crate::fault::{Fault, FaultError, Observation, heal_each};
+use crate::distributions::around_ttl;
 use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::ordered::{half_or_more, ordered};
 use crate::roles::Role;
-use async_trait::async_trait;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal};
-use futures_util::future::try_join_all;
-use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +32,7 @@ pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
     description: NemesisDescription {
         needs: &[],
         servers_only: true,
-        refuses_writes: true,
+        by_order: true,
         aims: AIMS,
         ..NemesisDescription::new(
             "error-replies",
@@ -46,12 +40,8 @@ pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
         )
     },
     draw: |topology, _, random| {
-        let reply = (*topology.error_replies.choose(random)?).to_owned();
-        let servers = &topology.servers;
-        if servers.is_empty() {
-            return None;
-        }
-        let on = subset(servers, random.random_range(servers.len().div_ceil(2)..=servers.len()), random);
+        let reply = (*topology.orders_of("error-replies").choose(random)?).to_owned();
+        let on = half_or_more(topology, random)?;
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on, length, parameters: ErrorParameters { reply } })
     },
@@ -60,73 +50,16 @@ pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
         if reply.is_empty() || !reply.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return Err(Refusal::at("reply", "reply is one word in small letters, such as readonly or oom"));
         }
-        Ok(Box::new(Refusing { on: on.to_vec(), reply }))
-    },
-};
-
-struct Refusing {
-    on: Vec<String>,
-    reply: String,
-}
-
-/// How long a server is given to take the order that ends it: another fault may have stopped it.
-const TRIES: u32 = 50;
-const REST: Duration = Duration::from_millis(200);
-
-impl Refusing {
-    async fn end(&self, context: &FaultContext, target: &String) -> Result<Value, FaultError> {
-        let replies = context.error_replies()?;
-        let mut tries = 0;
-        loop {
-            // One that has ended starts without the setting.
-            if context.running(std::slice::from_ref(target)).is_empty() {
-                return Ok(json!({"gone": true}));
-            }
-            match replies.end(target, &self.reply).await {
-                Ok(()) => return Ok(json!({"answers": replies.refusal(target).await?})),
-                Err(error) if tries == TRIES => return Err(error.into()),
-                Err(_) => {
-                    tries += 1;
-                    tokio::time::sleep(REST).await;
-                }
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Fault for Refusing {
-    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
-        let (targets, reply) = (and(&self.on), self.reply.to_uppercase());
-        FaultDescription {
+        let (targets, error) = (and(on), reply.to_uppercase());
+        let description = FaultDescription {
             effects: vec![FaultEffect::Refuses],
             keeps_memory: true,
-            sentence: format!("{targets} answered each write with the error {reply}"),
+            sentence: format!("{targets} answered each write with the error {error}"),
             healing: format!("{targets} took writes again"),
-            label: format!("{} answers {reply}", self.on.join(" ")),
+            label: format!("{} answers {error}", on.join(" ")),
             summary: "servers answered writes with an error".to_owned(),
             ..FaultDescription::default()
-        }
-    }
-
-    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
-        let (this, replies) = (&*self, context.error_replies()?);
-        let seen = try_join_all(this.on.iter().map(|target| async move {
-            replies.begin(target, &this.reply).await?;
-            Ok::<_, FaultError>((target.clone(), replies.refusal(target).await?))
-        }))
-        .await?;
-        let is_it = |answer: &Option<String>| {
-            answer.as_ref().is_some_and(|answer| answer.to_lowercase().contains(&this.reply))
         };
-        let effective = seen.iter().any(|(_, answer)| is_it(answer));
-        let observed =
-            seen.into_iter().map(|(target, answer)| (target, json!({"answers": answer}))).collect();
-        Ok(Observation { observed, effective })
-    }
-
-    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
-        let this = &*self;
-        heal_each(&this.on, |target| this.end(context, target)).await.map(Value::Object)
-    }
-}
+        Ok(ordered(on, format!("error-replies:{reply}"), description))
+    },
+};

@@ -7,6 +7,7 @@ use crate::kill::{Killed, LEADER_KILL, of_leader};
 use crate::nemesis::{NemesisRow, NoParameters};
 use async_trait::async_trait;
 use fencepost_history::{FaultDescription, FaultEffect, ObservedTarget, Refusal};
+use nix::sys::signal::Signal;
 use serde_json::{Map, Value, json};
 
 pub(crate) const FAILOVER: NemesisRow<NoParameters> = NemesisRow {
@@ -55,7 +56,7 @@ impl Fault for LeadershipTransfer {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let Some(leadership) = context.leadership() else {
-            let killed = self.killed.insert(Killed::new(std::slice::from_ref(&self.from)));
+            let killed = self.killed.insert(Killed::new(std::slice::from_ref(&self.from), Signal::SIGKILL));
             return killed.inject(context).await;
         };
         let leads = leadership.leader().await?;

@@ -5,7 +5,7 @@
 use crate::aim::{Aim, Moment};
 use crate::by_hook::{self, ByHook};
 use crate::context::FaultContext;
-use crate::distributions::{around_ttl, subset};
+use crate::distributions::{around_ttl, millis, subset};
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
@@ -19,6 +19,7 @@ use nix::sys::signal::Signal;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
     description: NemesisDescription {
@@ -44,7 +45,7 @@ pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
         Some(down_for_a_while(on, topology, settings, random))
     },
     adapt_to_aim: |drawn, _, _, settings, _| back_soon(drawn, settings),
-    prepare: |on, NoParameters {}| Ok(Box::new(Killed::new(on))),
+    prepare: |on, NoParameters {}| Ok(Box::new(Killed::new(on, Signal::SIGKILL))),
 };
 
 pub(crate) const LEADER_KILL: NemesisRow<NoParameters> = NemesisRow {
@@ -81,6 +82,9 @@ const AIMS: &[Aim] = &[
 
 pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 
+/// What was asked to end (SIGTERM) and has not by then is killed, as engines and supervisors do it.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// The drawn length of a fault that takes servers down, unless the command line says how long they stay down.
 pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &NemesisSettings) -> Draw<P> {
     Draw { length: settings.options.restart_after.map_or(drawn.length, |time| time.0), ..drawn }
@@ -110,9 +114,62 @@ pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Resu
     Ok(reached)
 }
 
-/// Servers that are killed, and started again at the healing; and clients, which are not.
+/// Ends the process of a target by this signal, and looks whether it is gone.
+pub(crate) async fn end(context: &FaultContext, target: &str, signal: Signal) -> Result<Value, FaultError> {
+    let (pid, node) = (context.pid(target)?, context.node(target)?);
+    let (reached, took_ms) = match signal {
+        Signal::SIGTERM => terminate(context, target, pid).await?,
+        _ => (kill(context, target, pid).await?, None),
+    };
+    let mut seen = json!({"pid": pid, "gone": node.state(pid).await?.is_none()});
+    if let Some(took_ms) = took_ms {
+        seen["ended_after_ms"] = json!(took_ms);
+        seen["killed"] = json!(took_ms > millis(GRACE));
+    }
+    if !reached {
+        // Not by this fault.
+        seen["ended_before"] = json!(true);
+    }
+    Ok(seen)
+}
+
+pub(crate) fn ended_by_this(seen: &Value) -> bool {
+    seen["gone"] == true && seen["ended_before"].is_null()
+}
+
+/// Asks a process to end, and kills it with its descendants if it does not. Gives whether it was still there,
+/// and how long it took.
+async fn terminate(
+    context: &FaultContext,
+    target: &str,
+    pid: i32,
+) -> Result<(bool, Option<u64>), FaultError> {
+    let (node, begun) = (context.node(target)?, Instant::now());
+    // Its children are its own to end: a PostgreSQL that loses one takes that for a crash.
+    let reached = node.signal(pid, Signal::SIGTERM as i32).await.is_ok();
+    if node.await_exit(pid, GRACE).await.is_err() {
+        kill(context, target, pid).await?;
+    }
+    Ok((reached, Some(millis(begun.elapsed()))))
+}
+
+/// Which targets did not end in time, as an addition to a sentence.
+pub(crate) fn too_slow(observed: &Map<String, Value>) -> String {
+    let slow = observed.iter().filter(|(_, seen)| seen["killed"] == true);
+    let slow: Vec<String> = slow.map(|(target, _)| target.clone()).collect();
+    match slow.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; {} did not end within {} s and {} killed", and(&slow), GRACE.as_secs(), was(&slow))
+        }
+    }
+}
+
+/// Servers that are killed, or asked to end, and started again at the healing; and clients, which are not.
 pub(crate) struct Killed {
     on: Vec<String>,
+    /// SIGKILL, or SIGTERM.
+    signal: Signal,
     down: Vec<String>,
     /// The clients among them: what they knew ended with them.
     for_good: Vec<String>,
@@ -120,9 +177,10 @@ pub(crate) struct Killed {
 }
 
 impl Killed {
-    pub fn new(on: &[String]) -> Killed {
+    pub fn new(on: &[String], signal: Signal) -> Killed {
         Killed {
             on: on.to_vec(),
+            signal,
             down: Vec::new(),
             for_good: Vec::new(),
             by_hook: ByHook::new(HookAction::Kill),
@@ -144,13 +202,22 @@ impl Killed {
 #[async_trait]
 impl Fault for Killed {
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
+        let mut effects = vec![FaultEffect::Stops, FaultEffect::Kills];
+        let (done, by_signal) = match self.signal {
+            Signal::SIGTERM => {
+                // Until they have ended they may still answer, and late.
+                effects.push(FaultEffect::Delays);
+                ("terminated", "asked to end (SIGTERM)")
+            }
+            _ => ("killed", "killed (SIGKILL)"),
+        };
         FaultDescription {
-            effects: vec![FaultEffect::Stops, FaultEffect::Kills],
+            effects,
             takes_down: true,
-            sentence: by_hook::sentence(observed, &self.on, "killed", "killed (SIGKILL)"),
+            sentence: by_hook::sentence(observed, &self.on, done, by_signal) + &too_slow(observed),
             healing: self.healing(),
-            label: format!("{} killed", self.on.join(" ")),
-            summary: "servers or clients were killed".to_owned(),
+            label: format!("{} {done}", self.on.join(" ")),
+            summary: format!("servers or clients were {done}"),
             ..FaultDescription::default()
         }
     }
@@ -159,22 +226,18 @@ impl Fault for Killed {
         let (existing, own) = context.split_existing(&self.on);
         let (mut observed, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
         for target in &own {
-            let pid = context.pid(target)?;
+            context.pid(target)?;
             self.down.push(target.clone());
             if context.server_address(target).is_none() {
                 self.for_good.push(target.clone());
             }
-            let reached = kill(context, target, pid).await?;
-            let state = context.node(target)?.state(pid).await?;
-            let mut seen = json!({"pid": pid, "gone": state.is_none()});
-            if !reached {
-                // Not by this fault.
-                seen["ended_before"] = json!(true);
-            }
-            observed.insert(target.clone(), seen);
         }
-        let by_this = |seen: &Value| seen["gone"] == true && seen["ended_before"].is_null();
-        let effective = effective_by_hook || observed.values().any(by_this);
+        let signal = self.signal;
+        let seen = own.iter().map(|target| async move {
+            Ok::<_, FaultError>((target.clone(), end(context, target, signal).await?))
+        });
+        observed.extend(try_join_all(seen).await?);
+        let effective = effective_by_hook || observed.values().any(ended_by_this);
         Ok(Observation { observed, effective })
     }
 
@@ -205,7 +268,7 @@ mod tests {
         let healing = |on: &[&str], for_good: &[&str]| {
             let [on, for_good]: [Vec<String>; 2] =
                 [on, for_good].map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-            Killed { for_good, ..Killed::new(&on) }.describe(&Map::new()).healing
+            Killed { for_good, ..Killed::new(&on, Signal::SIGKILL) }.describe(&Map::new()).healing
         };
         assert_eq!(healing(&["n1"], &[]), "n1 was started again");
         assert_eq!(healing(&["n1", "n2"], &[]), "n1 and n2 were started again");
@@ -218,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_ends_by_itself_just_before_it_is_killed_is_started_again() {
         let (context, server) = with_a_server_that_has_ended();
-        let mut fault = Killed::new(&["n1".to_owned()]);
+        let mut fault = Killed::new(&["n1".to_owned()], Signal::SIGKILL);
         let seen = fault.inject(&context).await.unwrap();
         assert!(!seen.effective, "the fault did not end it");
         assert_eq!(seen.observed["n1"], json!({"pid": 52, "gone": true, "ended_before": true}));

@@ -40,7 +40,8 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
-    pub refuses_writes: bool,
+    /// Whether servers inject it into themselves, by an order that not every service has.
+    pub by_order: bool,
     /// Whether a user's command can inject and heal its faults of servers that exist without the run.
     pub by_hook: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
@@ -65,10 +66,21 @@ impl NemesisDescription {
             ends_clients: false,
             servers_only: false,
             on_packets: false,
-            refuses_writes: false,
+            by_order: false,
             by_hook: false,
             parts_groups: false,
             aims: &[],
+        }
+    }
+
+    /// Refuses to draw faults from options that are not given. Errors: which are missing.
+    pub fn check_options(&self, options: &NemesisOptions) -> Result<(), Refusal> {
+        match self.options.contains(&"fault-command") && options.fault_command.is_none() {
+            true => Err(Refusal::new(format!(
+                "{} carries out commands of yours: give --fault-command, --heal-command and --observe-command",
+                self.name
+            ))),
+            false => Ok(()),
         }
     }
 
@@ -81,9 +93,9 @@ impl NemesisDescription {
                 what_remains(topology.server_faults)
             )));
         }
-        match self.refuses_writes && topology.error_replies.is_empty() {
+        match self.by_order && topology.orders_of(self.name).is_empty() {
             true => Err(Refusal::new(format!(
-                "{} is for single servers of Redis and for a Redis Cluster: it is not known how to make other servers refuse writes",
+                "{} is an order that these servers do not have: docs/nemeses.md says which do",
                 self.name
             ))),
             false => Ok(()),
@@ -150,7 +162,7 @@ impl NemesisDescription {
 /// run; a test of the registry compares it with what there is.
 pub(crate) const REMAINING: [&str; 3] = [
     "partition, delay, loss, reorder, duplicate, slow, stall, reset",
-    "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, kill",
+    "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, thread-pause, cpu, kill, terminate, command",
     "pause, kill",
 ];
 

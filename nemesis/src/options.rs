@@ -49,6 +49,32 @@ pub struct NemesisOptions {
     #[arg(long, value_name = "GROUPS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
+    /// Command that injects a fault of your own (the nemesis `command`), with `{node}` and `{address}` in it.
+    #[arg(long, value_name = "COMMAND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault_command: Option<String>,
+    /// Command that heals it.
+    #[arg(long, value_name = "COMMAND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heal_command: Option<String>,
+    /// Command that ends with 0 while its effect is there, and with another code else.
+    #[arg(long, value_name = "COMMAND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observe_command: Option<String>,
+    /// Where the three commands run: on this machine, or as root in the node that is the target.
+    #[arg(long, default_value = "controller", value_parser = one_of::<CommandPlace>(&["controller", "node"]))]
+    pub command_place: CommandPlace,
+}
+
+/// Where the commands of a fault run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommandPlace {
+    /// On the machine of the run.
+    #[default]
+    Controller,
+    /// In the node that is the target, as root.
+    Node,
 }
 
 impl NemesisOptions {
@@ -88,6 +114,14 @@ impl NemesisOptions {
 
     /// Refuses what the nodes of a run do not allow. Errors: the option, and why not.
     pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
+        let commands = [&self.fault_command, &self.heal_command, &self.observe_command];
+        if commands.iter().any(|command| command.is_some())
+            && !commands.iter().all(|command| command.is_some())
+        {
+            let sentence = "a fault of your own takes --fault-command, --heal-command and --observe-command: one without \
+                            an observed effect would not count";
+            return Err(Refusal::at("fault-command", sentence));
+        }
         let partition = self.partition.as_deref().map(|text| parse_partition(text, topology)).transpose();
         partition.map(drop).map_err(|refusal| Refusal::at("partition", format!("--partition: {refusal}")))
     }

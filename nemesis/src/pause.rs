@@ -12,9 +12,9 @@ use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
 use crate::roles::Role;
+use crate::strobe::{Strobe, Strobing, stop};
 use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
 use futures_util::future::try_join_all;
@@ -22,11 +22,6 @@ use nix::sys::signal::Signal;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
     description: NemesisDescription {
@@ -119,12 +114,6 @@ impl PauseParameters {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Strobe {
-    stop_ms: u64,
-    run_ms: u64,
-}
-
 fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
     let key = if parameters.stop_ms.is_some() { "stop_ms" } else { "run_ms" };
     let strobe = match (parameters.stop_ms, parameters.run_ms) {
@@ -135,16 +124,10 @@ fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>,
         (Some(stop_ms), Some(run_ms)) => Some(Strobe { stop_ms, run_ms }),
         _ => return Err(Refusal::at(key, "a strobe takes both `stop_ms` and `run_ms`")),
     };
-    Ok(Box::new(StoppedTargets {
-        on: on.to_vec(),
-        strobe,
-        pids: Vec::new(),
-        strobing: None,
-        by_hook: ByHook::new(HookAction::Stop),
-    }))
+    Ok(Box::new(StoppedTargets::new(on, strobe)))
 }
 
-struct StoppedTargets {
+pub(crate) struct StoppedTargets {
     on: Vec<String>,
     strobe: Option<Strobe>,
     pids: Vec<(String, i32)>,
@@ -152,73 +135,14 @@ struct StoppedTargets {
     by_hook: ByHook,
 }
 
-/// A strobe at work. Dropping it ends it; the process may then be left stopped.
-struct Strobing {
-    end: watch::Sender<bool>,
-    /// Each target's name, number of stops, and milliseconds stopped.
-    tasks: JoinSet<(String, u64, u64)>,
-}
-
-impl Strobing {
-    fn begin(strobe: Strobe, targets: Vec<(String, i32, Arc<dyn Node>)>) -> Strobing {
-        let (end, ends) = watch::channel(false);
-        let mut tasks = JoinSet::new();
-        for (target, pid, node) in targets {
-            let ends = ends.clone();
-            tasks.spawn(async move {
-                let (stops, stopped) = flicker(strobe, node.as_ref(), pid, ends).await;
-                (target, stops, stopped.as_millis() as u64)
-            });
-        }
-        Strobing { end, tasks }
-    }
-
-    /// Ends it, and gives what each target went through.
-    async fn end(mut self) -> Map<String, Value> {
-        self.end.send_replace(true);
-        let mut stops_of = Map::new();
-        while let Some(ended) = self.tasks.join_next().await {
-            if let Ok((target, stops, stopped_ms)) = ended {
-                stops_of.insert(target, json!({"stops": stops, "stopped_ms": stopped_ms}));
-            }
-        }
-        stops_of
-    }
-}
-
-/// Begins with a process that is stopped already. Gives the number of stops and their time.
-async fn flicker(
-    strobe: Strobe,
-    node: &dyn Node,
-    pid: i32,
-    mut ends: watch::Receiver<bool>,
-) -> (u64, Duration) {
-    let (mut stops, mut stopped) = (1, Duration::ZERO);
-    loop {
-        let since = Instant::now();
-        let over = ends_within(&mut ends, strobe.stop_ms).await;
-        let woken = node.signal_tree(pid, Signal::SIGCONT as i32).await;
-        stopped += since.elapsed();
-        // A process that is gone needs no waking: the fault that killed it starts it again.
-        if over || !matches!(woken, Ok(true)) || ends_within(&mut ends, strobe.run_ms).await {
-            return (stops, stopped);
-        }
-        if stop(node, pid).await.is_err() {
-            return (stops, stopped);
-        }
-        stops += 1;
-    }
-}
-
-async fn ends_within(ends: &mut watch::Receiver<bool>, time_ms: u64) -> bool {
-    tokio::time::timeout(Duration::from_millis(time_ms), ends.wait_for(|end| *end)).await.is_ok()
-}
-
-async fn stop(node: &dyn Node, pid: i32) -> Result<(), ClusterError> {
-    match node.signal_tree(pid, Signal::SIGSTOP as i32).await? {
-        true => Ok(()),
-        false => {
-            Err(ClusterError::new(format!("{}: process {pid} ended before it could be stopped", node.name())))
+impl StoppedTargets {
+    pub(crate) fn new(on: &[String], strobe: Option<Strobe>) -> StoppedTargets {
+        StoppedTargets {
+            on: on.to_vec(),
+            strobe,
+            pids: Vec::new(),
+            strobing: None,
+            by_hook: ByHook::new(HookAction::Stop),
         }
     }
 }

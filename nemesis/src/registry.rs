@@ -2,8 +2,9 @@
 
 use crate::nemesis::Nemesis;
 use crate::{
-    clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate,
-    error_replies, failover, kill, loss, partition, pause, power_loss, reorder, reset, slow, stall,
+    clock_drift, clock_freeze, clock_jump, clock_strobe, command, cpu, delay, disk_full, disk_slow,
+    duplicate, error_replies, evict, failover, kill, loss, partition, pause, power_loss, reorder, reset,
+    script_flush, slow, stall, terminate, thread_pause,
 };
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -14,6 +15,8 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &clock_strobe::CLOCK_STROBE,
         &clock_freeze::CLOCK_FREEZE,
         &pause::PAUSE,
+        &thread_pause::THREAD_PAUSE,
+        &cpu::CPU,
         &partition::PARTITION,
         &delay::DELAY,
         &loss::LOSS,
@@ -23,13 +26,18 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &stall::STALL,
         &reset::RESET,
         &error_replies::ERROR_REPLIES,
+        &script_flush::SCRIPT_FLUSH,
+        &evict::EVICT,
         &kill::KILL,
+        &terminate::TERMINATE,
+        &terminate::ROLLING,
         &power_loss::POWER_LOSS,
         &failover::FAILOVER,
         &kill::LEADER_KILL,
         &pause::LEADER_PAUSE,
         &disk_full::DISK_FULL,
         &disk_slow::DISK_SLOW,
+        &command::COMMAND,
     ]
 }
 

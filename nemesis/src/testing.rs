@@ -5,7 +5,7 @@ pub(crate) mod untouched;
 
 use crate::motion::Clock;
 use crate::nemesis::NemesisSettings;
-use crate::options::NemesisOptions;
+use crate::options::{CommandPlace, NemesisOptions};
 use crate::topology::{ServerFaults, Topology};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
         clients: names("c", clients),
         storage: Some("storage".to_owned()),
         has_leader: false,
-        error_replies: &["readonly", "oom"],
+        orders: &["error-replies:readonly", "error-replies:oom", "script-flush:", "evict:allkeys-lru"],
         points: Vec::new(),
         ttl: Duration::from_secs(2),
         server_faults: ServerFaults::All,
@@ -29,6 +29,13 @@ pub(crate) fn settings(limit_s: u64) -> NemesisSettings {
     NemesisSettings {
         time_limit: Duration::from_secs(limit_s),
         interval: Duration::from_secs(1),
-        options: NemesisOptions { clock: Clock::Both, ..NemesisOptions::default() },
+        options: NemesisOptions {
+            clock: Clock::Both,
+            fault_command: Some("true".to_owned()),
+            heal_command: Some("true".to_owned()),
+            observe_command: Some("true".to_owned()),
+            command_place: CommandPlace::Node,
+            ..NemesisOptions::default()
+        },
     }
 }

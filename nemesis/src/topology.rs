@@ -16,8 +16,8 @@ pub struct Topology {
     pub storage: Option<String>,
     /// Whether one of the servers leads, so that a fault can be aimed at the leader and the followers.
     pub has_leader: bool,
-    /// The errors that its servers can be made to answer writes with (`readonly`).
-    pub error_replies: &'static [&'static str],
+    /// What its servers can be ordered to do: the nemesis, and what it orders (`error-replies:readonly`).
+    pub orders: &'static [&'static str],
     /// Points between two steps of the recipe at which a client can be slow.
     pub points: Vec<RecipePoint>,
     /// How long a lock stays taken whose holder is gone: its TTL, with what the service adds to that.
@@ -97,6 +97,12 @@ impl Topology {
                 candidates.len()
             )),
         }
+    }
+
+    /// What a nemesis can order its servers to do.
+    pub(crate) fn orders_of(&self, nemesis: &str) -> Vec<&'static str> {
+        let orders = self.orders.iter().filter_map(|order| order.split_once(':'));
+        orders.filter(|(of, _)| *of == nemesis).map(|(_, what)| what).collect()
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &String> {

@@ -24,6 +24,8 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("clock-strobe", "n1", 500, "size_ms = 30000\nperiod_ms = 100"),
     ("clock-freeze", "n1", 500, ""),
     ("pause", "c1", 500, "stop_ms = 50\nrun_ms = 20"),
+    ("thread-pause", "n1", 500, "thread = 'main'"),
+    ("cpu", "n1", 500, "share = 0.1"),
     ("partition", "c1", 500, "groups = [['c1'], ['n1']]"),
     ("delay", "n1", 500, "delay_ms = 500\npeers = ['n2', 'n3']"),
     ("loss", "n1", 500, "loss = 0.5\npeers = ['n2', 'n3']"),
@@ -32,25 +34,35 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("slow", "n1", 500, "rate_kbit = 64\npeers = ['n2']"),
     ("stall", "c1", 500, "delay_ms = 1000\npass_first = 1\npeers = ['n1', 'n2', 'n3']\nways = 'out'"),
     ("reset", "c1", 500, "reset = 0.5\npeers = ['n1', 'n2', 'n3']"),
-    (ERROR_REPLIES, "n1", 500, "reply = 'oom'"),
+    ("error-replies", "n1", 500, "reply = 'oom'"),
+    ("script-flush", "n1", 1, ""),
+    ("evict", "n1", 500, "policy = 'allkeys-random'"),
     ("kill", "n1", 1, ""),
+    ("terminate", "n1", 1, ""),
+    ("rolling", "n1", 1, ""),
     ("power-loss", "n1", 300, "flicker_ms = 50"),
     ("disk-full", "n3", 500, "bytes_left = 100"),
     ("disk-slow", "n3", 500, "fsync_ms = 50"),
+    (
+        "command",
+        "n3",
+        300,
+        "inject = 'touch /tmp/by-command'\nheal = 'rm -f /tmp/by-command'\nobserve = 'test -e /tmp/by-command'\nplace = 'node'",
+    ),
     ("failover", "leader", 200, ""),
     ("leader-kill", "leader", 200, ""),
     ("leader-pause", "leader", 500, ""),
 ];
 
-/// The one that only servers of Redis have.
-const ERROR_REPLIES: &str = "error-replies";
+/// Those that only servers of Redis have.
+const OF_REDIS: [&str; 3] = ["error-replies", "script-flush", "evict"];
 
 /// The faults for a lock.
 pub fn faults_of(
     lock: &str,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str, u32, &'static str)> {
     let is_redis = lock == "redlock";
-    FAULTS.iter().filter(move |(fault, ..)| is_redis || *fault != ERROR_REPLIES)
+    FAULTS.iter().filter(move |(fault, ..)| is_redis || !OF_REDIS.contains(fault))
 }
 
 fn every_nemesis_takes_effect_on_redlock(driver: &str) {

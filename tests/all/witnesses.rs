@@ -18,25 +18,39 @@ use std::path::Path;
 under!(
     local: [proc_shows_a_paused_server_as_stopped, what_was_not_fsynced_is_gone_after_a_power_loss],
     local_by_night: [
+        ps_shows_one_stopped_thread,
+        proc_shows_a_server_that_mostly_stands_still,
         ss_finds_no_listener_of_a_killed_server,
+        a_terminated_redis_has_saved_its_keys,
+        proc_shows_another_process_of_each_server_after_a_rolling_restart,
         etcdctl_names_another_leader_when_the_leader_is_killed,
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
         redis_cli_gets_the_error_reply,
+        redis_cli_finds_no_script_after_a_flush,
+        redis_cli_finds_its_key_evicted,
         dd_finds_no_space_on_a_full_disk,
         dd_waits_for_a_slow_fsync,
+        redis_cli_reads_what_a_command_set,
     ],
     docker: [],
     docker_by_night: [
         proc_shows_a_paused_server_as_stopped,
         what_was_not_fsynced_is_gone_after_a_power_loss,
+        ps_shows_one_stopped_thread,
+        proc_shows_a_server_that_mostly_stands_still,
         ss_finds_no_listener_of_a_killed_server,
+        a_terminated_redis_has_saved_its_keys,
+        proc_shows_another_process_of_each_server_after_a_rolling_restart,
         etcdctl_names_another_leader_when_the_leader_is_killed,
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
         redis_cli_gets_the_error_reply,
+        redis_cli_finds_no_script_after_a_flush,
+        redis_cli_finds_its_key_evicted,
         dd_finds_no_space_on_a_full_disk,
         dd_waits_for_a_slow_fsync,
+        redis_cli_reads_what_a_command_set,
     ],
 );
 
@@ -110,6 +124,29 @@ fn proc_shows_a_paused_server_as_stopped(driver: &str) {
     });
 }
 
+/// The state of each thread, as `ps` prints it: `t` is stopped by a tracer.
+fn ps_shows_one_stopped_thread(driver: &str) {
+    watch(driver, ON_REDIS, "thread-pause", "on = ['n1']\nthread = 'main'", |nodes, _| {
+        let threads = nodes["n1"].run(&["ps", "-eL", "-o", "stat=,comm="]);
+        let stands = |name: &str| {
+            let mut states = threads.lines().filter(|line| line.contains(name)).peekable();
+            assert!(states.peek().is_some(), "no thread {name} in {threads}");
+            states.all(|line| line.starts_with('t'))
+        };
+        assert!(!stands("bio_"), "a thread of Redis that nothing stopped: {threads}");
+        stands("redis-server")
+    });
+}
+
+/// Of a hundred looks.
+fn proc_shows_a_server_that_mostly_stands_still(driver: &str) {
+    watch(driver, ON_REDIS, "cpu", "on = ['n1']\nshare = 0.1", |nodes, _| {
+        let looks =
+            (0..100).filter(|_| nodes["n1"].states("redis-server").iter().any(|(_, state)| *state == 'T'));
+        looks.count() > 50
+    });
+}
+
 fn ss_finds_no_listener_of_a_killed_server(driver: &str) {
     let mut processes = BTreeSet::new();
     watch(driver, ON_REDIS, "kill", "on = ['n1']", |nodes, _| {
@@ -120,6 +157,30 @@ fn ss_finds_no_listener_of_a_killed_server(driver: &str) {
         !is_listening
     });
     assert_eq!(processes.len(), 2, "one before and another one after the fault: {processes:?}");
+}
+
+/// One that is killed saves nothing.
+fn a_terminated_redis_has_saved_its_keys(driver: &str) {
+    let save = "redis-cli CONFIG SET save '3600 1' && redis-cli SET by-hand 1";
+    watch(driver, ON_REDIS, "terminate", "on = ['n1']", |nodes, _| {
+        let is_listening = nodes["n1"].run(&["ss", "-Hltn"]).contains(":6379");
+        if is_listening {
+            nodes["n1"].run(&["sh", "-c", save]);
+        }
+        !is_listening && nodes["n1"].run(&["sh", "-c", "ls /data/*.rdb"]).contains(".rdb")
+    });
+}
+
+fn proc_shows_another_process_of_each_server_after_a_rolling_restart(driver: &str) {
+    let mut before = BTreeSet::new();
+    watch(driver, ON_ETCD, "rolling", "on = ['n1', 'n2', 'n3']", |nodes, in_force| {
+        let now = SERVERS.iter().flat_map(|name| nodes[*name].states("etcd"));
+        let now: BTreeSet<u32> = now.map(|(process, _)| process).collect();
+        assert_eq!(now.len(), 3, "{now:?}");
+        let all_new = in_force && now.is_disjoint(&before);
+        before = now;
+        all_new
+    });
 }
 
 /// The node that leads, and the term, where it answers and all members that answer agree on it.
@@ -215,6 +276,29 @@ fn redis_cli_gets_the_error_reply(driver: &str) {
     });
 }
 
+/// A script of its own, which it loads while the fault is not in force.
+fn redis_cli_finds_no_script_after_a_flush(driver: &str) {
+    watch(driver, ON_REDIS, "script-flush", "on = ['n1']", |nodes, in_force| {
+        let redis = |words: &[&str]| nodes["n1"].run(&[&["redis-cli"], words].concat()).trim().to_owned();
+        let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"; // sha1sum of the script
+        if !in_force {
+            assert_eq!(redis(&["SCRIPT", "LOAD", "return 1"]), digest);
+        }
+        redis(&["SCRIPT", "EXISTS", digest]) == "0"
+    });
+}
+
+/// A hundred keys, so that some are among those that the server drops.
+fn redis_cli_finds_its_key_evicted(driver: &str) {
+    let write = "for i in $(seq 100); do echo SET by-hand-$i 1 EX 3600; done | redis-cli >/dev/null";
+    watch(driver, ON_REDIS, "evict", "on = ['n1']\npolicy = 'volatile-random'", |nodes, in_force| {
+        if !in_force {
+            nodes["n1"].run(&["sh", "-c", write]);
+        }
+        nodes["n1"].run(&["redis-cli", "KEYS", "by-hand-*"]).lines().count() < 100
+    });
+}
+
 /// While it is not in force, a file is written without fsync: it must be there for the next look.
 fn what_was_not_fsynced_is_gone_after_a_power_loss(driver: &str) {
     let write = "printf durable | dd of=/data/durable conv=fsync && printf lost | dd of=/data/lost";
@@ -245,6 +329,20 @@ fn dd_waits_for_a_slow_fsync(driver: &str) {
         let text = nodes["n1"].run(&write);
         let took = text.split("copied, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
         took.unwrap_or_else(|| panic!("dd printed: {text}")) >= 0.3
+    });
+}
+
+/// Its setting is looked at by `grep` for the fault, and by the test itself.
+fn redis_cli_reads_what_a_command_set(driver: &str) {
+    let set = |value: u32| format!("redis-cli CONFIG SET hz {value}");
+    let observe = "sh -c 'redis-cli CONFIG GET hz | grep -qx 77'";
+    let plan = format!(
+        "on = ['n1']\nplace = 'node'\ninject = \"{}\"\nheal = \"{}\"\nobserve = \"{observe}\"",
+        set(77),
+        set(10)
+    );
+    watch(driver, ON_REDIS, "command", &plan, |nodes, _| {
+        nodes["n1"].run(&["redis-cli", "CONFIG", "GET", "hz"]).contains("77")
     });
 }
 

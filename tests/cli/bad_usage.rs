@@ -254,7 +254,10 @@ fn a_run_with_a_malformed_history_is_refused() {
 #[test]
 fn an_option_of_a_nemesis_that_the_run_does_not_have_is_refused() {
     let restart = refused("test --restart-after 1s");
-    assert!(restart.contains("the nemeses kill, power-loss, failover and leader-kill"), "{restart}");
+    assert!(
+        restart.contains("the nemeses kill, terminate, power-loss, failover and leader-kill"),
+        "{restart}"
+    );
     assert!(
         refused("test --nemesis pause --partition c1|n1")
             .contains("the nemesis partition, which this run does not have")

@@ -29,7 +29,10 @@ fn servers_that_exist_already_are_refused_where_they_cannot_be_used() {
     assert!(refused(&format!("test --lock redis-single {own} db --tls")).contains("--tls shapes servers"));
     assert!(refused(&format!("test --lock chubby {own} db --guard sequencer")).contains("sequencers"));
     let disk = refused(&format!("test --lock redis-single {own} db --nemesis disk-full"));
-    assert!(disk.contains("there remain partition") && disk.contains("pause, kill of clients"), "{disk}");
+    assert!(
+        disk.contains("there remain partition") && disk.contains("terminate, command of clients"),
+        "{disk}"
+    );
     let failover = refused(&format!("test --lock etcd {own} db --nemesis failover"));
     assert!(failover.contains("exist without it"), "{failover}");
     assert!(refused(&format!("test --lock redis-single {own} rediss://db")).contains("--servers-ca"));

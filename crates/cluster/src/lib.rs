@@ -40,6 +40,7 @@ pub mod protocol;
 mod register;
 mod stub_node;
 mod subnet;
+mod user_command;
 
 pub use cache::folder as cache_folder;
 pub use capability::Capability;
@@ -59,6 +60,7 @@ pub use network_programs::network_command;
 pub use node::{Attached, Node, NodeSpec};
 pub use progress::{Progress, progress_to_stderr};
 pub use register::place_of_private_folders;
+pub use user_command::{COMMAND_TIME, SERVERS_PASSWORD, UserCommand};
 
 /// Parts whose tests need root, an engine or a network, and so are no unit tests: they are in
 /// `tests/cluster`. And what unit tests of several crates share.

@@ -13,12 +13,13 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node};
 use fencepost_history::{LockFacts, NodeKind};
-use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceRefusals, log_says_why};
+use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceOrders, log_says_why};
 use fencepost_nemesis::{
-    Clients, ErrorReplies, ExistingServers, FaultContext, Leadership, Readiness, RunningService,
+    Clients, ExistingServers, FaultContext, Leadership, Readiness, RunningService, ServerOrders,
 };
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -106,11 +107,11 @@ pub(crate) fn fault_context(
     let leadership = leadership.map(|(service, leadership)| {
         Arc::new(LeaderOfServers { service, leadership, servers: servers.clone() }) as Arc<dyn Leadership>
     });
-    let error_replies = own
-        .and_then(|service| service.refusals)
-        .map(|refusals| Arc::new(RefusalsOfServers { refusals, servers }) as Arc<dyn ErrorReplies>);
+    let orders = own
+        .and_then(|service| service.orders)
+        .map(|orders| Arc::new(OrdersToServers { orders, servers }) as Arc<dyn ServerOrders>);
     FaultContext::new(&cluster.nodes, services, clients, leadership, Some(readiness))
-        .with_error_replies(error_replies)
+        .with_orders(orders)
         .with_existing(existing.map(|it| it.clone() as Arc<dyn ExistingServers>))
 }
 
@@ -324,12 +325,12 @@ impl Leadership for LeaderOfServers {
     }
 }
 
-struct RefusalsOfServers {
-    refusals: ServiceRefusals,
+struct OrdersToServers {
+    orders: ServiceOrders,
     servers: Vec<Arc<dyn Node>>,
 }
 
-impl RefusalsOfServers {
+impl OrdersToServers {
     fn node(&self, server: &str) -> Result<&Arc<dyn Node>, ClusterError> {
         let node = self.servers.iter().find(|node| node.name() == server);
         node.ok_or_else(|| ClusterError::new(format!("there is no server {server}")))
@@ -337,16 +338,12 @@ impl RefusalsOfServers {
 }
 
 #[async_trait]
-impl ErrorReplies for RefusalsOfServers {
-    async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError> {
-        (self.refusals.begin)(self.node(server)?, reply).await
+impl ServerOrders for OrdersToServers {
+    async fn begin(&self, server: &str, order: &str) -> Result<(Value, bool), ClusterError> {
+        (self.orders.begin)(self.node(server)?, order).await
     }
 
-    async fn end(&self, server: &str, reply: &str) -> Result<(), ClusterError> {
-        (self.refusals.end)(self.node(server)?, reply).await
-    }
-
-    async fn refusal(&self, server: &str) -> Result<Option<String>, ClusterError> {
-        (self.refusals.refusal)(self.node(server)?).await
+    async fn end(&self, server: &str, order: &str) -> Result<Value, ClusterError> {
+        (self.orders.end)(self.node(server)?, order).await
     }
 }

@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// The variable with the password of the servers.
-pub const PASSWORD: &str = "FENCEPOST_SERVERS_PASSWORD";
+pub const PASSWORD: &str = fencepost_cluster::SERVERS_PASSWORD;
 
 /// Servers that exist already, and what may be done to them.
 #[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize)]

@@ -135,7 +135,7 @@ mod tests {
         assert!(
             refused(&[pause], "partition")
                 .unwrap_err()
-                .contains("kill, power-loss, failover and leader-kill")
+                .contains("kill, terminate, power-loss, failover and leader-kill")
         );
         let fitted = refused(&[kill], "partition").unwrap();
         let (fitted, given) = (fitted.nemesis_options, options().nemesis_options);

@@ -21,9 +21,9 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
         clients: client_names(options),
         storage: has_storage(options, lock, workload).then(|| STORAGE_NODE.to_owned()),
         has_leader: lock.service.leadership.is_some() && !options.existing.are_used(),
-        error_replies: match options.existing.are_used() {
+        orders: match options.existing.are_used() {
             true => &[],
-            false => lock.service.refusals.map_or(&[], |refusals| refusals.replies),
+            false => lock.service.orders.map_or(&[], |orders| orders.names),
         },
         points: recipe_points(options, lock),
         ttl: options.ttl.0 + lock.capabilities(&options.lock_options).lock_delay,

@@ -57,7 +57,9 @@ impl RunSpec {
             None if options.is_swarm() => options.draw_swarm(topology, spec.seed, &Capability::ALL)?,
             None => {
                 for nemesis in &spec.nemeses {
-                    let fits = nemesis.description().check_servers(topology);
+                    let description = nemesis.description();
+                    let given = description.check_options(&options.nemesis_options);
+                    let fits = given.and_then(|()| description.check_servers(topology));
                     fits.map_err(|refusal| BadUsage::at("nemesis", refusal.sentence))?;
                 }
                 let settings = options.nemesis_settings(topology)?;

@@ -63,7 +63,7 @@ pub(crate) const DESCRIBED: LockService = LockService {
     version: |line| Some(line.to_owned()),
     leadership: None,
     existing: None,
-    refusals: None,
+    orders: None,
 };
 
 pub(crate) const ONE: ServerKind = ServerKind {

@@ -63,6 +63,6 @@ pub use recipe::{Lock, Recipe, Session};
 pub use run_access::{AccessFile, RunAccess};
 pub use sequencers::connect_sequencers;
 pub use service::{
-    LockService, ServerKind, ServersAnswer, ServiceDefaults, ServiceLeadership, ServiceRefusals,
+    LockService, ServerKind, ServersAnswer, ServiceDefaults, ServiceLeadership, ServiceOrders,
 };
 pub use services::{FENCING_PORT, find, reference, registry, run_fencing, services};

@@ -224,6 +224,8 @@ pub enum ReleaseBy {
     /// A script that compares and deletes, in one step.
     #[default]
     Lua,
+    /// The same script, loaded once and then called by its digest alone.
+    Digest,
     /// GET, a comparison in the client, then DEL.
     GetDel,
     /// DEL, whatever is there.

@@ -11,6 +11,7 @@ use fencepost_cluster::protocol::{CommandOutput, Service};
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
 use fencepost_history::{Lease, Refusal};
 use futures_util::future::{BoxFuture, try_join_all};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,12 +23,12 @@ const VERSION_TIME: Duration = Duration::from_secs(20);
 /// What servers answer, in time.
 pub type ServersAnswer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
 type Nodes = [Arc<dyn Node>];
+type Order<T> = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> ServersAnswer<'a, T>;
 type StartServers = fn(&LockService, usize, &Nodes, &Options) -> Service;
 type Secure = for<'a> fn(&'a Nodes, &'a RunAccess) -> ServersAnswer<'a, ()>;
 type OfServer<T> = for<'a> fn(&'a LockService, &'a Arc<dyn Node>, &'a Nodes) -> ServersAnswer<'a, T>;
 type OfServers<T> = for<'a> fn(&'a LockService, &'a Nodes) -> ServersAnswer<'a, T>;
 type ToServer = for<'a> fn(&'a LockService, &'a Nodes, usize) -> ServersAnswer<'a, ()>;
-type AboutReply = for<'a> fn(&'a Arc<dyn Node>, &'a str) -> ServersAnswer<'a, ()>;
 
 /// The servers beneath a lock. Its data are fields, and so are the few functions that a service has code of
 /// its own for; what it leaves out is `DESCRIBED` (described.rs), which goes by the data alone.
@@ -86,8 +87,8 @@ pub struct LockService {
     pub leadership: Option<ServiceLeadership>,
     /// How to work on servers that exist without the run. None: a run has to start its servers itself.
     pub existing: Option<&'static dyn ExistingService>,
-    /// How to make a server refuse writes. None where that is not known.
-    pub refusals: Option<ServiceRefusals>,
+    /// Faults that its servers inject into themselves when they are ordered to. None where there are none.
+    pub orders: Option<ServiceOrders>,
 }
 
 /// Servers of a service that are made alike. In commands and lines, `{address}`, `{name}`, `{index}`,
@@ -130,15 +131,15 @@ pub struct ServiceLeadership {
     pub transfer: ToServer,
 }
 
-/// How servers are ordered to answer writes with an error, as they do by themselves on a bad day.
+/// What servers can be ordered to do that is a fault: by orders that their operators give them, too.
 #[derive(Clone, Copy)]
-pub struct ServiceRefusals {
-    /// The errors, by the word that they begin with, in small letters (`readonly`).
-    pub replies: &'static [&'static str],
-    pub begin: AboutReply,
-    pub end: AboutReply,
-    /// What it answers to a write now, in its own words; none: it takes it.
-    pub refusal: for<'a> fn(&'a Arc<dyn Node>) -> ServersAnswer<'a, Option<String>>,
+pub struct ServiceOrders {
+    /// The nemesis, and what it orders: `error-replies:readonly`.
+    pub names: &'static [&'static str],
+    /// Gives what was seen of it, and whether it took effect.
+    pub begin: Order<(Value, bool)>,
+    /// Undoes it, and looks whether it is undone.
+    pub end: Order<Value>,
 }
 
 impl LockService {

@@ -1,7 +1,7 @@
 //! Nodes on which nothing that is done has an effect: a process goes on whatever signal it gets, connections
 //! come about whatever the packet filter is asked for, and every look finds what the one before it found.
 
-use crate::context::{Clients, ErrorReplies, FaultContext, RunningService};
+use crate::context::{Clients, FaultContext, RunningService, ServerOrders};
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
@@ -33,7 +33,7 @@ pub(crate) fn untouched(topology: &Topology) -> (FaultContext, Arc<Mutex<Vec<i32
     let serving = topology.servers.iter().chain(&topology.storage);
     let services: HashMap<_, _> = serving.map(|name| (name.clone(), running.clone())).collect();
     let context = FaultContext::new(&nodes, services, Arc::new(RunningClients), None, None);
-    (context.with_error_replies(Some(Arc::new(RunningClients))), signals)
+    (context.with_orders(Some(Arc::new(RunningClients))), signals)
 }
 
 #[async_trait]
@@ -44,6 +44,11 @@ impl StubNode for Untouched {
 
     fn service_pid(&self, _name: &str) -> Option<i32> {
         Some(PID)
+    }
+
+    async fn signal(&self, _pid: i32, signal: i32) -> Result<(), ClusterError> {
+        self.signals.lock().push(signal);
+        Ok(())
     }
 
     async fn signal_tree(&self, _pid: i32, signal: i32) -> Result<bool, ClusterError> {
@@ -79,6 +84,7 @@ impl StubNode for Untouched {
                 "before": right, "after": right, "mechanism": "vdso", "due_wall_ns": 0, "due_monotonic_ns": 0,
             }),
             ("disk", _) => json!({"before": probe, "after": probe}),
+            ("threads", _) => json!({"tid": PID, "name": "redis-server", "state": "S", "others": 3}),
             ("packets", Some("set")) => json!("emulator"),
             ("packets", Some("probe")) => json!({
                 "sent": args["count"], "answered": args["count"], "duplicates": 0, "overtaken": 0,
@@ -101,16 +107,12 @@ impl Clients for RunningClients {
 }
 
 #[async_trait]
-impl ErrorReplies for RunningClients {
-    async fn begin(&self, _server: &str, _reply: &str) -> Result<(), ClusterError> {
-        Ok(())
+impl ServerOrders for RunningClients {
+    async fn begin(&self, _server: &str, _order: &str) -> Result<(Value, bool), ClusterError> {
+        Ok((Value::Null, false))
     }
 
-    async fn end(&self, _server: &str, _reply: &str) -> Result<(), ClusterError> {
-        Ok(())
-    }
-
-    async fn refusal(&self, _server: &str) -> Result<Option<String>, ClusterError> {
-        Ok(None)
+    async fn end(&self, _server: &str, _order: &str) -> Result<Value, ClusterError> {
+        Ok(Value::Null)
     }
 }

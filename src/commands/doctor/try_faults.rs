@@ -70,8 +70,11 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
     for nemesis in fencepost_nemesis::registry() {
         let effect = match nemesis.description().unmet(offered) {
             Some(unmet) => TriedEffect::Impossible { reason: format!("it needs {unmet}") },
+            None if nemesis.description().options.contains(&"fault-command") => {
+                TriedEffect::Possible { mechanism: "your own commands".to_owned() }
+            }
             // The machine has no part in it, and the nodes here run no Redis.
-            None if nemesis.description().refuses_writes => {
+            None if nemesis.description().by_order => {
                 TriedEffect::Possible { mechanism: "an order to the server".to_owned() }
             }
             None => match tokio::time::timeout(PATIENCE, try_one(*nemesis, &context)).await {
@@ -106,7 +109,7 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
         clients: vec![CLIENT.to_owned()],
         storage: None,
         has_leader: false,
-        error_replies: &[],
+        orders: &[],
         points: Vec::new(),
         ttl: TTL,
         server_faults: ServerFaults::All,
@@ -138,6 +141,7 @@ fn effect_of(nemesis: &dyn Nemesis, observation: &Observation) -> TriedEffect {
     let mechanism = mechanism.as_deref().unwrap_or(match nemesis.description().needs.last() {
         Some(Capability::PacketFilter) => "iptables",
         Some(Capability::Fuse) => "FUSE",
+        Some(Capability::Ptrace) => "ptrace",
         _ => "signals",
     });
     TriedEffect::Effective { mechanism: mechanism.to_owned() }

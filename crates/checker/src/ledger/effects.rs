@@ -73,9 +73,10 @@ impl Fault<'_> {
         self.inject_ns <= until_ns && self.acts_until_ns() > from_ns
     }
 
-    /// Whether no server runs from its injection until its healing begins.
+    /// Whether no server runs from its injection until its healing begins. What is asked to end goes on for a
+    /// while, and lets go of sessions one after the other.
     fn stops_all(&self, servers: &[&str]) -> bool {
-        let is_down = self.effective && self.only_stops();
+        let is_down = self.effective && self.only_stops() && !self.can(FaultEffect::Delays);
         is_down && !servers.is_empty() && servers.iter().all(|server| self.targets.contains(server))
     }
 }

@@ -189,7 +189,11 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
     let said = run.operations.partition_point(|operation| operation.invoke.index < hold.until);
     let said = run.operations.get(said).filter(|said| [f::HOLDS, f::RELEASE].contains(&said.f()))?;
     let hindered = |effect| {
-        let of_own = |fault: &&crate::run_index::Fault| fault.targets.contains(&own) && fault.can(effect);
+        // Late packets hinder no clock of its own. A process that stands still in part may look at it late.
+        let of_node = |fault: &crate::run_index::Fault| fault.description.between.is_empty();
+        let of_own = |fault: &&crate::run_index::Fault| {
+            fault.targets.contains(&own) && of_node(fault) && fault.can(effect)
+        };
         run.faults.iter().filter(of_own).any(|fault| fault.in_force(hold.from_ns, hold.until_ns))
     };
     let reached = |over_ns: u64| over_ns <= said.invoke.time;
@@ -198,7 +202,8 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
         .iter()
         .find(|(from_ns, until_ns)| *from_ns > hold.from_ns && *until_ns >= said.invoke.time)?;
     let over_ns = away.0.saturating_add(ttl_ns);
-    let moved = [FaultEffect::Stops, FaultEffect::Kills, FaultEffect::MovesClocks].into_iter().any(hindered);
+    use FaultEffect::{Delays, Kills, MovesClocks, Stops};
+    let moved = [Stops, Kills, MovesClocks, Delays].into_iter().any(hindered);
     (reached(over_ns) && !moved).then_some(over_ns)
 }
 

@@ -74,6 +74,10 @@ async fn status(node: &Arc<dyn Node>) -> Result<MemberStatus, ClusterError> {
     })
 }
 
+pub(super) async fn member_id(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    Ok(status(node).await?.header.member_id)
+}
+
 /// One request to a member, from inside its node; with a body of null it gets the page.
 pub(super) async fn http(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<Value, ClusterError> {
     match http_at(node, loopback(), path, body.clone(), PATIENCE_MS).await {
@@ -102,7 +106,7 @@ pub(super) fn client_address(node: &Arc<dyn Node>) -> String {
     format!("{}:{CLIENT_PORT}", node.address())
 }
 
-async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, ClusterError> {
+pub(super) async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, ClusterError> {
     let answer = http(node, path, body).await?;
     let said = answer["body"].as_str().unwrap_or_default();
     if answer["status"] != 200 {

@@ -10,6 +10,7 @@ mod leader;
 mod lock_api;
 mod members;
 mod mutex;
+mod orders;
 mod queue;
 mod recipe;
 mod sequencers;

@@ -47,6 +47,7 @@ pub(super) static ETCD: LockService = LockService {
         transfer: |_, nodes, from| Box::pin(leader::transfer(nodes, from)),
     }),
     existing: Some(&ExistingEtcd),
+    orders: Some(super::orders::ORDERS),
     ..DESCRIBED
 };
 

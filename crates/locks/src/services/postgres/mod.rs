@@ -6,6 +6,8 @@
 mod advisory;
 mod connection;
 mod decisions;
+mod orders;
+mod psql;
 mod row;
 mod server;
 mod service;

@@ -1,6 +1,6 @@
 //! Where the server is, and how a client reaches it.
 
-use super::service::USER;
+use super::psql::USER;
 use crate::dialer::{Dialer, denial, wrong_password};
 use crate::protocol::Server;
 use crate::sql::SqlServer;

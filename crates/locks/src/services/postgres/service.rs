@@ -1,5 +1,6 @@
 //! A PostgreSQL server: how it is started, and how it says that it serves.
 
+use super::psql::{USER, psql};
 use crate::described::{DESCRIBED, ONE};
 use crate::error::bad_option;
 use crate::options::Options;
@@ -11,10 +12,8 @@ use fencepost_history::Lease;
 use std::time::Duration;
 
 const PORT: u16 = 5432;
-pub(super) const USER: &str = "postgres";
 
 const SERVICE: &str = "postgres";
-const PSQL: &str = "postgres-psql";
 
 /// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes
 /// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss
@@ -73,6 +72,7 @@ pub(super) static POSTGRES: LockService = LockService {
     // It serves once the table is there.
     trouble: |_, node, _| Box::pin(command_fails(node, const { &psql(SCHEMA) })),
     version,
+    orders: Some(super::orders::ORDERS),
     ..DESCRIBED
 };
 
@@ -120,11 +120,6 @@ fn access_files(access: &RunAccess) -> Vec<AccessFile> {
         files.push(AccessFile::new("user.sql", made));
     }
     files
-}
-
-/// Asks from inside the node: there, the server trusts its superuser.
-const fn psql(statement: &str) -> [&str; 8] {
-    [PSQL, "-h", "127.0.0.1", "-U", USER, "-qAtc", statement, "postgres"]
 }
 
 /// From `15.20 (Debian 15.20-0+deb12u1)`.

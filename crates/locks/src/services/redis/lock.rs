@@ -77,6 +77,7 @@ pub(crate) async fn session(node: RedisNode, hello: &Hello) -> Result<Session, C
             attempts: Attempts::new(&client, process, seed),
             notices,
             held: Held::default(),
+            digest: None,
         })
     }))
 }
@@ -87,6 +88,8 @@ struct RedisLock {
     attempts: Attempts,
     notices: Notices,
     held: Held<RedisHold>,
+    /// Of the script that releases, where it was loaded (`--release digest`).
+    digest: Option<String>,
 }
 
 struct RedisHold {
@@ -208,9 +211,13 @@ impl Lock for RedisLock {
         let deadline = Instant::now() + timeout;
         // Its watchdog ends here: what is given back is not renewed.
         let Some(RedisHold { value, .. }) = self.held.take(key) else { return never_acquired() };
-        let connection = self.node.connection();
+        let node = self.node.clone();
+        let connection = node.connection();
         match self.options.release {
             ReleaseBy::Lua => after_delete(connection.delete_if_mine(key, &value, deadline).await),
+            ReleaseBy::Digest => {
+                after_delete(connection.delete_by_digest(key, &value, &mut self.digest, deadline).await)
+            }
             ReleaseBy::GetDel => self.look_and_delete(&connection, key, &value, timeout).await,
             ReleaseBy::Blind => after_delete(connection.delete(key, deadline).await),
         }

@@ -148,6 +148,25 @@ impl NodeConnection<'_> {
         self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
     }
 
+    /// As [`Self::delete_if_mine`], by the digest of the script, which it loads where that is not known yet.
+    pub(crate) async fn delete_by_digest(
+        &self,
+        key: &str,
+        value: &str,
+        digest: &mut Option<String>,
+        deadline: Instant,
+    ) -> Reply<bool> {
+        if digest.is_none() {
+            match self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(COMPARE_AND_DELETE), deadline).await {
+                Reply::Answer(loaded) => *digest = Some(loaded),
+                not_loaded => return not_loaded.map(|_: String| false),
+            }
+        }
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&*digest).arg(1).arg(&*self.node.key(key)).arg(value);
+        self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
+    }
+
     /// Prolongs the key if it holds `value`: true if it did.
     pub(crate) async fn renew_if_mine(
         &self,

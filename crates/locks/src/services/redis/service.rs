@@ -3,7 +3,7 @@
 use super::access;
 pub(crate) use super::ask::{PORT, ask};
 use super::existing::ExistingRedis;
-use super::refusals;
+use super::orders;
 use crate::described::{DESCRIBED, ONE};
 use crate::options::{Options, Persistence};
 use crate::service::{LockService, ServerKind};
@@ -23,7 +23,7 @@ pub(crate) const INDEPENDENT: LockService = LockService {
     access_files: |access| access::files(access, None),
     version,
     existing: Some(&ExistingRedis),
-    refusals: Some(refusals::INDEPENDENT),
+    orders: Some(orders::INDEPENDENT),
     ..DESCRIBED
 };
 

@@ -5,7 +5,7 @@ use super::view;
 use crate::error::bad_option;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServerKind, ServiceLeadership};
-use crate::services::redis::refusals;
+use crate::services::redis::orders;
 use crate::services::redis::service::{INDEPENDENT, SERVER, ask};
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::FutureExt;
@@ -40,7 +40,7 @@ pub(super) static CLUSTER: LockService = LockService {
         transfer: |_, nodes, _| Box::pin(view::transfer(nodes)),
     }),
     existing: None,
-    refusals: Some(refusals::OF_A_CLUSTER),
+    orders: Some(orders::OF_A_CLUSTER),
     ..INDEPENDENT
 };
 

@@ -36,7 +36,7 @@ pub(super) static SENTINEL: LockService = LockService {
         transfer: |_, nodes, _| Box::pin(leader::transfer(nodes)),
     }),
     existing: None,
-    // A Sentinel takes no such order.
-    refusals: None,
+    // A Sentinel takes none of them.
+    orders: None,
     ..INDEPENDENT
 };
