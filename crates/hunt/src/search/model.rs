@@ -84,7 +84,7 @@ fn median(mut numbers: Vec<u64>) -> u64 {
 
 #[test]
 fn feedback_finds_what_luck_does_not() {
-    let most = 3000;
+    let most = 6000;
     let with: Vec<u64> =
         (0..9).map(|seed| schedules_until_found(Search::new(space(&all()), Seed(seed)), most)).collect();
     let without: Vec<u64> = (0..9)

@@ -194,10 +194,15 @@ mod tests {
     /// Two processes of two clients take turns, each with a key of its own, for 100 ms every 200 ms.
     /// `shift_ms` is how much later the second is granted than the first.
     fn history(shift_ms: u64, waits: bool) -> String {
+        history_of_waits(shift_ms, if waits { u64::MAX } else { 0 })
+    }
+
+    /// So many of the acquires, from the first one on, wait for 90 ms.
+    fn history_of_waits(shift_ms: u64, waits: u64) -> String {
         let mut lines: Vec<(u64, String)> = Vec::new();
         for turn in 0..50 {
             for (process, key, begin) in [(0, "k0", 200 * turn), (1, "k1", 200 * turn + shift_ms)] {
-                let asked = if waits { begin.saturating_sub(90) } else { begin };
+                let asked = if 2 * turn + process < waits { begin.saturating_sub(90) } else { begin };
                 let mut line = |at: u64, kind: &str, f: &str, value: &str| {
                     lines.push((at, format!("{at} {process} {kind} {f} {key} {value}")));
                 };
@@ -224,6 +229,33 @@ mod tests {
             finding.sentence.contains("no two of k0 and k1 were ever held at once, in 100 grants"),
             "{verdict:?}"
         );
+    }
+
+    #[test]
+    fn two_of_three_keys_are_one_lock_where_the_third_meets_them() {
+        let third = "1 2 invoke acquire k2 {ttl_ms:500,timeout_ms:1000}\n1 2 ok acquire k2 {}\n";
+        let verdict =
+            verdict(&Fairness, &(third.to_owned() + &history(100, true) + "9999 2 invoke release k2\n"));
+        let sentence = &verdict.findings[0].sentence;
+        assert!(sentence.contains("no two of k0 and k1 were ever held"), "{sentence}");
+        // Each is held for 96 ms fifty times, in 10 s.
+        assert!(sentence.ends_with("held at once about 48 times"), "{sentence}");
+    }
+
+    #[test]
+    fn a_key_is_waited_for_often_enough_and_by_another_client() {
+        let finding = |text: &str| {
+            let found = verdict(&Fairness, text).findings.into_iter();
+            found.map(|finding| finding.sentence).find(|sentence| sentence.contains("no two of"))
+        };
+        let least = (1..20).find_map(|waits| finding(&history_of_waits(100, waits)));
+        assert!(least.is_some_and(|sentence| sentence.contains(": 5 times a process waited")));
+        let placed = |clients: &str| {
+            format!("0 nemesis info nodes - {{slots:{clients},storage:[],leader:false,hit_by:{{}}}}\n")
+                + &history(100, true)
+        };
+        assert!(finding(&placed("[\"c1\",\"c2\"]")).is_some());
+        assert_eq!(finding(&placed("[\"c1\",\"c1\"]")), None);
     }
 
     #[test]
