@@ -1,6 +1,6 @@
 //! What faults act on: the nodes with their servers, and the clients.
 
-use crate::clock_tool::{ClockCall, ClockLook};
+use crate::clocks::clock_tool::{ClockCall, ClockLook};
 use crate::existing_servers::ExistingServers;
 use crate::fault_error::FaultError;
 use async_trait::async_trait;
@@ -77,7 +77,7 @@ fn is_server(node: &Arc<dyn Node>) -> bool {
     node.kind() == NodeKind::Server
 }
 
-/// Name of the supervisor's service inside a node; see [`crate::supervisor`].
+/// Name of the supervisor's service inside a node; see [`crate::processes::supervisor`].
 pub(crate) const SUPERVISOR: &str = "supervisor";
 
 /// How long an election may take, and how often the servers are asked for its outcome meanwhile.

@@ -1,8 +1,8 @@
 //! One fault, ready to be injected.
 
+use crate::clocks::motion::Motions;
 use crate::context::FaultContext;
 pub use crate::fault_error::FaultError;
-use crate::motion::Motions;
 use async_trait::async_trait;
 use fencepost_history::FaultDescription;
 use futures_util::future::join_all;

@@ -1,9 +1,9 @@
 //! What a nemesis is: a value that describes it, how its faults are drawn, and how one of them is made ready.
 
-use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
 use crate::options::NemesisOptions;
-use crate::topology::{ServerFaults, Topology};
+use crate::plan::aim::{Aim, DrawnAim};
+use crate::plan::topology::{ServerFaults, Topology};
 use fencepost_cluster::Capability;
 use fencepost_history::{Refusal, Stream, read_fields};
 use serde::Serialize;

@@ -2,10 +2,10 @@
 //! `fencepost.toml`, `run.toml` and scenarios, and nemeses get it as it is. A nemesis that uses one names it
 //! in [`crate::NemesisDescription::options`].
 
-use crate::groups::parse_partition;
-use crate::motion::Clock;
+use crate::clocks::motion::Clock;
+use crate::packets::groups::parse_partition;
+use crate::plan::topology::Topology;
 use crate::tools::disk::Torn;
-use crate::topology::Topology;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
 use fencepost_cluster::ClockMechanism;

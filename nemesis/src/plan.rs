@@ -1,11 +1,22 @@
 //! The plan of a run: which faults are injected where, when, and for how long. Drawn before anything starts.
 
+pub(crate) mod aim;
+pub(crate) mod distributions;
+pub(crate) mod draw_plan;
+pub(crate) mod planned_fault;
+pub(crate) mod resolution;
+pub(crate) mod roles;
+pub(crate) mod swarm;
+pub(crate) mod topology;
+pub(crate) mod trigger;
+pub(crate) mod trigger_check;
+
 use crate::fault_text::{FaultEntry, fault_text};
 use crate::nemesis::Nemesis;
-use crate::planned_fault::PlannedFault;
+use crate::plan::planned_fault::PlannedFault;
+use crate::plan::topology::Topology;
+use crate::plan::trigger::Trigger;
 use crate::registry::registry;
-use crate::topology::Topology;
-use crate::trigger::Trigger;
 use fencepost_history::Refusal;
 use fencepost_history::mistake::{Mistake, line_at, read_table, tables};
 use fencepost_history::printable;

@@ -1,11 +1,11 @@
 //! All nemeses, by name.
 
+use crate::clocks::{clock_drift, clock_freeze, clock_jump, clock_strobe};
+use crate::disks::{disk_full, disk_slow, power_loss};
 use crate::nemesis::Nemesis;
-use crate::{
-    clock_drift, clock_freeze, clock_jump, clock_strobe, command, cpu, delay, disk_full, disk_slow,
-    duplicate, error_replies, evict, failover, kill, loss, partition, pause, power_loss, reorder, reset,
-    script_flush, slow, stall, terminate, thread_pause,
-};
+use crate::orders::{error_replies, evict, failover, script_flush};
+use crate::packets::{delay, duplicate, loss, partition, reorder, reset, slow, stall};
+use crate::processes::{command, cpu, kill, pause, terminate, thread_pause};
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
 pub fn registry() -> &'static [&'static dyn Nemesis] {

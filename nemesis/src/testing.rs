@@ -3,10 +3,10 @@
 pub(crate) mod ended;
 pub(crate) mod untouched;
 
-use crate::motion::Clock;
+use crate::clocks::motion::Clock;
 use crate::nemesis::NemesisSettings;
 use crate::options::{CommandPlace, NemesisOptions};
-use crate::topology::{ServerFaults, Topology};
+use crate::plan::topology::{ServerFaults, Topology};
 use std::time::Duration;
 
 /// Servers n1, …, clients c1, … and a storage.

@@ -1,7 +1,7 @@
 //! Events of the history as people write them: `c2 acquire`, `c1 begins release`, `pause healed`.
 
+use crate::plan::trigger::Trigger;
 use crate::registry::{find, registry};
-use crate::trigger::Trigger;
 use fencepost_history::prose::unknown;
 use fencepost_history::{FaultStage, Kind, Refusal, f};
 use serde::de::value::MapAccessDeserializer;

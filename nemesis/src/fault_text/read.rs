@@ -1,12 +1,12 @@
 //! Reads a fault as people write it. Each value keeps its place in the text, so that a mistake has a line.
 
 use super::event::AwaitedEvent;
-use crate::groups::{Flow, GROUPS, Groups, OneWay, parse_flow, parse_partition};
 use crate::nemesis::{Nemesis, NemesisDescription};
-use crate::planned_fault::PlannedFault;
+use crate::packets::groups::{Flow, GROUPS, Groups, OneWay, parse_flow, parse_partition};
+use crate::plan::planned_fault::PlannedFault;
+use crate::plan::topology::Topology;
+use crate::plan::trigger::Trigger;
 use crate::registry::{find, registry};
-use crate::topology::Topology;
-use crate::trigger::Trigger;
 use fencepost_history::mistake::{Mistake, read_table, tables};
 use fencepost_history::prose::second_of_a_name;
 use fencepost_history::{Refusal, TimeSpan, inline_toml, printable, read_fields};

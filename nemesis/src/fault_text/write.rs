@@ -1,9 +1,9 @@
 //! Writes a fault as people write it.
 
 use super::read::signed_ms;
-use crate::groups::{GROUPS, Groups};
-use crate::planned_fault::PlannedFault;
-use crate::trigger::Trigger;
+use crate::packets::groups::{GROUPS, Groups};
+use crate::plan::planned_fault::PlannedFault;
+use crate::plan::trigger::Trigger;
 use fencepost_history::{TimeSpan, inline_toml, read_fields};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;

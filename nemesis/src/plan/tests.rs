@@ -1,10 +1,10 @@
 //! Plans as files: what is read, and what is refused.
 
 use super::*;
-use crate::draw_plan::draw;
 use crate::fault_text::FAULT_KEYS;
+use crate::plan::draw_plan::draw;
+use crate::plan::roles::LEADER;
 use crate::registry::find;
-use crate::roles::LEADER;
 use crate::testing::{settings, topology};
 use fencepost_history::{FaultStage, Kind, Seed, f};
 use proptest::option;

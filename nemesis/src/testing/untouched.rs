@@ -2,7 +2,7 @@
 //! come about whatever the packet filter is asked for, and every look finds what the one before it found.
 
 use crate::context::{Clients, FaultContext, RunningService, ServerOrders};
-use crate::topology::Topology;
+use crate::plan::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::{CommandOutput, Service};

@@ -1,0 +1,7 @@
+//! Faults that are orders to servers.
+
+pub(crate) mod error_replies;
+pub(crate) mod evict;
+pub(crate) mod failover;
+pub(crate) mod ordered;
+pub(crate) mod script_flush;

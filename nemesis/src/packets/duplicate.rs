@@ -1,0 +1,31 @@
+//! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
+
+use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
+use crate::packets::network_parameters::{Direction, Look, Words, percent};
+use crate::tools::packets::Impairment;
+use rand::RngExt;
+
+pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
+    name: "duplicate",
+    about: "sends a tenth to nine tenths of the packets twice",
+    field: "duplicate",
+    has_field: |impairment| impairment.duplicate > 0.0,
+    draw: |_, random| {
+        let duplicate = f64::from(random.random_range(10..=90)) / 100.0;
+        (Impairment { duplicate, ..Impairment::default() }, Direction::Both)
+    },
+    only_emulated: false,
+    spares_storage: false,
+    aims: FLOWS,
+    adapt_to_aim: as_drawn,
+    look: Look {
+        by_connections: false,
+        probes: |_| (60, 84),
+        shows: |_, before, after| after.duplicates > before.duplicates,
+    },
+    words: Words {
+        sentence: |impairment| format!("{} of the packets came twice", percent(impairment.duplicate)),
+        label: |impairment| format!("duplicate {}", percent(impairment.duplicate)),
+        summary: "packets came twice",
+    },
+};
