@@ -1,8 +1,8 @@
 //! What the kind of a lock means for the options of a run: which workload fits it, its readers and its
 //! permits.
 
-use crate::names::BadUsage;
-use crate::options::RunOptions;
+use crate::settings::names::BadUsage;
+use crate::settings::options::RunOptions;
 use fencepost_history::LockKind;
 use fencepost_locks::LockDefinition;
 use fencepost_workloads::Workload;
@@ -89,7 +89,7 @@ impl RunOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validation::RunSpec;
+    use crate::settings::validation::RunSpec;
 
     fn options(lock: &str, edit: fn(&mut RunOptions)) -> RunOptions {
         let mut options = RunOptions { lock: lock.to_owned(), ..RunOptions::default() };

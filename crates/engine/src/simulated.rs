@@ -2,14 +2,14 @@
 //! storage that are a few maps. With tokio's paused time, a run of minutes takes milliseconds, and the engine
 //! is the one of real runs.
 
-use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
-use crate::deployment::Deployment;
-use crate::options::RunOptions;
-use crate::recorder::{Placement, Recorder};
+use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents};
+use crate::run::deployment::Deployment;
+use crate::run::recorder::{Placement, Recorder};
+use crate::run::script_player::DirectedScript;
 use crate::run::{RunContext, RunOutcome, Running};
-use crate::script_player::DirectedScript;
+use crate::settings::options::RunOptions;
+use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
-use crate::validation::RunSpec;
 use async_trait::async_trait;
 use fencepost_checker::RunVerdict;
 use fencepost_cluster::for_tests::StubNode;
@@ -352,7 +352,7 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Directe
     let writer = Writer::create(&folder.history()).expect("a history");
     let recorder = Arc::new(Recorder::new(writer, placement, stop.clone(), spec.options.fail_fast));
     let _ = events.0.set(recorder.clone());
-    let observer = Arc::new(crate::observer::Unobserved);
+    let observer = Arc::new(crate::run::observer::Unobserved);
     let run = RunContext { folder: &folder, stop: &stop, observer };
     let begun = Instant::now();
     let running = Running::begin(spec, &run, &deployment, &recorder, script).expect("a run that begins");

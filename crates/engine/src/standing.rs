@@ -1,15 +1,15 @@
 //! Servers that stand for programs outside of any run, such as somebody's own tests: started as for a run,
 //! reached from this machine, and open to faults by hand.
 
-use crate::deployment::{self, StartedServices, fault_context, nodes_of};
-use crate::injection::FaultsByHand;
-use crate::names::BadUsage;
-use crate::node_specs::node_specs;
-use crate::recorder::{Placement, Recorder};
+use crate::run::deployment::{self, StartedServices, fault_context, nodes_of};
+use crate::run::injection::FaultsByHand;
+use crate::run::recorder::{Placement, Recorder};
 use crate::run::run_name;
-use crate::server_log::ServerLog;
+use crate::settings::names::BadUsage;
+use crate::settings::node_specs::node_specs;
+use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
-use crate::validation::RunSpec;
+use crate::watch::server_log::ServerLog;
 use anyhow::{Context, Result};
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Entrance, Node, NodeSpec};
 use fencepost_history::{NodeKind, Writer};

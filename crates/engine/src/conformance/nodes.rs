@@ -2,15 +2,15 @@
 
 use super::run::{RuleResult, check_all};
 use super::test_servers::{CLIENTS, LockTerms, ServerStreams, ServersState, TestServers};
-use crate::client_start::{ClientSetup, KnownNodes};
-use crate::deployment::{self, StartedServices, nodes_of};
-use crate::names::BadUsage;
-use crate::node_log;
-use crate::node_specs::node_specs;
-use crate::options::RunOptions;
+use crate::run::client_start::{ClientSetup, KnownNodes};
+use crate::run::deployment::{self, StartedServices, nodes_of};
 use crate::run::run_name;
+use crate::settings::names::BadUsage;
+use crate::settings::node_specs::node_specs;
+use crate::settings::options::RunOptions;
+use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
-use crate::validation::RunSpec;
+use crate::watch::node_log;
 use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use fencepost_cluster::{Cluster, ClusterSpec, Node};

@@ -3,7 +3,7 @@
 use super::check_result::{CheckEnd, CheckResult};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
 use super::transcript::{Recorded, Transcript};
-use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
+use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
 use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
 use parking_lot::Mutex;

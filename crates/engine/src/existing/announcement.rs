@@ -1,8 +1,8 @@
 //! What a run says that it would do to servers which exist already.
 
-use crate::existing_options::PASSWORD;
-use crate::names::BadUsage;
-use crate::validation::RunSpec;
+use crate::settings::existing_options::PASSWORD;
+use crate::settings::names::BadUsage;
+use crate::settings::validation::RunSpec;
 
 impl RunSpec {
     /// What this run would do on the servers of `--servers`, in lines; none where it starts its servers, or

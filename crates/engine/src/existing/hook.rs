@@ -1,6 +1,6 @@
 //! The user's command that injects faults into servers which exist already.
 
-use crate::existing_options::Place;
+use crate::settings::existing_options::Place;
 use fencepost_cluster::{ClusterError, UserCommand};
 use fencepost_nemesis::HookAction;
 
@@ -24,7 +24,7 @@ impl Hook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::existing_options::ExistingOptions;
+    use crate::settings::existing_options::ExistingOptions;
     use nix::sys::signal::Signal;
     use nix::unistd::Pid;
 

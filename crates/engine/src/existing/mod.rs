@@ -3,9 +3,9 @@
 mod announcement;
 mod hook;
 
-use crate::existing_options::{PASSWORD, Place};
+use crate::settings::existing_options::{PASSWORD, Place};
+use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
-use crate::validation::RunSpec;
 use announcement::PREFIX;
 use anyhow::{Context, Result, anyhow, bail};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! What is around a run, and no part of it.
 
-use crate::observer::RunObserver;
+use crate::run::observer::RunObserver;
 use crate::stop::Stop;
 use fencepost_cluster::Cleaned;
 use fencepost_history::run::RunFolder;

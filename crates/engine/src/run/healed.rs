@@ -1,12 +1,12 @@
 //! After the faults: locks must be free again, and every key is read once more.
 
 use super::playing::{Playing, phase};
-use crate::node_log::as_last_rule;
-use crate::processes::closing_reads;
-use crate::recorder::Recorder;
-use crate::script_player::ScriptOutcome;
+use crate::run::processes::closing_reads;
+use crate::run::recorder::Recorder;
+use crate::run::script_player::ScriptOutcome;
 use crate::stop::{Stop, StopReason};
-use crate::storage_log;
+use crate::watch::node_log::as_last_rule;
+use crate::watch::storage_log;
 use anyhow::{Result, bail};
 use fencepost_history::{RunPhase, f};
 use fencepost_nemesis::Trigger;

@@ -1,18 +1,31 @@
 //! One run, from its first node to the last event of its history: prepared, started, running, healed, read
 //! once more.
 
+pub(crate) mod aiming;
+pub mod client_connection;
+pub(crate) mod client_start;
 mod context;
+pub(crate) mod deployment;
 mod healed;
+pub(crate) mod injection;
+pub(crate) mod lock_state;
 mod nodes;
+pub(crate) mod observer;
+pub(crate) mod other_clients;
 mod playing;
 mod prepared;
+pub(crate) mod prepared_fault;
+pub mod processes;
+pub mod recorder;
+pub(crate) mod run_nodes;
 mod running;
+pub(crate) mod script_player;
 
-use crate::node_specs::node_specs;
-use crate::observer::RunObserver;
-use crate::script_player::DirectedScript;
+use crate::run::observer::RunObserver;
+use crate::run::script_player::DirectedScript;
+use crate::settings::node_specs::node_specs;
+use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
-use crate::validation::RunSpec;
 use anyhow::Result;
 pub(crate) use context::RunContext;
 use fencepost_cluster::{Environment, NodeSpec};

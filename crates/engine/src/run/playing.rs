@@ -1,13 +1,13 @@
 //! A run between its first operation and its last.
 
 use super::context::RunContext;
-use crate::clock_watch::ClockWatch;
-use crate::deployment::Deployment;
-use crate::processes::ProcessContext;
-use crate::recorder::Recorder;
-use crate::script_player::ScriptPlayer;
-use crate::server_watch::ServerWatch;
-use crate::validation::RunSpec;
+use crate::run::deployment::Deployment;
+use crate::run::processes::ProcessContext;
+use crate::run::recorder::Recorder;
+use crate::run::script_player::ScriptPlayer;
+use crate::settings::validation::RunSpec;
+use crate::watch::clock_watch::ClockWatch;
+use crate::watch::server_watch::ServerWatch;
 use fencepost_history::{Kind, PHASE, RunPhase};
 use serde_json::json;
 use std::sync::Arc;

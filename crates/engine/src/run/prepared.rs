@@ -3,8 +3,8 @@
 use super::context::RunContext;
 use super::nodes::RunNodes;
 use crate::existing::Existing;
-use crate::node_specs::node_specs;
-use crate::validation::RunSpec;
+use crate::settings::node_specs::node_specs;
+use crate::settings::validation::RunSpec;
 use anyhow::{Result, bail};
 use fencepost_cluster::{ClusterSpec, Driver};
 use fencepost_history::run::RunFile;

@@ -3,7 +3,7 @@
 use super::event::ScenarioEvent;
 use super::expect::{Condition, Expectation};
 use super::measure::{Bounds, Measure, Measured};
-use crate::names::pick_at;
+use crate::settings::names::pick_at;
 use fencepost_checker::{Checker, METRICS};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};

@@ -5,7 +5,7 @@
 //! says in `rounds` how often its client had to ask. A contest that was won in its first round is left out: a
 //! client was too early for the votes to be split.
 
-use crate::lock_state::LockState;
+use crate::run::lock_state::LockState;
 use fencepost_checker::{Metric, RunVerdict};
 use fencepost_history::{Event, Grant, Kind, Process, f};
 use fencepost_nemesis::Trigger;

@@ -2,11 +2,11 @@
 
 use super::expect::Expectation;
 use super::run_options::PlacedOptions;
-use crate::names::{BadUsage, unknown};
-use crate::options::RunOptions;
-use crate::script_player::DirectedScript;
-use crate::shaping::Faults;
-use crate::validation::RunSpec;
+use crate::run::script_player::DirectedScript;
+use crate::settings::names::{BadUsage, unknown};
+use crate::settings::options::RunOptions;
+use crate::settings::shaping::Faults;
+use crate::settings::validation::RunSpec;
 use fencepost_history::mistake::{Mistake, MistakeInFile};
 use fencepost_nemesis::{FaultEntry, Plan, Refusal, Topology, Trigger};
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Options of a scenario's run: the keys and values of `fencepost.toml`, in the one type for them.
 
 use super::keys;
-use crate::names::{BadUsage, unknown};
-use crate::option_facts::{InScenario, in_scenario};
-use crate::options::RunOptions;
+use crate::settings::names::{BadUsage, unknown};
+use crate::settings::option_facts::{InScenario, in_scenario};
+use crate::settings::options::RunOptions;
 use clap::{Args, Command};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};

@@ -1,8 +1,8 @@
 //! Steps of a client's script, as a scenario names them: `acquire`, `wait c2 acquire`, `sleep 500ms`.
 
 use super::event;
-use crate::names::unknown;
-use crate::script_player::Step;
+use crate::run::script_player::Step;
+use crate::settings::names::unknown;
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::Refusal;
 use serde::de::{Deserialize, Deserializer, Error};

@@ -1,7 +1,7 @@
 //! Writes a scenario file: a workload with a seed and faults, and the violation that it shows.
 
-use crate::option_facts::{InScenario, OPTION_FACTS, in_scenario};
-use crate::options::RunOptions;
+use crate::settings::option_facts::{InScenario, OPTION_FACTS, in_scenario};
+use crate::settings::options::RunOptions;
 use fencepost_history::{changed_fields, fields, inline_toml};
 use fencepost_nemesis::{Plan, fault_text};
 use serde_json::Value;
@@ -44,8 +44,8 @@ mod tests {
     use super::super::file::parse;
     use super::super::run_options;
     use super::*;
-    use crate::command_line::tests::each_option;
-    use crate::validation::RunSpec;
+    use crate::settings::command_line::tests::each_option;
+    use crate::settings::validation::RunSpec;
     use fencepost_history::{Seed, TimeSpan};
 
     const PLAN: &str = r#"

@@ -2,8 +2,8 @@
 //! what is concluded.
 
 use super::{Habits, Simulated, options, play, spec};
-use crate::options::RunOptions;
 use crate::scenario::read_file;
+use crate::settings::options::RunOptions;
 use fencepost_checker::{ExclusionFigures, Outcome};
 use fencepost_history::{FaultEvent, FaultStage, Kind, PHASE, RunPhase, SECTION_ABANDONED, f};
 use std::time::Duration;

@@ -1,0 +1,264 @@
+//! The logical processes of a run: each follows its script, one operation after the other, through a client.
+
+use crate::run::client_connection::{CallReply, ClientConnection};
+use crate::run::recorder::Recorder;
+use fencepost_history::{
+    AcquireArguments, Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f,
+};
+use fencepost_locks::protocol::Command;
+use fencepost_workloads::{Now, Op, Script, Step};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What the processes of a run share.
+pub struct ProcessContext {
+    pub recorder: Arc<Recorder>,
+    pub times: TimeLimits,
+    permits: Option<u32>,
+    /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
+    pub closing: Closing,
+    /// For each slot (one of the processes that run at a time), how many process numbers it has used up.
+    used: Vec<AtomicU64>,
+}
+
+/// How long operations may take.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeLimits {
+    pub ttl: Duration,
+    pub acquire: Duration,
+    /// After this long without faults every lock must be free again: the longest lease has run out.
+    pub free_again: Duration,
+    /// How long the controller waits beyond what the client was given. A stopped client answers when it
+    /// wakes, and what it did then is worth knowing: so the wait outlasts every pause.
+    pub patience: Duration,
+}
+
+const OPERATION: Duration = Duration::from_millis(2000);
+
+/// Rest between two attempts to acquire a lock that must be free, and the time that another attempt needs.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+const LAST_ATTEMPT: Duration = Duration::from_millis(500);
+
+/// A flag that can be waited for.
+#[derive(Debug, Default)]
+pub struct Closing {
+    set: AtomicBool,
+    changed: Notify,
+}
+
+impl Closing {
+    pub fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// Waits for `time`, or until the flag is set.
+    pub async fn wait(&self, time: Duration) {
+        let changed = self.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        if !self.is_set() {
+            let _ = tokio::time::timeout(time, changed).await;
+        }
+    }
+}
+
+impl ProcessContext {
+    pub fn new(recorder: Arc<Recorder>, times: TimeLimits, processes: usize) -> ProcessContext {
+        let used = (0..processes).map(|_| AtomicU64::new(0)).collect();
+        ProcessContext { recorder, times, permits: None, closing: Closing::default(), used }
+    }
+
+    /// The same for a semaphore of so many permits; none: the lock is of another kind.
+    #[must_use]
+    pub fn with_permits(self, permits: Option<u32>) -> ProcessContext {
+        ProcessContext { permits, ..self }
+    }
+
+    /// What a client is asked: each acquire of a semaphore says how many permits there are.
+    fn asked(&self, op: &Op) -> Value {
+        match self.permits {
+            Some(permits) if op.f == f::ACQUIRE => {
+                AcquireArguments { capacity: Some(permits), ..AcquireArguments::of(&op.value) }.into()
+            }
+            _ => op.value.clone(),
+        }
+    }
+
+    /// A process number that was not used yet. Modulo the number of slots, it gives the slot, as in Jepsen.
+    pub fn fresh_process(&self, slot: usize) -> u64 {
+        slot as u64 + self.used[slot].fetch_add(1, Ordering::Relaxed) * self.used.len() as u64
+    }
+
+    /// Ends a process that came too late to go on with its section, and records that.
+    fn abandon(&self, client: &ClientConnection, process: u64, key: &str, late: Duration) {
+        let abandoned = SectionAbandoned { process, key: key.to_owned(), late_ms: TimeSpan(late).millis() };
+        self.recorder.nemesis(Kind::Info, SECTION_ABANDONED, json!(abandoned), None);
+        client.end_process(process);
+    }
+
+    /// Sends one operation, and records its invocation and its completion.
+    pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
+        let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
+        self.perform_within(limit * op.time_limits, client, process, op).await
+    }
+
+    /// As [`ProcessContext::perform`], with a time limit of its own for the client.
+    async fn perform_within(
+        &self,
+        limit: Duration,
+        client: &ClientConnection,
+        process: u64,
+        op: &Op,
+    ) -> Completion {
+        let TimeLimits { ttl, patience, .. } = self.times;
+        let is_acquire = op.f == f::ACQUIRE;
+        let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
+        let asked = self.asked(op);
+        let mut recorded = asked.clone();
+        if is_acquire {
+            // Beside what the workload asks for (a mode).
+            recorded = AcquireArguments {
+                ttl_ms: Some(ttl_ms.into()),
+                timeout_ms: Some(timeout_ms.into()),
+                ..AcquireArguments::default()
+            }
+            .into();
+            let requested = asked.as_object().cloned().unwrap_or_default();
+            recorded.as_object_mut().expect("made above").extend(requested);
+        }
+        if let (Some(recorded), Some(note)) = (recorded.as_object_mut(), op.note.as_object()) {
+            recorded.extend(note.clone());
+        }
+        let command = Command {
+            id: 0,
+            process,
+            f: Cow::Borrowed(op.f),
+            key: op.key.clone(),
+            value: asked,
+            ttl_ms: is_acquire.then_some(ttl_ms),
+            timeout_ms: Some(timeout_ms),
+        };
+        self.recorder.invoke(process, op.f, &op.key, recorded);
+        let CallReply { completion, value } = client.call(command, limit + patience).await;
+        self.recorder.complete(process, op.f, &op.key, &completion, value);
+        if matches!(completion, Completion::Info(_)) {
+            client.end_process(process);
+        }
+        completion
+    }
+}
+
+/// Runs one process to its end. After an indeterminate operation or an abandoned section it goes on under a
+/// fresh number with a script of its own, as a restarted program: the old process may still hold something.
+pub async fn run_process(
+    context: Arc<ProcessContext>,
+    client: Arc<ClientConnection>,
+    slot: usize,
+    mut new_script: impl FnMut(u64) -> Box<dyn Script> + Send,
+) {
+    let mut process = context.fresh_process(slot);
+    let mut script = new_script(process);
+    let mut last: Option<Completion> = None;
+    loop {
+        let now = Now { time: context.recorder.elapsed(), closing: context.closing.is_set() };
+        match script.next(last.take().as_ref(), now) {
+            Step::Done => return,
+            Step::Wait(time) => context.closing.wait(time).await,
+            Step::Abandon { key, late } => {
+                context.abandon(&client, process, &key, late);
+                process = context.fresh_process(slot);
+                script = new_script(process);
+            }
+            Step::Do(op) => {
+                let completion = context.perform(&client, process, &op).await;
+                match completion {
+                    Completion::Info(_) if context.closing.is_set() => return,
+                    Completion::Info(_) => {
+                        process = context.fresh_process(slot);
+                        script = new_script(process);
+                    }
+                    // A dead client answers every call at once: without a pause this loop would spin.
+                    Completion::Fail(ref error) if error.code() == ErrorCode::ClientGone => {
+                        context.closing.wait(Duration::from_millis(100)).await;
+                        last = Some(completion);
+                    }
+                    completion => last = Some(completion),
+                }
+            }
+        }
+    }
+}
+
+/// Acquires a key with a fresh process, and tries again until `deadline` where that fails: a lock may say no
+/// at once, while it need not be free yet. Each attempt has the time that those of the run have: a library
+/// may take no longer one beside its TTL. Gives how the last attempt ended, and the process that goes on.
+async fn final_acquire(
+    context: &ProcessContext,
+    client: &ClientConnection,
+    slot: usize,
+    acquire: &Op,
+    deadline: Instant,
+) -> (Completion, u64) {
+    let mut process = context.fresh_process(slot);
+    let mut limit = context.times.free_again;
+    loop {
+        let within = limit.min(context.times.acquire);
+        let acquired = context.perform_within(within, client, process, acquire).await;
+        if matches!(acquired, Completion::Info(_)) {
+            process = context.fresh_process(slot);
+        }
+        limit = deadline.saturating_duration_since(Instant::now() + TRY_AGAIN);
+        if matches!(acquired, Completion::Ok(_)) || client.is_gone() || limit < LAST_ATTEMPT {
+            return (acquired, process);
+        }
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+/// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free
+/// again, and the final values.
+pub async fn closing_reads(
+    context: &ProcessContext,
+    keys: usize,
+    clients: &[Arc<ClientConnection>],
+    reads: bool,
+) {
+    // Clients that a fault killed answer no more.
+    let alive: Vec<usize> = (0..clients.len()).filter(|at| !clients[*at].is_gone()).collect();
+    let deadline = Instant::now() + context.times.free_again;
+    for number in 0..keys {
+        let Some(&slot) = alive.get(number % alive.len().max(1)) else { return };
+        let client = &clients[slot];
+        let op = |f: &'static str| Op {
+            f,
+            key: Cow::Owned(fencepost_workloads::key_name(number)),
+            value: Value::Null,
+            note: Value::Null,
+            time_limits: 1,
+        };
+        let (acquired, process) = final_acquire(context, client, slot, &op(f::ACQUIRE), deadline).await;
+        if reads {
+            let mut read = context.perform(client, process, &op(f::READ)).await;
+            // A client may have been cut off from the storage for good, by another client that fenced it.
+            for &other in alive.iter().filter(|other| **other != slot) {
+                if matches!(read, Completion::Ok(_)) {
+                    break;
+                }
+                read = context.perform(&clients[other], context.fresh_process(other), &op(f::READ)).await;
+            }
+        }
+        if matches!(acquired, Completion::Ok(_)) {
+            context.perform(client, process, &op(f::RELEASE)).await;
+        }
+    }
+}
