@@ -7,7 +7,7 @@ use super::excerpt::{Excerpt, Participant};
 use super::faults::{self, Strip};
 use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
-use fencepost_checker::{RunIndex, seconds};
+use fencepost_checker::{Claim, RunIndex, seconds};
 use fencepost_history::{Kind, LockKind, OperationError, f};
 
 const TOP: i32 = 8;
@@ -226,9 +226,9 @@ fn bolt(canvas: &Canvas, (x, y): (i32, i32)) {
     canvas.area(&points, palette::INK, 1.0);
 }
 
-/// To whom a node granted the lock, and until when it had promised it; in red where it did so twice.
+/// To whom a node granted the lock, and until when it had promised it; in red where that is too often.
 fn grants(canvas: &Canvas, excerpt: &Excerpt, node: &str, axis: TimeAxis, top: i32) {
-    let mut promised: Option<u64> = None;
+    let mut promised: Vec<(Claim, u64)> = Vec::new();
     for (at, participant) in excerpt.participants.iter().enumerate() {
         if !participant.hold.granted_by.iter().any(|server| server == node) {
             continue;
@@ -239,15 +239,16 @@ fn grants(canvas: &Canvas, excerpt: &Excerpt, node: &str, axis: TimeAxis, top: i
         let to = end.map_or(axis.right, |end| axis.x(end)).max(from + 2);
         canvas.rect((from, y), (to, y + HALF - 2), participant.colour, 0.55);
         canvas.rect((from, y), (from + 3, y + HALF - 2), participant.colour, 1.0);
-        let twice = promised.is_some_and(|end| participant.hold.from_ns < end);
-        if twice {
+        let beside = promised.iter().filter(|(_, end)| participant.hold.from_ns < *end);
+        let claim = participant.hold.claim;
+        if !Claim::fit(beside.map(|(claim, _)| *claim).chain([claim])) {
             let middle = top + at as i32 * HALF - 1;
             canvas.dot((from, middle), 7, palette::CLASH);
             for (dx, dy) in [(3, 3), (3, -3)] {
                 canvas.line(&[(from - dx, middle - dy), (from + dx, middle + dy)], palette::GROUND, 2);
             }
         }
-        promised = promised.max(Some(end.unwrap_or(u64::MAX)));
+        promised.push((claim, end.unwrap_or(u64::MAX)));
     }
 }
 
