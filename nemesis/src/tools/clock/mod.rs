@@ -21,8 +21,8 @@ mod inject;
 #[cfg(patches_clocks)]
 mod patch;
 #[cfg(patches_clocks)]
-#[cfg_attr(target_arch = "x86_64", path = "clock/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "clock/aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 mod processor;
 #[cfg(patches_clocks)]
 mod reach;
