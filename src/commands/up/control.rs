@@ -1,6 +1,7 @@
 //! The control port of `fencepost up`: HTTP with small JSON bodies, for the commands of other shells and for
 //! anybody's tests. `openapi.json` describes it.
 
+use super::inside;
 use super::standing::ControlFile;
 use axum::Router;
 use axum::body::Bytes;
@@ -9,7 +10,8 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get};
+use axum::routing::{delete, get, post};
+use fencepost_cluster::Node;
 use fencepost_engine::{BadUsage, FaultReport, FaultState, FaultsByHand, Stop};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
@@ -19,6 +21,7 @@ use tokio::net::TcpListener;
 /// What the control port speaks about.
 pub struct Controlled {
     pub faults: Arc<FaultsByHand>,
+    pub nodes: Vec<Arc<dyn Node>>,
     /// What `GET /cluster` gives.
     pub about: Value,
     pub stop: Arc<Stop>,
@@ -26,7 +29,7 @@ pub struct Controlled {
 
 /// What was wrong, in a word, for programs.
 pub const NO_EFFECT: &str = "no-effect";
-const REFUSED: &str = "refused";
+pub const REFUSED: &str = "refused";
 
 /// Answers until it is dropped.
 pub async fn listen(listener: TcpListener, control: &ControlFile, controlled: Controlled) {
@@ -35,6 +38,8 @@ pub async fn listen(listener: TcpListener, control: &ControlFile, controlled: Co
         .route("/cluster", get(cluster).delete(down))
         .route("/faults", get(faults).post(inject).delete(heal_all))
         .route("/faults/{id}", delete(heal))
+        .route("/nodes/{name}/run", post(inside::run))
+        .route("/nodes/{name}/shell", post(inside::shell))
         .fallback(|| async { error(StatusCode::NOT_FOUND, REFUSED, "there is no such page") })
         .with_state(Arc::new(controlled))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
@@ -62,7 +67,7 @@ fn is_allowed(headers: &HeaderMap, expected: &str) -> bool {
     headers.get(AUTHORIZATION).is_some_and(|given| given.as_bytes() == expected.as_bytes())
 }
 
-type SharedControl = State<Arc<Controlled>>;
+pub type SharedControl = State<Arc<Controlled>>;
 
 async fn cluster(State(control): SharedControl) -> Response {
     answer(StatusCode::OK, &control.about)
@@ -141,10 +146,10 @@ fn healed_or_not(reports: &[FaultReport], body: &Value) -> Response {
     }
 }
 
-fn error(status: StatusCode, kind: &str, sentence: impl Display) -> Response {
+pub fn error(status: StatusCode, kind: &str, sentence: impl Display) -> Response {
     answer(status, &json!({"error": sentence.to_string(), "kind": kind}))
 }
 
-fn answer(status: StatusCode, body: &dyn Display) -> Response {
+pub fn answer(status: StatusCode, body: &dyn Display) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
