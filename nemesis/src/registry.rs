@@ -1,7 +1,7 @@
 //! All nemeses, by name.
 
 use crate::clocks::{clock_drift, clock_freeze, clock_jump, clock_strobe};
-use crate::disks::{disk_full, disk_slow, power_loss};
+use crate::disks::{disk_error, disk_full, disk_slow, power_loss};
 use crate::nemesis::Nemesis;
 use crate::orders::{error_replies, evict, failover, script_flush};
 use crate::packets::{delay, duplicate, half_open, loss, partition, reorder, reset, slow, stall};
@@ -38,6 +38,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &pause::LEADER_PAUSE,
         &disk_full::DISK_FULL,
         &disk_slow::DISK_SLOW,
+        &disk_error::DISK_ERROR,
         &command::COMMAND,
     ]
 }

@@ -275,7 +275,10 @@ fn a_process_that_fencepost_did_not_start_is_hit_and_goes_on_whatever_ends_the_f
         (ran.status.code(), said.into_owned())
     };
     let (code, said) = run("fault pause --for 50ms");
-    assert!(code == Some(0) && said.contains("(sleep) was stopped (SIGSTOP)") && said.contains("healed"), "{said}");
+    assert!(
+        code == Some(0) && said.contains("(sleep) was stopped (SIGSTOP)") && said.contains("healed"),
+        "{said}"
+    );
     assert_eq!(sleeping.state(), 'S');
     for (words, sentence) in [
         ("fault clock-jump --by 1h", "is no fault of a process"),

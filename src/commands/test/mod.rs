@@ -14,7 +14,7 @@ use crate::store::Results;
 use crate::unwritten::with_files;
 use against::{OwnRun, Reference};
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fencepost_campaign::ResultsStore;
 use fencepost_checker::Outcome;
 use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, grouped, run_beside_others};
@@ -43,8 +43,21 @@ pub struct TestArgs {
     /// Runs of the lock of --against.
     #[arg(long, default_value_t = 3, value_name = "COUNT")]
     pub against_runs: usize,
+    /// When the data folders of the servers are kept in the run's folder, packed.
+    #[arg(long, value_enum, default_value_t)]
+    pub keep_data: KeepData,
     #[command(flatten)]
     pub pipeline: PipelineArgs,
+}
+
+/// When the data of servers are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub enum KeepData {
+    /// Where a property is violated.
+    #[default]
+    Violation,
+    Always,
+    Never,
 }
 
 /// Runs a test and gives the exit code of its verdict.
@@ -104,7 +117,9 @@ async fn run_and_judge(
     args.results.check().await?;
     let folder = RunFolder::create(&args.results, &spec.options.settings())?;
     let cleanup_errors =
-        match run_beside_others(spec, command, &folder, stop, None, Arc::new(TestLive::new())).await {
+        match run_beside_others(spec, command, &folder, stop, None, Arc::new(TestLive::new(args.keep_data)))
+            .await
+        {
             Ok(outcome) => outcome.cleanup_errors,
             Err(error) => {
                 keep_failure(&folder.path, &format!("{error:#}"));
@@ -117,6 +132,9 @@ async fn run_and_judge(
     let judged = judge(&folder)?;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
+    if folder.data().exists() {
+        say!("data      what the servers had on their disks: {}", folder.data().display());
+    }
     let (code, written) = pipeline::report(&args.pipeline, &folder, &judged.verdict);
     let code = with_files("the verdict", judged.unwritten.map(Err).into_iter().chain([written]), code);
     for error in &cleanup_errors {

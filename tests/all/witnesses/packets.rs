@@ -180,7 +180,10 @@ fn ss_shows_a_connection_that_was_forgotten(driver: &str) {
     let mut connection: Option<Connection> = None;
     watch(driver, ON_REDIS, "half-open", parameters, |nodes, in_force| {
         let to = nodes["n2"].address();
-        assert!(nodes["n1"].run(&["redis-cli", "-h", &to, "PING"]).contains("PONG"), "a new connection works");
+        assert!(
+            nodes["n1"].run(&["redis-cli", "-h", &to, "PING"]).contains("PONG"),
+            "a new connection works"
+        );
         if in_force {
             let open = connection.as_mut().expect("it was opened before the fault");
             open.ask("forgotten");

@@ -1,17 +1,59 @@
 //! What the disk and the threads that serve the kernel share.
 
 use super::volume::Volume;
+use super::{DiskCallKind, Failing};
 use parking_lot::Mutex;
+use rand::RngExt;
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the disk and the threads that serve the kernel share.
 pub(super) struct Shared {
     pub(super) volume: Mutex<Volume>,
     pub(super) delays: Delays,
+    pub(super) lies: Lies,
+    pub(super) errors: Mutex<CallErrors>,
     /// The folder beneath the mount, where the content of files lies.
     pub(super) beneath: File,
+}
+
+/// Whether an fsync says yes and keeps nothing, and how many did.
+#[derive(Default)]
+pub(super) struct Lies {
+    pub(super) lying: AtomicBool,
+    pub(super) lied: AtomicU64,
+}
+
+impl Lies {
+    /// Whether this fsync is one of those.
+    pub(super) fn lie(&self) -> bool {
+        let lies = self.lying.load(Ordering::Relaxed);
+        self.lied.fetch_add(u64::from(lies), Ordering::Relaxed);
+        lies
+    }
+}
+
+/// Which calls fail, and how many there were and failed.
+#[derive(Default)]
+pub(super) struct CallErrors {
+    pub(super) failing: Option<Failing>,
+    pub(super) calls: u64,
+    pub(super) failed: u64,
+}
+
+impl CallErrors {
+    /// Whether this call fails with EIO.
+    pub(super) fn fails(&mut self, call: DiskCallKind) -> bool {
+        let Some(failing) = self.failing.filter(|failing| failing.call == call) else { return false };
+        self.calls += 1;
+        let fails = match failing.nth {
+            0 => rand::rng().random_bool(failing.share),
+            nth => self.calls == u64::from(nth),
+        };
+        self.failed += u64::from(fails);
+        fails
+    }
 }
 
 #[derive(Default)]
