@@ -41,8 +41,8 @@ pub struct FaultArgs {
     pub nemesis: String,
     /// Its nodes: n1 n2, leader; the groups of a partition: n1,n2 n3, or one that is parted from all others.
     /// Then --for TIME, and the keys of a [[fault]] of a plan: --wall 30s, --delay 200ms, --flow "c1 > n1"
-    /// (docs/nemeses.md); --by is --wall. --pid N in place of nodes is a process of this machine, for pause, cpu,
-    /// thread-pause, terminate and kill; the command stays until --for is over.
+    /// (docs/nemeses.md); --by is --wall. --pid N in place of nodes is a process of this machine, for pause,
+    /// cpu, thread-pause, terminate and kill; the command stays until --for is over.
     #[arg(index = 2, num_args = 0.., allow_hyphen_values = true, value_name = "NODE|--KEY VALUE")]
     pub words: Vec<String>,
     #[command(flatten)]
@@ -223,7 +223,7 @@ fn ask(
     small_runtime()?.block_on(request(&control, method, path, body))
 }
 
-/// Asks the control port. Errors: nobody answers there any more, or makes no sense.
+/// Asks the control port. Errors: it does not answer, or makes no sense.
 pub async fn request(
     control: &ControlFile,
     method: Method,

@@ -44,6 +44,7 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("power-loss", "n1", 300, "flicker_ms = 50"),
     ("disk-full", "n3", 500, "bytes_left = 100"),
     ("disk-slow", "n3", 500, "fsync_ms = 50"),
+    ("disk-error", "n3", 500, "call = 'fsync'\nshare = 0.5"),
     (
         "command",
         "n3",

@@ -32,8 +32,8 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     Ok(Judged { verdict, history: events, text, unwritten })
 }
 
-/// Whether the history of a run shows a violation; no files are written. A history that cannot be judged shows
-/// none.
+/// Whether the history of a run shows a violation; no files are written. A history that cannot be judged
+/// shows none.
 pub fn is_violated(folder: &RunFolder) -> bool {
     prepare_threads();
     let Ok(events) = read_history(&folder.history()) else { return false };

@@ -1,5 +1,5 @@
-//! `disk-error`: writes or fsyncs of servers' disks fail with EIO, each with a probability, or one alone. What a
-//! server then does is its own: it may end, refuse, or go on as if nothing had been. Sources: "Can
+//! `disk-error`: writes or fsyncs of servers' disks fail with EIO, each with a probability, or one alone.
+//! What a server then does is its own: it may end, refuse, or go on as if nothing had been. Sources: "Can
 //! Applications Recover from fsync Failures?" (Rebello et al., USENIX ATC 2020); PostgreSQL's "fsyncgate".
 
 use crate::disks::disk_fault::{DiskNemesis, Words};

@@ -11,6 +11,7 @@ mod tree;
 mod volume;
 
 pub use content::Torn;
+pub use shared::{DiskCallKind, Failing};
 pub use volume::Lost;
 
 use chacha20::ChaCha8Rng;
@@ -52,31 +53,6 @@ pub struct Slow {
     pub write_ms: u64,
     /// For each fsync of a file or folder, in milliseconds.
     pub fsync_ms: u64,
-}
-
-/// The calls that a failing disk answers with EIO.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Failing {
-    pub call: DiskCallKind,
-    /// Share of these calls, 0 to 1; with `nth`, this one alone.
-    #[serde(default)]
-    pub share: f64,
-    /// The only call that fails, counted from 1; 0 leaves it to `share`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub nth: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DiskCallKind {
-    Write,
-    Fsync,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// How many calls a full, slow or failing disk held up.

@@ -1,6 +1,6 @@
 //! What the terminal shows while a test runs.
 
-use super::KeepData;
+use super::keep_data::KeepData;
 use crate::output::{Terminal, complain, say};
 use fencepost_campaign::ProgressLine;
 use fencepost_engine::{Progress, RunObserver};

@@ -1,6 +1,7 @@
 //! `fencepost test`: one run, and its verdict.
 
 mod against;
+mod keep_data;
 mod live;
 mod slow_machine;
 
@@ -14,7 +15,7 @@ use crate::store::Results;
 use crate::unwritten::with_files;
 use against::{OwnRun, Reference};
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fencepost_campaign::ResultsStore;
 use fencepost_checker::Outcome;
 use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, grouped, run_beside_others};
@@ -23,6 +24,7 @@ use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::runs::keep_failure;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
+use keep_data::KeepData;
 use live::TestLive;
 use std::sync::Arc;
 
@@ -48,16 +50,6 @@ pub struct TestArgs {
     pub keep_data: KeepData,
     #[command(flatten)]
     pub pipeline: PipelineArgs,
-}
-
-/// When the data of servers are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub enum KeepData {
-    /// Where a property is violated.
-    #[default]
-    Violation,
-    Always,
-    Never,
 }
 
 /// Runs a test and gives the exit code of its verdict.

@@ -1,7 +1,6 @@
 //! `fencepost up --env`: servers that stand in the background, and variables for the shell that asked.
 
-use super::in_words;
-use super::standing::{ControlFile, variables};
+use super::standing::{ControlFile, in_words, variables};
 use crate::exit::FAILED;
 use crate::output::{complain, say};
 use anyhow::{Context, Result};

@@ -1,7 +1,6 @@
 //! The control port of `fencepost up`: HTTP with small JSON bodies, for the commands of other shells and for
 //! anybody's tests. `openapi.json` describes it.
 
-use super::inside;
 use super::standing::ControlFile;
 use axum::Router;
 use axum::body::Bytes;
@@ -10,7 +9,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get};
 use fencepost_cluster::Node;
 use fencepost_engine::{BadUsage, FaultReport, FaultState, FaultsByHand, Stop};
 use serde_json::{Map, Value, json};
@@ -31,15 +30,19 @@ pub struct Controlled {
 pub const NO_EFFECT: &str = "no-effect";
 pub const REFUSED: &str = "refused";
 
-/// Answers until it is dropped.
-pub async fn listen(listener: TcpListener, control: &ControlFile, controlled: Controlled) {
+/// Answers until it is dropped; `more` are pages that ask for the token, too.
+pub async fn listen(
+    listener: TcpListener,
+    control: &ControlFile,
+    controlled: Controlled,
+    more: Router<Arc<Controlled>>,
+) {
     let expected = format!("Bearer {}", control.token);
     let router = Router::new()
         .route("/cluster", get(cluster).delete(down))
         .route("/faults", get(faults).post(inject).delete(heal_all))
         .route("/faults/{id}", delete(heal))
-        .route("/nodes/{name}/run", post(inside::run))
-        .route("/nodes/{name}/shell", post(inside::shell))
+        .merge(more)
         .fallback(|| async { error(StatusCode::NOT_FOUND, REFUSED, "there is no such page") })
         .with_state(Arc::new(controlled))
         .layer(middleware::from_fn(move |request: Request, next: Next| {

@@ -1,11 +1,13 @@
 //! Commands and shells in the nodes of servers that stand, for `fencepost shell`.
 
 use super::control::{Controlled, REFUSED, SharedControl, answer, error};
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::response::{IntoResponse, Response};
+use axum::routing::post;
 use fencepost_cluster::{Attached, Node};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -34,8 +36,13 @@ struct ShellQuery {
     prompts: bool,
 }
 
+/// What the control port answers of nodes.
+pub fn routes() -> Router<Arc<Controlled>> {
+    Router::new().route("/nodes/{name}/run", post(run)).route("/nodes/{name}/shell", post(shell))
+}
+
 /// Runs a command to its end.
-pub async fn run(State(control): SharedControl, Path(name): Path<String>, body: Bytes) -> Response {
+async fn run(State(control): SharedControl, Path(name): Path<String>, body: Bytes) -> Response {
     let node = match node(&control, &name) {
         Ok(node) => node,
         Err(refusal) => return *refusal,
@@ -58,11 +65,7 @@ pub async fn run(State(control): SharedControl, Path(name): Path<String>, body: 
 }
 
 /// Opens a shell, and lets the connection carry what it reads and says.
-pub async fn shell(
-    State(control): SharedControl,
-    Path(name): Path<String>,
-    mut request: Request,
-) -> Response {
+async fn shell(State(control): SharedControl, Path(name): Path<String>, mut request: Request) -> Response {
     let node = match node(&control, &name) {
         Ok(node) => node,
         Err(refusal) => return *refusal,

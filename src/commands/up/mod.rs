@@ -52,8 +52,8 @@ pub struct UpArgs {
     /// Print the addresses as one line of JSON.
     #[arg(long)]
     pub json: bool,
-    /// Print the addresses as variables for `eval "$(fencepost up … --env)"`, and let the servers stand in the
-    /// background, until `fencepost down` or the time of --for.
+    /// Print the addresses as variables for `eval "$(fencepost up … --env)"`, and let the servers stand in
+    /// the background, until `fencepost down` or the time of --for.
     #[arg(long, conflicts_with = "command")]
     pub env: bool,
     /// A command to run beside them. It finds the addresses in FENCEPOST_SERVERS, and each in FENCEPOST_N1,
@@ -99,7 +99,7 @@ pub fn up(args: &UpArgs) -> Result<i32> {
         let up = Up { args, control, announced, about };
         let code = tokio::select! {
             code = stand(&up, &standing, &stop) => code,
-            () = control::listen(listener, &up.control, controlled) => Ok(FAILED),
+            () = control::listen(listener, &up.control, controlled, inside::routes()) => Ok(FAILED),
         };
         let stopped = standing.stop().await;
         listening.abort();
@@ -170,16 +170,7 @@ fn show(up: &Up<'_>, standing: &StandingServers) {
         say!("{:<9} {}", server.node, server.address);
     }
     say!("api       {}, token in {}", up.control.api, up.announced.file().display());
-    say!("until     Ctrl-C, `fencepost down`, or {} has passed", in_words(up.args.time));
-}
-
-/// `1 h`, `10 min`, `90s`.
-pub fn in_words(time: TimeSpan) -> String {
-    match time.0.as_secs() {
-        hours if hours > 0 && hours % 3600 == 0 => format!("{} h", hours / 3600),
-        minutes if minutes > 0 && minutes % 60 == 0 => format!("{} min", minutes / 60),
-        _ => time.to_string(),
-    }
+    say!("until     Ctrl-C, `fencepost down`, or {} has passed", standing::in_words(up.args.time));
 }
 
 /// Runs the command, and gives its exit code. It is killed where the servers are taken down before.

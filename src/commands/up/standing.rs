@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use fencepost_cluster::Announcement;
 use fencepost_engine::BadUsage;
+use fencepost_history::TimeSpan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -80,6 +81,15 @@ pub fn variables(about: &Value, token: &str) -> Vec<(String, String)> {
     variables.push(("FENCEPOST_TOKEN".to_owned(), token.to_owned()));
     variables.push((NAME.to_owned(), text(&about["name"])));
     variables
+}
+
+/// `1 h`, `10 min`, `90s`.
+pub fn in_words(time: TimeSpan) -> String {
+    match time.0.as_secs() {
+        hours if hours > 0 && hours % 3600 == 0 => format!("{} h", hours / 3600),
+        minutes if minutes > 0 && minutes % 60 == 0 => format!("{} min", minutes / 60),
+        _ => time.to_string(),
+    }
 }
 
 /// The clusters of this user that stand, by name.

@@ -2,8 +2,7 @@
 
 mod answers;
 
-use super::DiskCallKind;
-use super::shared::{Delays, Shared};
+use super::shared::{Delays, DiskCallKind, Shared};
 use super::tree::InodeNumber;
 use super::volume::{Kind, Meta, Volume};
 use answers::{GENERATION, TTL, attr, attributes, done, entry, file_type, moment};

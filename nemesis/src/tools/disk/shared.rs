@@ -1,9 +1,9 @@
 //! What the disk and the threads that serve the kernel share.
 
 use super::volume::Volume;
-use super::{DiskCallKind, Failing};
 use parking_lot::Mutex;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,6 +32,31 @@ impl Lies {
         self.lied.fetch_add(u64::from(lies), Ordering::Relaxed);
         lies
     }
+}
+
+/// The calls that a failing disk answers with EIO.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failing {
+    pub call: DiskCallKind,
+    /// Share of these calls, 0 to 1; with `nth`, this one alone.
+    #[serde(default)]
+    pub share: f64,
+    /// The only call that fails, counted from 1; 0 leaves it to `share`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nth: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskCallKind {
+    Write,
+    Fsync,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Which calls fail, and how many there were and failed.

@@ -107,8 +107,9 @@ impl Impairment {
         Ok(())
     }
 
-    /// Both at once, as two links in a row: delays add up, losses are independent, the lower rate, the shorter
-    /// `idle_ms` and the greater `pass_first` count; the wider jitter's shape and the greater loss's correlation.
+    /// Both at once, as two links in a row: delays add up, losses are independent, the lower rate, the
+    /// shorter `idle_ms` and the greater `pass_first` count; the wider jitter's shape and the greater
+    /// loss's correlation.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);
