@@ -1,5 +1,6 @@
 //! The tools of the agents inside nodes: what faults and readiness probes need.
 
+use fencepost_cluster::DataTool;
 use fencepost_cluster::agent::Tool;
 use fencepost_locks::HttpTool;
 use fencepost_nemesis::{ClockTool, DiskTool, PacketsTool, ThreadsTool};
@@ -10,6 +11,7 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(DiskTool::default()),
         Box::new(PacketsTool::default()),
         Box::new(ThreadsTool::default()),
+        Box::new(DataTool),
         Box::new(HttpTool),
     ]
 }

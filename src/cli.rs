@@ -17,6 +17,7 @@ use crate::commands::manual::Shell;
 use crate::commands::merge::MergeArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::shell::ShellArgs;
 use crate::commands::shrink::ShrinkArgs;
 use crate::commands::test::TestArgs;
 use crate::commands::up::UpArgs;
@@ -77,7 +78,7 @@ pub enum Subcommands {
     Lock(LockArgs),
     /// Start the servers of a lock for tests of your own, which reach them at ports of this machine.
     Up(UpArgs),
-    /// Inject a fault into servers that `fencepost up` started.
+    /// Inject a fault into servers that `fencepost up` started, or into a process of this machine.
     Fault(FaultArgs),
     /// Heal a fault of servers that `fencepost up` started, or all.
     Heal(HealArgs),
@@ -85,6 +86,8 @@ pub enum Subcommands {
     Faults(WhichCluster),
     /// Take down servers that `fencepost up` started.
     Down(WhichCluster),
+    /// Open a shell in a node of servers that `fencepost up` started, or run a command there.
+    Shell(ShellArgs),
     /// Look at the clocks of a program that runs on this machine, and move them.
     Clock(ClockArgs),
     /// Show which drivers and faults work on this machine, and how to enable the others.
@@ -109,6 +112,12 @@ pub enum Subcommands {
     Supervise {
         #[arg(long)]
         down_ms: u32,
+    },
+    /// Wakes a process if its input ends without a word: `fencepost fault --pid` was killed.
+    #[command(hide = true)]
+    Wake {
+        #[arg(long)]
+        pid: i32,
     },
     /// The storage that the lock protects.
     #[command(hide = true)]

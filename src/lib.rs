@@ -119,11 +119,13 @@ fn dispatch(command: Subcommands) -> anyhow::Result<i32> {
         Subcommands::Heal(args) => commands::faults::heal(&args),
         Subcommands::Faults(cluster) => commands::faults::faults(&cluster),
         Subcommands::Down(cluster) => commands::faults::down(&cluster),
+        Subcommands::Shell(args) => commands::shell::shell(&args),
         Subcommands::Clock(args) => commands::clock::clock(&args),
         Subcommands::Doctor(args) => runtime()?.block_on(doctor::doctor(&args)),
         Subcommands::Images(args) => runtime()?.block_on(images::images(args.command)),
         Subcommands::Completions { shell } => manual::completions(shell, Cli::command()),
         Subcommands::Man { folder } => manual::man(folder.as_deref(), &Cli::command()),
+        Subcommands::Wake { pid } => commands::fault_of_process::wake(pid),
         Subcommands::Supervise { down_ms } => {
             fencepost_nemesis::supervise(down_ms);
             Ok(0)

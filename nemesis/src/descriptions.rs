@@ -68,6 +68,8 @@ fn each_nemesis_describes_its_faults() {
         sentence("disk-slow", &["n1"], json!({"read_ms": 0, "write_ms": 5, "fsync_ms": 50})),
         "the disk of n1 was slow: each fsync took 50 ms longer, each write took 5 ms longer"
     );
+    let failing = sentence("disk-error", &["n1"], json!({"call": "fsync", "share": 0.5}));
+    assert_eq!(failing, "the disk of n1 failed: 50 % of fsyncs ended with EIO");
     assert_eq!(
         sentence("clock-drift", &["n1"], json!({"clock": "both", "drift_ppm": -50000})),
         "the clock of n1 began to run up to 5.0 % too slow"

@@ -45,6 +45,7 @@ pub use plan::swarm::{SWARM, swarm};
 pub use plan::topology::{RecipePoint, ServerFaults, Topology};
 pub use plan::trigger::Trigger;
 pub use plan::{Enabled, Plan};
+pub use processes::by_pid::{OF_PROCESSES, ProcessFault, wake};
 pub use processes::supervisor::supervise;
 pub use processes::threads_tool::ThreadsTool;
 pub use registry::{find, registry};

@@ -161,7 +161,7 @@ impl NemesisDescription {
 /// The faults of packets, those of clients, and those of servers by a hook, where servers exist without the
 /// run; a test of the registry compares it with what there is.
 pub(crate) const REMAINING: [&str; 3] = [
-    "partition, delay, loss, reorder, duplicate, slow, stall, reset",
+    "partition, delay, loss, reorder, duplicate, slow, stall, reset, half-open",
     "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, thread-pause, cpu, kill, terminate, command",
     "pause, kill",
 ];

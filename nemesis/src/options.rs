@@ -45,6 +45,10 @@ pub struct NemesisOptions {
     #[arg(long, value_parser = one_of::<Torn>(&["prefix", "sectors"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub torn_writes: Option<Torn>,
+    /// Time before a power loss in which each fsync says yes and keeps nothing [default: fsyncs are honest].
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lying_fsync: Option<TimeSpan>,
     /// Groups that partitions separate: `c1|n4,n5` both ways, `c1>n4` and `c1<n4` one way [default: drawn].
     #[arg(long, value_name = "GROUPS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,11 +107,12 @@ impl NemesisOptions {
     }
 
     /// The lengths among them, and how long they may be.
-    pub fn lengths(&self) -> [(&'static str, Option<TimeSpan>, RangeInclusive<TimeSpan>); 2] {
+    pub fn lengths(&self) -> [(&'static str, Option<TimeSpan>, RangeInclusive<TimeSpan>); 3] {
         const DAY: u64 = 24 * 3600;
         let up_to = |days: u64| TimeSpan::default()..=TimeSpan::from_secs(days * DAY);
         [
             ("restart-after", self.restart_after, up_to(7)),
+            ("lying-fsync", self.lying_fsync, up_to(1)),
             ("clock-amplitude", self.clock_amplitude, up_to(100 * 365)),
         ]
     }

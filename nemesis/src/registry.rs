@@ -1,10 +1,10 @@
 //! All nemeses, by name.
 
 use crate::clocks::{clock_drift, clock_freeze, clock_jump, clock_strobe};
-use crate::disks::{disk_full, disk_slow, power_loss};
+use crate::disks::{disk_error, disk_full, disk_slow, power_loss};
 use crate::nemesis::Nemesis;
 use crate::orders::{error_replies, evict, failover, script_flush};
-use crate::packets::{delay, duplicate, loss, partition, reorder, reset, slow, stall};
+use crate::packets::{delay, duplicate, half_open, loss, partition, reorder, reset, slow, stall};
 use crate::processes::{command, cpu, kill, pause, terminate, thread_pause};
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -25,6 +25,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &slow::SLOW,
         &stall::STALL,
         &reset::RESET,
+        &half_open::HALF_OPEN,
         &error_replies::ERROR_REPLIES,
         &script_flush::SCRIPT_FLUSH,
         &evict::EVICT,
@@ -37,6 +38,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &pause::LEADER_PAUSE,
         &disk_full::DISK_FULL,
         &disk_slow::DISK_SLOW,
+        &disk_error::DISK_ERROR,
         &command::COMMAND,
     ]
 }

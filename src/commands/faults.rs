@@ -1,5 +1,6 @@
 //! `fencepost fault`, `heal`, `faults` and `down`: what another shell says to servers that stand.
 
+use crate::commands::fault_of_process::fault_of_process;
 use crate::commands::up::control::NO_EFFECT;
 use crate::commands::up::standing::{ControlFile, find, standing};
 use crate::exit::{BAD_USAGE, FAILED};
@@ -32,7 +33,7 @@ pub struct WhichCluster {
 /// A fault, in the words of a plan.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "fencepost fault NEMESIS NODE… [--for TIME] [--KEY VALUE]… [--name NAME] [--json]"
+    override_usage = "fencepost fault NEMESIS NODE… [--for TIME] [--KEY VALUE]… [--name NAME] [--json]\n       fencepost fault NEMESIS --pid N [--for TIME] [--KEY VALUE]… [--json]"
 )]
 pub struct FaultArgs {
     /// The kind of fault (see `fencepost list nemeses`).
@@ -40,7 +41,8 @@ pub struct FaultArgs {
     pub nemesis: String,
     /// Its nodes: n1 n2, leader; the groups of a partition: n1,n2 n3, or one that is parted from all others.
     /// Then --for TIME, and the keys of a [[fault]] of a plan: --wall 30s, --delay 200ms, --flow "c1 > n1"
-    /// (docs/nemeses.md); --by is --wall.
+    /// (docs/nemeses.md); --by is --wall. --pid N in place of nodes is a process of this machine, for pause,
+    /// cpu, thread-pause, terminate and kill; the command stays until --for is over.
     #[arg(index = 2, num_args = 0.., allow_hyphen_values = true, value_name = "NODE|--KEY VALUE")]
     pub words: Vec<String>,
     #[command(flatten)]
@@ -63,7 +65,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// `fencepost fault`. Exit code 2 where no effect was observed.
 pub fn fault(args: &FaultArgs) -> Result<i32> {
-    let (keys, cluster) = read_words(args)?;
+    let (mut keys, cluster) = read_words(args)?;
+    if let Some(pid) = keys.remove("pid") {
+        let pid = pid.as_i64().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.ok_or_else(|| BadUsage::at("pid", "--pid is the number of a process"))?;
+        return fault_of_process(keys, pid, cluster.json);
+    }
     answered(ask(&cluster, Method::POST, "/faults", Some(&Value::Object(keys)))?, &cluster, |report| {
         show(&serde_json::from_value(report.clone())?);
         let id = &report["id"];
@@ -216,7 +223,8 @@ fn ask(
     small_runtime()?.block_on(request(&control, method, path, body))
 }
 
-async fn request(
+/// Asks the control port. Errors: it does not answer, or makes no sense.
+pub async fn request(
     control: &ControlFile,
     method: Method,
     path: &str,

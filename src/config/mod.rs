@@ -27,6 +27,9 @@ const PACKAGES: &str = "packages";
 /// Commands that have no use for the file, and so do not fail for a mistake in it.
 const WITHOUT_FILE: [&str; 3] = ["clean", "completions", "man"];
 
+/// Options that are of one call: the last is that of a shell which reads what is printed.
+const NOT_IN_A_FILE: [&str; 4] = ["config", "help", "version", "env"];
+
 /// `--config none` reads no file.
 const NO_FILE: &str = "none";
 
@@ -138,7 +141,7 @@ impl ConfigSetting {
 
 fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let options = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
-    options.filter(|(key, arg)| !arg.is_hide_set() && !["config", "help", "version"].contains(key))
+    options.filter(|(key, arg)| !arg.is_hide_set() && !NOT_IN_A_FILE.contains(key))
 }
 
 fn commands(command: &Command) -> impl Iterator<Item = &Command> {

@@ -2,6 +2,7 @@
 //! prints.
 
 use crate::common::fencepost;
+use crate::common::waiting::await_until;
 use crate::up::{Up, addresses, redis_s};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,6 +13,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A shell that prints its time, in seconds, for each line that it reads.
 const TELLS_THE_TIME: &str = "while read -r _; do printf '%(%s)T\\n' -1; done";
 
+/// The same in Python, with a thread that sleeps beside it.
+const PYTHON_TELLS_IT: &str = "import sys, threading, time\n\
+                               threading.Thread(target=threading.Event().wait, daemon=True).start()\n\
+                               for _ in sys.stdin: print(int(time.time()), flush=True)";
+
 struct Shell {
     child: Child,
     says: BufReader<ChildStdout>,
@@ -19,8 +25,12 @@ struct Shell {
 
 impl Shell {
     fn start() -> Shell {
-        let mut shell = Command::new("bash");
-        shell.args(["-c", TELLS_THE_TIME]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Shell::of("bash", TELLS_THE_TIME)
+    }
+
+    fn of(program: &str, script: &str) -> Shell {
+        let mut shell = Command::new(program);
+        shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().expect("a shell");
         let says = BufReader::new(child.stdout.take().expect("its output"));
         Shell { child, says }
@@ -84,6 +94,21 @@ fn a_program_that_is_no_node_sees_what_is_done_to_its_clock_and_nothing_afterwar
     let (code, said) = clock(&["reset", "--pid", &pid]);
     assert!(code == Some(0) && said.contains("the wall clock is true"), "{said}");
     assert!(shell.ahead_s().abs() <= 1);
+}
+
+#[test]
+fn a_python_program_with_threads_sees_its_clock_jump_drift_and_come_back() {
+    let mut python = Shell::of("python3", PYTHON_TELLS_IT);
+    assert!(python.ahead_s().abs() <= 1);
+    let pid = python.pid();
+    let (code, said) = clock(&["jump", "+1h", "--pid", &pid]);
+    assert!(code == Some(0) && said.contains("one of its 2 threads"), "{said}");
+    assert!((python.ahead_s() - 3600).abs() <= 1, "the program prints it itself");
+    assert_eq!(clock(&["drift", "50", "--pid", &pid]).0, Some(0));
+    let before = python.ahead_s();
+    await_until("it gains on this machine", || python.ahead_s() > before + 20);
+    assert_eq!(clock(&["reset", "--pid", &pid]).0, Some(0));
+    assert!(python.ahead_s().abs() <= 1);
 }
 
 /// The time in the header `Date` of an HTTP server's answer, in seconds.

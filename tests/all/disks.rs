@@ -6,9 +6,9 @@ use fencepost_history::Kind;
 use serde_json::Value;
 
 under!(
-    local: [redis_that_always_fsyncs_loses_nothing, etcd_loses_nothing, a_full_disk_is_real, a_slow_disk_is_real],
+    local: [redis_that_always_fsyncs_loses_nothing, redis_loses_what_a_disk_lied_about, etcd_loses_nothing, a_full_disk_is_real, a_slow_disk_is_real],
     docker: [],
-    docker_by_night: [redis_that_always_fsyncs_loses_nothing, etcd_loses_nothing, a_full_disk_is_real, a_slow_disk_is_real],
+    docker_by_night: [redis_that_always_fsyncs_loses_nothing, redis_loses_what_a_disk_lied_about, etcd_loses_nothing, a_full_disk_is_real, a_slow_disk_is_real],
 );
 
 /// Two losses of power that outlast every lock, each with a second cut as soon as the first new locks are
@@ -40,6 +40,17 @@ pub fn sum(losses: &[Value], field: &str) -> u64 {
 fn redis_that_always_fsyncs_loses_nothing(driver: &str) {
     let args = "--lock redis-single --redis-persistence always --brief --time-limit 300s";
     keeps_everything(&planned(&outages("['n1']"), &format!("--driver {driver} {args}")));
+}
+
+/// The same server, whose disk said yes for a second before the cut and kept nothing.
+fn redis_loses_what_a_disk_lied_about(driver: &str) {
+    let lying =
+        "[[fault]]\nwhen = 'any acquire'\nfor = '1ms'\nfault = 'power-loss'\non = ['n1']\nlying = '1s'\n";
+    let args = "--lock redis-single --redis-persistence always --hold 20ms --brief --time-limit 300s";
+    let ran = planned(lying, &format!("--driver {driver} {args}"));
+    ran.assert_all_effective(&["power-loss"]);
+    let losses = losses(&ran);
+    assert!(sum(&losses[..1], "lied") > 0 && sum(&losses[..1], "bytes") > 0, "{losses:?}");
 }
 
 fn etcd_loses_nothing(driver: &str) {

@@ -7,9 +7,10 @@ use crate::common::under;
 use crate::common::waiting::await_until;
 use crate::up::{Up, addresses, redis_s, try_to_ask};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -89,7 +90,7 @@ under!(
 );
 
 /// Faults as they are written on the command line. The parameters of all others are drawn.
-const WRITTEN: [&str; 20] = [
+const WRITTEN: [&str; 21] = [
     "clock-jump n1 --wall 30s",
     "clock-drift n1 --drift-ppm 500000",
     "clock-strobe n1 --size 2s",
@@ -103,6 +104,7 @@ const WRITTEN: [&str; 20] = [
     "slow n1 --rate-kbit 64",
     "stall n1",
     "reset n1",
+    "half-open n1 --idle 20ms",
     "error-replies n1 --reply readonly",
     "kill n1",
     "power-loss n1",
@@ -214,4 +216,96 @@ fn what_was_killed_with_a_fault_in_force_frees_its_name_and_is_removed() {
     let (mut again, said) = Up::begin(&["redis", "--driver", "local", "--name", "killed"]);
     assert!(answers(&addresses(&said)[0]));
     assert_eq!(again.end(), Some(0));
+}
+
+/// A process that Fencepost did not start.
+struct Sleeping(Child);
+
+impl Sleeping {
+    fn start() -> Sleeping {
+        Sleeping(Command::new("sleep").arg("600").spawn().expect("sleep"))
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// The letter in /proc.
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("it is there");
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).expect("a state")
+    }
+}
+
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A fault of the process that lasts until something ends it.
+fn hit(words: &str, sleeping: &Sleeping) -> (Child, BufReader<ChildStdout>) {
+    let pid = sleeping.pid();
+    let args: Vec<&str> = words.split(' ').chain(["--pid", &pid]).collect();
+    let piped = || Stdio::piped();
+    let mut command = fencepost(&args).stdout(piped()).stderr(piped()).spawn().expect("it starts");
+    let mut says = BufReader::new(command.stdout.take().expect("its output"));
+    let mut line = String::new();
+    says.read_line(&mut line).expect("it says what it did");
+    assert!(line.starts_with("in force"), "{words}: {line}");
+    (command, says)
+}
+
+#[test]
+fn a_process_that_fencepost_did_not_start_is_hit_and_goes_on_whatever_ends_the_fault() {
+    let mut sleeping = Sleeping::start();
+    for words in ["fault pause", "fault cpu --share 0.01", "fault thread-pause"] {
+        let (mut command, _says) = hit(words, &sleeping);
+        await_until("it stands still", || matches!(sleeping.state(), 'T' | 't'));
+        command.kill().expect("it runs");
+        command.wait().expect("it ends");
+        await_until("it goes on", || sleeping.state() == 'S');
+    }
+    let pid = sleeping.pid();
+    let run = |words: &str| {
+        let args: Vec<&str> = words.split(' ').chain(["--pid", &pid]).collect();
+        let ran = fencepost(&args).output().expect("it starts");
+        let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+        (ran.status.code(), said.into_owned())
+    };
+    let (code, said) = run("fault pause --for 50ms");
+    assert!(
+        code == Some(0) && said.contains("(sleep) was stopped (SIGSTOP)") && said.contains("healed"),
+        "{said}"
+    );
+    assert_eq!(sleeping.state(), 'S');
+    for (words, sentence) in [
+        ("fault clock-jump --by 1h", "is no fault of a process"),
+        ("fault pause n1", "nodes, or the process of --pid"),
+        ("fault pause --for never", "invalid duration"),
+        ("fault pause --strop 1s", "unknown"),
+        ("fault pause --pid 1", "there is no process 1"),
+    ] {
+        let args: Vec<&str> = words.split(' ').collect();
+        let ran = match words.contains("--pid") {
+            true => fencepost(&args).output().expect("it starts"),
+            false => fencepost(&[&args[..], &["--pid", &pid]].concat()).output().expect("it starts"),
+        };
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(254) && said.contains(sentence), "{words}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{said}");
+    }
+    let (mut command, _says) = hit("fault pause", &sleeping);
+    sleeping.0.kill().expect("it runs");
+    sleeping.0.wait().expect("it ends");
+    let mut said = String::new();
+    command.stderr.take().expect("its errors").read_to_string(&mut said).expect("it ends them");
+    assert!(command.wait().expect("it ends").success() && said.contains("has ended meanwhile"), "{said}");
+    let (code, said) = run("fault pause");
+    assert!(code == Some(254) && said.contains("there is no process"), "{said}");
+
+    let sleeping = Sleeping::start();
+    let (mut command, _says) = hit("fault kill", &sleeping);
+    assert!(command.wait().expect("it ends").success() && sleeping.state() == 'Z');
 }

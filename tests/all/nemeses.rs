@@ -34,6 +34,7 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("slow", "n1", 500, "rate_kbit = 64\npeers = ['n2']"),
     ("stall", "c1", 500, "delay_ms = 1000\npass_first = 1\npeers = ['n1', 'n2', 'n3']\nways = 'out'"),
     ("reset", "c1", 500, "reset = 0.5\npeers = ['n1', 'n2', 'n3']"),
+    ("half-open", "c1", 500, "idle_ms = 20\npeers = ['n1', 'n2', 'n3']"),
     ("error-replies", "n1", 500, "reply = 'oom'"),
     ("script-flush", "n1", 1, ""),
     ("evict", "n1", 500, "policy = 'allkeys-random'"),
@@ -43,6 +44,7 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("power-loss", "n1", 300, "flicker_ms = 50"),
     ("disk-full", "n3", 500, "bytes_left = 100"),
     ("disk-slow", "n3", 500, "fsync_ms = 50"),
+    ("disk-error", "n3", 500, "call = 'fsync'\nshare = 0.5"),
     (
         "command",
         "n3",

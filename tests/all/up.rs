@@ -5,7 +5,8 @@ use crate::common::under;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// Greets the first server, a Redis, and ends with a code of its own.
@@ -93,6 +94,32 @@ pub fn try_to_ask(address: &str, command: &str, patience: Duration) -> Option<St
     line.ends_with('\n').then(|| line.trim().to_owned())
 }
 
+/// As `eval "$(fencepost up … --env)"`, and then what a shell in the node says of the same server.
+const EVALUATES: &str = "eval \"$($FENCEPOST up redis --driver $DRIVER --name $NAME --logs $LOGS --env)\" || exit 1; \
+                         exec 3<>/dev/tcp/127.0.0.1/${FENCEPOST_N1#*:}; \
+                         printf 'SET lock mine\\r\\n' >&3; read -r -u 3 line; echo \"${line%?} $FENCEPOST_NAME\"; \
+                         echo 'redis-cli GET lock; exit 4' | $FENCEPOST shell n1; \
+                         $FENCEPOST shell n1 -- sh -c 'redis-cli GET lock; exit 5'; echo $?; \
+                         $FENCEPOST shell n9 -- true; echo $?; $FENCEPOST shell n1 -- no-such-program; echo $?; \
+                         $FENCEPOST down";
+
+fn servers_in_the_background_are_reached_by_variables_and_by_shells(driver: &str) {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let name = format!("background-{driver}");
+    let mut bash = Command::new("bash");
+    bash.args(["-c", EVALUATES]).envs([("DRIVER", driver), ("NAME", &name), ("LOGS", path(logs.path()))]);
+    let ran = bash.env("FENCEPOST", fencepost(&[]).get_program()).output().expect("bash");
+    let (said, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let expected = format!("+OK {name}\nmine\nmine\n5\n254\n254\n{name} is down\n");
+    assert_eq!(said, expected, "{errors}");
+    assert!(errors.contains(&format!("stands until `fencepost down --name {name}`, or 1 h has passed")));
+    assert!(errors.contains("there is no node n9; there are n1, c1"), "{errors}");
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
 fn a_command_finds_its_servers_and_they_end_with_it(driver: &str) {
     let logs = tempfile::tempdir().expect("a temporary folder");
     let logs = logs.path().to_str().expect("UTF-8");
@@ -107,8 +134,14 @@ fn a_command_finds_its_servers_and_they_end_with_it(driver: &str) {
 }
 
 under!(
-    local: [a_command_finds_its_servers_and_they_end_with_it],
-    docker: [a_command_finds_its_servers_and_they_end_with_it],
+    local: [
+        a_command_finds_its_servers_and_they_end_with_it,
+        servers_in_the_background_are_reached_by_variables_and_by_shells,
+    ],
+    docker: [
+        a_command_finds_its_servers_and_they_end_with_it,
+        servers_in_the_background_are_reached_by_variables_and_by_shells,
+    ],
     docker_by_night: [],
 );
 
@@ -132,6 +165,7 @@ fn what_cannot_stand_is_refused_in_a_sentence() {
         (&["redis-cluster"], 254, "send clients to each other's addresses"),
         (&["no-such-lock"], 254, "unknown lock \"no-such-lock\""),
         (&["redis", "--nodes", "2"], 254, "redis-single"),
+        (&["redis", "--nodes", "2", "--env"], 254, "redis-single"),
         (&["redis", "--driver", "local", "--", "no-such-program"], 255, "cannot start no-such-program"),
     ] {
         let logs = tempfile::tempdir().expect("a temporary folder");

@@ -31,6 +31,7 @@ under!(
         redis_cli_finds_its_key_evicted,
         dd_finds_no_space_on_a_full_disk,
         dd_waits_for_a_slow_fsync,
+        dd_meets_the_errors_of_a_failing_disk,
         redis_cli_reads_what_a_command_set,
     ],
     docker: [],
@@ -50,6 +51,7 @@ under!(
         redis_cli_finds_its_key_evicted,
         dd_finds_no_space_on_a_full_disk,
         dd_waits_for_a_slow_fsync,
+        dd_meets_the_errors_of_a_failing_disk,
         redis_cli_reads_what_a_command_set,
     ],
 );
@@ -329,6 +331,16 @@ fn dd_waits_for_a_slow_fsync(driver: &str) {
         let text = nodes["n1"].run(&write);
         let took = text.split("copied, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
         took.unwrap_or_else(|| panic!("dd printed: {text}")) >= 0.3
+    });
+}
+
+fn dd_meets_the_errors_of_a_failing_disk(driver: &str) {
+    let write = ["dd", "if=/dev/zero", "of=/data/by-hand", "bs=4096", "count=1", "conv=fsync"];
+    watch(driver, ON_REDIS, "disk-error", "on = ['n1']\ncall = 'fsync'\nshare = 1.0", |nodes, _| {
+        let text = nodes["n1"].run(&write);
+        let failed = text.contains("Input/output error");
+        assert_ne!(failed, text.contains("4096 bytes"), "{text}");
+        failed
     });
 }
 

@@ -29,6 +29,7 @@ pub const NOTHING: Impairment = Impairment {
     rate_kbit: 0,
     reset: 0.0,
     pass_first: 0,
+    idle_ms: 0,
 };
 
 /// Holds packets for longer than any test lasts. Netem knows no delay above 274 s.

@@ -78,6 +78,11 @@ impl StandingServers {
         }
     }
 
+    /// All of them, with the one for programs of this machine.
+    pub fn nodes(&self) -> Vec<Arc<dyn Node>> {
+        self.cluster.nodes.clone()
+    }
+
     /// Returns when one of the nodes is gone, which nothing here does.
     pub async fn broken(&self) -> String {
         let gone = self.cluster.nodes.iter().map(|node| {

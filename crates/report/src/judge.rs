@@ -5,7 +5,7 @@ use crate::pictures::{self, RunPictures};
 use crate::threads::prepare_threads;
 use crate::{page, terminal};
 use anyhow::{Context, Result};
-use fencepost_checker::{RunIndex, RunVerdict, check_index, overlaps};
+use fencepost_checker::{Outcome, RunIndex, RunVerdict, check_index, overlaps};
 use fencepost_history::run::{RunFolder, read_clock_samples};
 use fencepost_history::{Event, read_history};
 
@@ -30,6 +30,14 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let unwritten = write_report(folder, &heading, &run, &verdict).err();
     let text = terminal::text(&heading, &run, &verdict, &folder.report());
     Ok(Judged { verdict, history: events, text, unwritten })
+}
+
+/// Whether the history of a run shows a violation; no files are written. A history that cannot be judged
+/// shows none.
+pub fn is_violated(folder: &RunFolder) -> bool {
+    prepare_threads();
+    let Ok(events) = read_history(&folder.history()) else { return false };
+    RunIndex::new(&events).is_ok_and(|run| check_index(&run).outcome == Outcome::Violation)
 }
 
 fn write_report(folder: &RunFolder, heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Result<()> {

@@ -30,7 +30,7 @@ mod threads;
 mod words;
 
 pub use heading::{Heading, heading};
-pub use judge::{Judged, judge};
+pub use judge::{Judged, is_violated, judge};
 pub use page::document;
 pub use pictures::conflict::conflict;
 pub use proof::{Proof, proofs};

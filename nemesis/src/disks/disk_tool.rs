@@ -1,6 +1,6 @@
 //! The tool by which an agent puts a disk under its node's data, and breaks it.
 
-use crate::tools::disk::{Disk, DiskCounts, DiskProbe, Slow, Torn};
+use crate::tools::disk::{Disk, DiskCounts, DiskProbe, Failing, Slow, Torn};
 use fencepost_cluster::agent::{Tool, ToolError};
 use fencepost_cluster::{ClusterError, Node};
 use parking_lot::Mutex;
@@ -34,9 +34,13 @@ pub(crate) enum DiskCall {
     },
     /// Gives what a probe met before and after ([`Probed`]).
     Slow(Slow),
+    /// Gives what a probe met before and after ([`Probed`]).
+    Fail(Failing),
+    /// Each fsync says yes and keeps nothing, until the next crash; or no longer. Gives null.
+    Lie { lies: bool },
     /// Gives a [`DiskLook`].
     Look,
-    /// Neither full nor slow any more. Gives a [`DiskHealed`].
+    /// Neither full nor slow any more, and without errors. Gives a [`DiskHealed`].
     Heal,
 }
 
@@ -61,6 +65,9 @@ pub(crate) struct DiskHealed {
 }
 
 const PROBE_BYTES: usize = 4096;
+
+/// With a share of a tenth, all of them pass in three of a million looks.
+const FAIR_PROBES: u32 = 120;
 
 /// Puts a disk that can be broken under a node's data, before its service starts. Errors: the node has no
 /// right to mount, no /dev/fuse, or such a disk already.
@@ -99,14 +106,30 @@ fn mount(slot: &mut Option<Disk>, folder: &Path) -> Result<Value, ToolError> {
 fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
     match *call {
         DiskCall::Mount { .. } => Ok(Value::Null),
-        DiskCall::Crash { torn, seed } => Ok(json!(disk.crash(torn, seed)?)),
+        DiskCall::Crash { torn, seed } => {
+            let lied = disk.lie(false);
+            let mut lost = json!(disk.crash(torn, seed)?);
+            if lied > 0 {
+                lost["lied"] = json!(lied);
+            }
+            Ok(lost)
+        }
+        DiskCall::Lie { lies } => {
+            disk.lie(lies);
+            Ok(Value::Null)
+        }
+        DiskCall::Fail(failing) => {
+            // As often as it takes to meet an error.
+            let probes = failing.nth.max(FAIR_PROBES);
+            probed(disk, PROBE_BYTES, probes, || disk.fail(failing))
+        }
         DiskCall::Full { bytes_left, copy_on_write } => {
             // One byte more than there is room for.
             let bytes = usize::try_from(bytes_left).map_or(PROBE_BYTES, |bytes| bytes.saturating_add(1));
-            probed(disk, bytes, || disk.fill(bytes_left, copy_on_write))
+            probed(disk, bytes, 1, || disk.fill(bytes_left, copy_on_write))
         }
         DiskCall::Look => Ok(json!(DiskLook { written: disk.written() })),
-        DiskCall::Slow(slow) => probed(disk, PROBE_BYTES, || disk.slow(slow)),
+        DiskCall::Slow(slow) => probed(disk, PROBE_BYTES, 1, || disk.slow(slow)),
         DiskCall::Heal => {
             let held_up = disk.heal();
             Ok(json!(DiskHealed { held_up, after: disk.probe(PROBE_BYTES)? }))
@@ -114,11 +137,17 @@ fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
     }
 }
 
-/// Breaks the disk, and looks at it before and after.
-fn probed(disk: &Disk, bytes: usize, act: impl Fn()) -> io::Result<Value> {
+/// Breaks the disk, and looks at it before and after: then so often at most, until a call fails.
+fn probed(disk: &Disk, bytes: usize, probes: u32, act: impl Fn()) -> io::Result<Value> {
     let before = disk.probe(bytes)?;
     act();
-    let after = disk.probe(bytes)?;
+    let mut after = disk.probe(bytes)?;
+    for _ in 1..probes {
+        if after.failed {
+            break;
+        }
+        after = disk.probe(bytes)?;
+    }
     // The probe may have taken some of the room, and its calls must not count as the service's.
     act();
     disk.counts();

@@ -1,5 +1,6 @@
 //! Faults of disks.
 
+pub(crate) mod disk_error;
 pub(crate) mod disk_fault;
 pub(crate) mod disk_full;
 pub(crate) mod disk_slow;

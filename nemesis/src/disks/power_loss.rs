@@ -42,6 +42,9 @@ pub(crate) struct PowerLossParameters {
     /// milliseconds have passed (the fault's own length then only says when it may begin to).
     #[serde(skip_serializing_if = "Option::is_none")]
     supervised_ms: Option<u32>,
+    /// For so many milliseconds before the first cut each fsync says yes and keeps nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lying_ms: Option<u32>,
 }
 
 /// How long the power stays once a server writes again, in milliseconds: a lock has been given out then,
@@ -62,7 +65,7 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
         takes_down: true,
         needs: &[Capability::Signal, Capability::Fuse],
         prepares_disks: true,
-        options: &["restart-after", "torn-writes"],
+        options: &["restart-after", "torn-writes", "lying-fsync"],
         servers_only: true,
         // Servers that granted lose power, and are back without the lock before its holder is done.
         aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
@@ -92,6 +95,7 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
             flicker_ms: flickers.then_some(flicker_ms),
             flickers: flickers.then_some(times),
             supervised_ms: None,
+            lying_ms: settings.options.lying_fsync.map(|time| millis(time.0) as u32),
         };
         Some(Draw { on, length, parameters })
     },
@@ -123,8 +127,12 @@ struct PowerLost {
 impl Fault for PowerLost {
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
         let (targets, was) = (and(&self.on), was(&self.on));
+        let lying = match self.parameters.lying_ms {
+            Some(ms) => format!("; for {ms} ms before, each fsync had said yes and kept nothing"),
+            None => String::new(),
+        };
         let sentence = format!(
-            "{targets} lost power: the process was killed, and what its disk had not fsynced dropped"
+            "{targets} lost power: the process was killed, and what its disk had not fsynced dropped{lying}"
         );
         // A supervisor may start it earlier, and its power may fail again while it is healed.
         FaultDescription {
@@ -139,16 +147,25 @@ impl Fault for PowerLost {
     }
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
+        if let Some(ms) = self.parameters.lying_ms {
+            self.lie(context, true).await?;
+            tokio::time::sleep(Duration::from_millis(ms.into())).await;
+        }
         let observed = self.cut(context).await?;
+        let has_shown =
+            self.parameters.lying_ms.is_none() || observed.values().any(|lost| !lost["lied"].is_null());
         if let Some(down_ms) = self.parameters.supervised_ms {
             try_join_all(self.down.iter().map(|target| supervisor::begin(context, target, down_ms))).await?;
         }
         // Both were seen: the process is gone, and the disk says what it had and what it dropped. That this
         // may be nothing is what a server that fsyncs before it answers is for.
-        Ok(Observation { effective: !self.down.is_empty(), observed })
+        Ok(Observation { effective: !self.down.is_empty() && has_shown, observed })
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
+        if self.parameters.lying_ms.is_some() {
+            self.lie(context, false).await?;
+        }
         if let Some(down_ms) = self.parameters.supervised_ms {
             try_join_all(self.down.iter().map(|target| supervisor::wait(context, target, down_ms))).await?;
         }
@@ -176,6 +193,10 @@ impl Fault for PowerLost {
 }
 
 impl PowerLost {
+    async fn lie(&self, context: &FaultContext, lies: bool) -> Result<(), FaultError> {
+        break_disks::<Value>(context, &self.on, &DiskCall::Lie { lies }).await.map(drop)
+    }
+
     /// Waits until one of the servers has written to its disk since the last cut.
     async fn await_writes(&self, context: &FaultContext) -> Result<(), FaultError> {
         loop {

@@ -1,7 +1,7 @@
 //! `delay`: packets take a tenth of the TTL to twice as much: answers come too late, writes after the lease.
 
 use crate::packets::network::NetworkNemesis;
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Words};
+use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Shown, Words};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
@@ -21,7 +21,7 @@ pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     spares_storage: false,
     aims: AIMS,
     adapt_to_aim,
-    look: Look { by_connections: false, probes: |_| (5, 84), shows },
+    look: Look { by: Shown::Echoes, probes: |_| (5, 84), shows },
     words: Words {
         sentence: held_back,
         label: |impairment| format!("delay {} ms", impairment.delay_ms),

@@ -1,7 +1,7 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
 use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Words, percent};
+use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 
@@ -19,7 +19,7 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {
-        by_connections: false,
+        by: Shown::Echoes,
         probes: |_| (60, 84),
         shows: |_, before, after| after.duplicates > before.duplicates,
     },

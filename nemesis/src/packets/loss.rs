@@ -1,7 +1,7 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again: answers come too late.
 
 use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Words, percent};
+use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -24,11 +24,7 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
-    look: Look {
-        by_connections: false,
-        probes: |_| (60, 84),
-        shows: |_, _, after| after.answered < after.sent,
-    },
+    look: Look { by: Shown::Echoes, probes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
     words: Words {
         sentence: |impairment| {
             let bursts = if impairment.loss_correlation > 0.0 { ", in bursts" } else { "" };

@@ -3,6 +3,7 @@
 pub(crate) mod delay;
 pub(crate) mod duplicate;
 pub(crate) mod groups;
+pub(crate) mod half_open;
 pub(crate) mod loss;
 pub(crate) mod network;
 pub(crate) mod network_fault;

@@ -2,8 +2,8 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Words};
-use crate::packets::packets_tool::{Cleared, PacketsCall};
+use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Shown, Words};
+use crate::packets::packets_tool::{Cleared, Kept, PacketsCall};
 use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State, Streams};
 use async_trait::async_trait;
 use fencepost_history::prose::and;
@@ -115,19 +115,61 @@ impl Impaired {
         .await
     }
 
+    /// Opens a connection from each target to each peer, which the look at the fault uses. Where none can be
+    /// opened, another fault has this way.
+    async fn keep(&self, context: &FaultContext, peers: &[String]) -> Result<(), FaultError> {
+        for (peer, to) in peers.iter().zip(addresses(context, peers)?) {
+            for target in &self.on {
+                let port: u16 = call(context, peer, PacketsCall::Listen).await?;
+                let stream = Streams { to, port, count: 1 };
+                let keep = PacketsCall::Keep { id: self.id.clone(), stream };
+                let _ = call::<Value>(context, target, keep).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// As answers count connections that are not silent: all of them where new ones do not work, either.
+    async fn look_at_kept(
+        &self,
+        context: &FaultContext,
+        peers: &[String],
+        count: u16,
+    ) -> Result<Vec<Echoes>, FaultError> {
+        let after_ms = self.parameters.impairment.idle_ms + 1;
+        let kept = try_join_all(self.on.iter().map(|target| {
+            let look = PacketsCall::LookAtKept { id: self.id.clone(), after_ms };
+            call::<Kept>(context, target, look)
+        }));
+        let (kept, new) = (kept.await?, self.connect(context, peers, count).await?);
+        let seen = kept.iter().zip(new).map(|(kept, new)| {
+            let silent = if new.answered == 0 { 0 } else { kept.silent };
+            Echoes { sent: kept.all, answered: kept.all - silent, ..Echoes::default() }
+        });
+        Ok(seen.collect())
+    }
+
     async fn look(&self, context: &FaultContext, peers: &[String]) -> Result<(Vec<Echoes>, f64), FaultError> {
         let (count, bytes) = (self.look.probes)(&self.parameters.impairment);
         let patience_ms = self.patience_ms(count, bytes);
-        let seen = match self.look.by_connections {
-            true => self.connect(context, peers, count).await?,
-            false => self.probe(context, peers, count, bytes, patience_ms).await?,
+        let seen = match self.look.by {
+            Shown::Connections => self.connect(context, peers, count).await?,
+            Shown::Echoes => self.probe(context, peers, count, bytes, patience_ms).await?,
+            Shown::IdleConnections => self.look_at_kept(context, peers, count).await?,
         };
         Ok((seen, patience_ms))
     }
 
     fn observed(&self, by: Option<&Mechanism>, before: &Echoes, after: &Echoes, patience_ms: f64) -> Value {
-        if self.look.by_connections {
-            return json!({"mechanism": by, "connections": after.sent, "lasted": after.answered});
+        match self.look.by {
+            Shown::Echoes => {}
+            Shown::Connections => {
+                return json!({"mechanism": by, "connections": after.sent, "lasted": after.answered});
+            }
+            Shown::IdleConnections => {
+                let silent = after.sent - after.answered;
+                return json!({"mechanism": by, "idle_connections": after.sent, "silent": silent});
+            }
         }
         let mut observed = json!({
             "mechanism": by,
@@ -218,6 +260,9 @@ impl Fault for Impaired {
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let peers = self.peers(context);
         self.before = self.probe(context, &peers, 3, 84, PATIENCE_MS).await?;
+        if self.look.by == Shown::IdleConnections {
+            self.keep(context, &peers).await?;
+        }
         let (outward, inward) =
             (self.parameters.ways != Direction::In, self.parameters.ways != Direction::Out);
         let mut ways: Vec<(&String, &[String])> = Vec::new();

@@ -53,12 +53,21 @@ impl NetworkParameters {
     }
 }
 
+/// What shows a fault.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Shown {
+    Echoes,
+    /// Echoes are no TCP.
+    Connections,
+    /// Connections that were opened before, beside new ones.
+    IdleConnections,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     /// Echoes or connections to each peer, and bytes of each echo.
     pub probes: fn(&Impairment) -> (u16, usize),
-    /// Whether it is connections that show it. Echoes are no TCP.
-    pub by_connections: bool,
+    pub by: Shown,
     pub shows: fn(&NetworkParameters, &Echoes, &Echoes) -> bool,
 }
 

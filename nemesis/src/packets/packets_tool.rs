@@ -1,16 +1,20 @@
 //! The tool by which an agent impairs the packets that leave its node, and probes the way to others.
 
-use crate::tools::packets::{Counts, Impairment, Listener, Network, PacketsError, Probe, Streams};
+use crate::tools::packets::{Counts, Impairment, Listener, Network, PacketsError, Probe, Streams, is_silent};
 use fencepost_cluster::agent::{Tool, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
 
 /// Takes a `PacketsCall` as JSON.
 #[derive(Default)]
 pub struct PacketsTool {
     network: Mutex<Network>,
+    /// Connections that were opened before a fault, by its id.
+    kept: Mutex<HashMap<String, Vec<TcpStream>>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +34,18 @@ pub(crate) enum PacketsCall {
     Listen,
     /// Gives how many of them were not reset.
     Streams(Streams),
+    /// Opens a connection, and keeps it.
+    Keep { id: String, stream: Streams },
+    /// After so many milliseconds gives a [`Kept`]. The connections are closed.
+    LookAtKept { id: String, after_ms: u64 },
+}
+
+/// What became of connections that were kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub all: u64,
+    /// Those over which nothing came back, not even their end.
+    pub silent: u64,
 }
 
 /// What happened to the packets up to the end of a fault, and the faults that are still in force.
@@ -61,6 +77,17 @@ impl PacketsTool {
             PacketsCall::Probe(probe) => Ok(json!(probe.run()?)),
             PacketsCall::Listen => Ok(json!(Listener::start()?)),
             PacketsCall::Streams(streams) => Ok(json!(streams.run()?)),
+            PacketsCall::Keep { id, stream } => {
+                let opened = stream.open()?;
+                self.kept.lock().entry(id).or_default().push(opened);
+                Ok(json!(()))
+            }
+            PacketsCall::LookAtKept { id, after_ms } => {
+                let kept = self.kept.lock().remove(&id).unwrap_or_default();
+                std::thread::sleep(Duration::from_millis(after_ms));
+                let silent = kept.iter().filter(|stream| is_silent(stream)).count() as u64;
+                Ok(json!(Kept { all: kept.len() as u64, silent }))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
 use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Words, percent};
+use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
 use crate::plan::distributions::draw_log;
 use crate::tools::packets::Impairment;
 use rand::RngExt;
@@ -22,7 +22,7 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {
-        by_connections: false,
+        by: Shown::Echoes,
         probes: |_| (60, 84),
         shows: |_, before, after| after.overtaken > before.overtaken,
     },

@@ -2,7 +2,7 @@
 //! where the answer is, the server has done what was asked, and the client cannot know.
 
 use crate::packets::network::{NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Words, percent};
+use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
 use crate::plan::aim::{Aim, Moment, OtherEnd};
 use crate::plan::roles::Role;
 use crate::tools::packets::Impairment;
@@ -26,7 +26,7 @@ pub(crate) const RESET: NetworkNemesis = NetworkNemesis {
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, all of 20 connections last in 8 of 10,000 looks.
     look: Look {
-        by_connections: true,
+        by: Shown::Connections,
         probes: |_| (20, 0),
         shows: |_, _, after| after.answered < after.sent,
     },

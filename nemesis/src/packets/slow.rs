@@ -1,7 +1,7 @@
 //! `slow`: the line carries little, so that packets wait. A lock sends little: only a very slow line matters.
 
 use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Words};
+use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Shown, Words};
 use crate::plan::distributions::draw_log;
 use crate::tools::packets::{Echoes, Impairment};
 
@@ -18,7 +18,7 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     spares_storage: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look { by_connections: false, probes: echoes, shows },
+    look: Look { by: Shown::Echoes, probes: echoes, shows },
     words: Words {
         sentence: |impairment| format!("no more than {} kbit passed a second", impairment.rate_kbit),
         label: |impairment| format!("{} kbit/s", impairment.rate_kbit),

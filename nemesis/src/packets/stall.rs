@@ -2,7 +2,7 @@
 //! such as a look at a key and its deletion, are far apart: the first answer is old when the second arrives.
 
 use crate::packets::network::NetworkNemesis;
-use crate::packets::network_parameters::{Direction, Look, Words};
+use crate::packets::network_parameters::{Direction, Look, Shown, Words};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
@@ -22,7 +22,7 @@ pub(crate) const STALL: NetworkNemesis = NetworkNemesis {
     aims: AIMS,
     adapt_to_aim,
     // Echoes are no requests: each is held back.
-    look: Look { by_connections: false, probes: |_| (5, 84), shows: crate::packets::delay::shows },
+    look: Look { by: Shown::Echoes, probes: |_| (5, 84), shows: crate::packets::delay::shows },
     words: Words {
         sentence: |impairment| {
             let first = match impairment.pass_first {

@@ -1,6 +1,7 @@
 //! Faults of processes and their threads.
 
 pub(crate) mod by_hook;
+pub(crate) mod by_pid;
 pub(crate) mod command;
 pub(crate) mod cpu;
 pub(crate) mod kill;

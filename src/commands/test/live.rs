@@ -1,9 +1,10 @@
 //! What the terminal shows while a test runs.
 
+use super::keep_data::KeepData;
 use crate::output::{Terminal, complain, say};
 use fencepost_campaign::ProgressLine;
 use fencepost_engine::{Progress, RunObserver};
-use fencepost_history::run::RunFile;
+use fencepost_history::run::{RunFile, RunFolder};
 use fencepost_nemesis::Plan;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,11 +16,12 @@ const PLAIN: Duration = Duration::from_secs(5);
 pub struct TestLive {
     line: ProgressLine,
     rate: Mutex<LiveRate>,
+    keep_data: KeepData,
 }
 
 impl TestLive {
-    pub fn new() -> TestLive {
-        TestLive { line: ProgressLine::new(Arc::new(Terminal)), rate: Mutex::default() }
+    pub fn new(keep_data: KeepData) -> TestLive {
+        TestLive { line: ProgressLine::new(Arc::new(Terminal)), rate: Mutex::default(), keep_data }
     }
 }
 
@@ -37,6 +39,14 @@ impl RunObserver for TestLive {
 
     fn started(&self, run: &RunFile) {
         say!("{}", fencepost_report::terminal::ground_text(&fencepost_report::heading(run)));
+    }
+
+    fn keeps_data(&self, folder: &RunFolder) -> bool {
+        match self.keep_data {
+            KeepData::Always => true,
+            KeepData::Never => false,
+            KeepData::Violation => fencepost_report::is_violated(folder),
+        }
     }
 
     fn progress(&self, progress: &Progress) {

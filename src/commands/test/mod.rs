@@ -1,6 +1,7 @@
 //! `fencepost test`: one run, and its verdict.
 
 mod against;
+mod keep_data;
 mod live;
 mod slow_machine;
 
@@ -23,6 +24,7 @@ use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::runs::keep_failure;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
+use keep_data::KeepData;
 use live::TestLive;
 use std::sync::Arc;
 
@@ -43,6 +45,9 @@ pub struct TestArgs {
     /// Runs of the lock of --against.
     #[arg(long, default_value_t = 3, value_name = "COUNT")]
     pub against_runs: usize,
+    /// When the data folders of the servers are kept in the run's folder, packed.
+    #[arg(long, value_enum, default_value_t)]
+    pub keep_data: KeepData,
     #[command(flatten)]
     pub pipeline: PipelineArgs,
 }
@@ -104,7 +109,9 @@ async fn run_and_judge(
     args.results.check().await?;
     let folder = RunFolder::create(&args.results, &spec.options.settings())?;
     let cleanup_errors =
-        match run_beside_others(spec, command, &folder, stop, None, Arc::new(TestLive::new())).await {
+        match run_beside_others(spec, command, &folder, stop, None, Arc::new(TestLive::new(args.keep_data)))
+            .await
+        {
             Ok(outcome) => outcome.cleanup_errors,
             Err(error) => {
                 keep_failure(&folder.path, &format!("{error:#}"));
@@ -117,6 +124,9 @@ async fn run_and_judge(
     let judged = judge(&folder)?;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
+    if folder.data().exists() {
+        say!("data      what the servers had on their disks: {}", folder.data().display());
+    }
     let (code, written) = pipeline::report(&args.pipeline, &folder, &judged.verdict);
     let code = with_files("the verdict", judged.unwritten.map(Err).into_iter().chain([written]), code);
     for error in &cleanup_errors {

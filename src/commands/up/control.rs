@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get};
+use fencepost_cluster::Node;
 use fencepost_engine::{BadUsage, FaultReport, FaultState, FaultsByHand, Stop};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
@@ -19,6 +20,7 @@ use tokio::net::TcpListener;
 /// What the control port speaks about.
 pub struct Controlled {
     pub faults: Arc<FaultsByHand>,
+    pub nodes: Vec<Arc<dyn Node>>,
     /// What `GET /cluster` gives.
     pub about: Value,
     pub stop: Arc<Stop>,
@@ -26,15 +28,21 @@ pub struct Controlled {
 
 /// What was wrong, in a word, for programs.
 pub const NO_EFFECT: &str = "no-effect";
-const REFUSED: &str = "refused";
+pub const REFUSED: &str = "refused";
 
-/// Answers until it is dropped.
-pub async fn listen(listener: TcpListener, control: &ControlFile, controlled: Controlled) {
+/// Answers until it is dropped; `more` are pages that ask for the token, too.
+pub async fn listen(
+    listener: TcpListener,
+    control: &ControlFile,
+    controlled: Controlled,
+    more: Router<Arc<Controlled>>,
+) {
     let expected = format!("Bearer {}", control.token);
     let router = Router::new()
         .route("/cluster", get(cluster).delete(down))
         .route("/faults", get(faults).post(inject).delete(heal_all))
         .route("/faults/{id}", delete(heal))
+        .merge(more)
         .fallback(|| async { error(StatusCode::NOT_FOUND, REFUSED, "there is no such page") })
         .with_state(Arc::new(controlled))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
@@ -62,7 +70,7 @@ fn is_allowed(headers: &HeaderMap, expected: &str) -> bool {
     headers.get(AUTHORIZATION).is_some_and(|given| given.as_bytes() == expected.as_bytes())
 }
 
-type SharedControl = State<Arc<Controlled>>;
+pub type SharedControl = State<Arc<Controlled>>;
 
 async fn cluster(State(control): SharedControl) -> Response {
     answer(StatusCode::OK, &control.about)
@@ -141,10 +149,10 @@ fn healed_or_not(reports: &[FaultReport], body: &Value) -> Response {
     }
 }
 
-fn error(status: StatusCode, kind: &str, sentence: impl Display) -> Response {
+pub fn error(status: StatusCode, kind: &str, sentence: impl Display) -> Response {
     answer(status, &json!({"error": sentence.to_string(), "kind": kind}))
 }
 
-fn answer(status: StatusCode, body: &dyn Display) -> Response {
+pub fn answer(status: StatusCode, body: &dyn Display) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }

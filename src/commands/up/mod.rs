@@ -1,6 +1,8 @@
 //! `fencepost up`: the servers of a lock, for tests of your own.
 
+mod background;
 pub mod control;
+pub mod inside;
 pub mod standing;
 
 use crate::exit::FAILED;
@@ -50,6 +52,10 @@ pub struct UpArgs {
     /// Print the addresses as one line of JSON.
     #[arg(long)]
     pub json: bool,
+    /// Print the addresses as variables for `eval "$(fencepost up … --env)"`, and let the servers stand in
+    /// the background, until `fencepost down` or the time of --for.
+    #[arg(long, conflicts_with = "command")]
+    pub env: bool,
     /// A command to run beside them. It finds the addresses in FENCEPOST_SERVERS, and each in FENCEPOST_N1,
     /// …; faults are injected at FENCEPOST_API with FENCEPOST_TOKEN. The servers are taken down when it ends,
     /// and its exit code is the one of `up`.
@@ -59,6 +65,9 @@ pub struct UpArgs {
 
 /// `fencepost up`.
 pub fn up(args: &UpArgs) -> Result<i32> {
+    if args.env {
+        return background::start(args.time);
+    }
     let lock_options = Options { nodes: args.nodes, ..Options::default() };
     let options = RunOptions {
         lock: lock_of(&args.lock),
@@ -81,12 +90,16 @@ pub fn up(args: &UpArgs) -> Result<i32> {
             "name": name, "lock": args.lock, "servers": standing.servers, "versions": standing.versions,
             "programs": PROGRAMS_NODE, "api": control.api, "control": announced.file(),
         });
-        let controlled =
-            Controlled { faults: standing.faults.clone(), about: about.clone(), stop: stop.clone() };
+        let controlled = Controlled {
+            faults: standing.faults.clone(),
+            nodes: standing.nodes(),
+            about: about.clone(),
+            stop: stop.clone(),
+        };
         let up = Up { args, control, announced, about };
         let code = tokio::select! {
             code = stand(&up, &standing, &stop) => code,
-            () = control::listen(listener, &up.control, controlled) => Ok(FAILED),
+            () = control::listen(listener, &up.control, controlled, inside::routes()) => Ok(FAILED),
         };
         let stopped = standing.stop().await;
         listening.abort();
@@ -133,7 +146,7 @@ async fn stand(up: &Up<'_>, standing: &StandingServers, stop: &Stop) -> Result<i
         show(up, standing);
     }
     tokio::select! {
-        code = command(up, standing), if !args.command.is_empty() => code,
+        code = command(up), if !args.command.is_empty() => code,
         broken = standing.broken() => {
             complain!("fencepost: {broken}");
             Ok(FAILED)
@@ -157,31 +170,14 @@ fn show(up: &Up<'_>, standing: &StandingServers) {
         say!("{:<9} {}", server.node, server.address);
     }
     say!("api       {}, token in {}", up.control.api, up.announced.file().display());
-    say!("until     Ctrl-C, `fencepost down`, or {} has passed", in_words(up.args.time));
-}
-
-/// `1 h`, `10 min`, `90s`.
-fn in_words(time: TimeSpan) -> String {
-    match time.0.as_secs() {
-        hours if hours > 0 && hours % 3600 == 0 => format!("{} h", hours / 3600),
-        minutes if minutes > 0 && minutes % 60 == 0 => format!("{} min", minutes / 60),
-        _ => time.to_string(),
-    }
+    say!("until     Ctrl-C, `fencepost down`, or {} has passed", standing::in_words(up.args.time));
 }
 
 /// Runs the command, and gives its exit code. It is killed where the servers are taken down before.
-async fn command(up: &Up<'_>, standing: &StandingServers) -> Result<i32> {
-    let words = &up.args.command;
-    let addresses: Vec<String> = standing.servers.iter().map(|server| server.address.to_string()).collect();
-    let (program, arguments) = words.split_first().context("there is no command")?;
+async fn command(up: &Up<'_>) -> Result<i32> {
+    let (program, arguments) = up.args.command.split_first().context("there is no command")?;
     let mut command = tokio::process::Command::new(program);
-    command.args(arguments).kill_on_drop(true).env("FENCEPOST_SERVERS", addresses.join(","));
-    command.env("FENCEPOST_API", &up.control.api).env("FENCEPOST_TOKEN", &up.control.token);
-    command.env(standing::NAME, up.about["name"].as_str().unwrap_or_default());
-    for server in &standing.servers {
-        let variable = format!("FENCEPOST_{}", server.node.to_uppercase());
-        command.env(variable, server.address.to_string());
-    }
+    command.args(arguments).kill_on_drop(true).envs(standing::variables(&up.about, &up.control.token));
     let status = command.status().await.with_context(|| format!("cannot start {program}"))?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
 }

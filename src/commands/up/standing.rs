@@ -3,7 +3,9 @@
 use anyhow::{Context, Result};
 use fencepost_cluster::Announcement;
 use fencepost_engine::BadUsage;
+use fencepost_history::TimeSpan;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::net::SocketAddr;
 
 /// The variable that names the cluster to the command beside it.
@@ -61,6 +63,32 @@ pub fn name_of(chosen: Option<&str>, lock: &str) -> Result<String, BadUsage> {
         false => {
             Err(BadUsage::at("name", format!("invalid name {name:?}: expected letters, digits and - _ . @")))
         }
+    }
+}
+
+/// What a program beside the servers finds in its environment. `about` is what `GET /cluster` gives.
+pub fn variables(about: &Value, token: &str) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let servers: Vec<&Value> = about["servers"].as_array().into_iter().flatten().collect();
+    let addresses: Vec<String> = servers.iter().map(|server| text(&server["address"])).collect();
+    let each = servers.iter().zip(&addresses);
+    let each = each.map(|(server, address)| {
+        (format!("FENCEPOST_{}", text(&server["node"]).to_uppercase()), address.clone())
+    });
+    let mut variables = vec![("FENCEPOST_SERVERS".to_owned(), addresses.join(","))];
+    variables.extend(each);
+    variables.push(("FENCEPOST_API".to_owned(), text(&about["api"])));
+    variables.push(("FENCEPOST_TOKEN".to_owned(), token.to_owned()));
+    variables.push((NAME.to_owned(), text(&about["name"])));
+    variables
+}
+
+/// `1 h`, `10 min`, `90s`.
+pub fn in_words(time: TimeSpan) -> String {
+    match time.0.as_secs() {
+        hours if hours > 0 && hours % 3600 == 0 => format!("{} h", hours / 3600),
+        minutes if minutes > 0 && minutes % 60 == 0 => format!("{} min", minutes / 60),
+        _ => time.to_string(),
     }
 }
 

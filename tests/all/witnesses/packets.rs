@@ -17,6 +17,7 @@ under!(
         ping_gets_answers_twice,
         ping_gets_answers_in_another_order,
         ss_shows_the_request_that_a_stall_holds_back,
+        ss_shows_a_connection_that_was_forgotten,
         redis_cli_is_reset,
     ],
     docker: [],
@@ -28,6 +29,7 @@ under!(
         ping_gets_answers_twice,
         ping_gets_answers_in_another_order,
         ss_shows_the_request_that_a_stall_holds_back,
+        ss_shows_a_connection_that_was_forgotten,
         redis_cli_is_reset,
     ],
 );
@@ -167,6 +169,34 @@ fn ss_shows_the_request_that_a_stall_holds_back(driver: &str) {
                 open.await_answer("second");
                 open.ask_and_await("afterwards");
             }
+        }
+        false
+    });
+}
+
+/// Over the old connection nothing is answered any more, and its requests are never acknowledged.
+fn ss_shows_a_connection_that_was_forgotten(driver: &str) {
+    let parameters = "on = ['n1']\npeers = ['n2']\nidle = '1ms'";
+    let mut connection: Option<Connection> = None;
+    watch(driver, ON_REDIS, "half-open", parameters, |nodes, in_force| {
+        let to = nodes["n2"].address();
+        assert!(
+            nodes["n1"].run(&["redis-cli", "-h", &to, "PING"]).contains("PONG"),
+            "a new connection works"
+        );
+        if in_force {
+            let open = connection.as_mut().expect("it was opened before the fault");
+            open.ask("forgotten");
+            await_until("ss shows bytes that n2 has not acknowledged", || {
+                let sockets = nodes["n1"].run(&["ss", "-Htn", "state", "established", "dport", "=", ":6379"]);
+                let queued = |line: &str| line.split_whitespace().nth(1)?.parse::<u32>().ok();
+                sockets.lines().filter_map(queued).any(|bytes| bytes > 0)
+            });
+            return open.answers.try_recv() == Err(TryRecvError::Empty);
+        }
+        match connection.take() {
+            None => connection.insert(Connection::open(nodes)).ask_and_await("before"),
+            Some(mut open) => open.await_answer("forgotten"),
         }
         false
     });

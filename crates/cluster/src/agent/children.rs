@@ -166,11 +166,11 @@ fn stat(pid: i32) -> Option<(u8, String)> {
     Some((state, fields.next()?.to_owned()))
 }
 
-pub(super) fn state(pid: i32) -> Option<char> {
+pub fn state(pid: i32) -> Option<char> {
     stat(pid).map(|(state, _)| char::from(state))
 }
 
-pub(super) fn signal(pid: i32, signal: i32) -> Result<(), ClusterError> {
+pub fn signal(pid: i32, signal: i32) -> Result<(), ClusterError> {
     if reaches(pid, signal)? { Ok(()) } else { Err(format!("there is no process {pid}").into()) }
 }
 
@@ -193,7 +193,7 @@ fn reaches(pid: i32, signal: i32) -> Result<bool, ClusterError> {
 /// Signals a process and all its descendants, and gives whether the process was still there: it can end by
 /// itself, or by another fault, before the signal. If not, its end has been reported. Those that are to end
 /// are stopped first, so that none starts another; a descendant that has ended is no error.
-pub(super) fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
+pub fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
     let kills = number == nix::libc::SIGKILL;
     let first = if kills { nix::libc::SIGSTOP } else { number };
     if !reaches(pid, first)? {
@@ -245,7 +245,7 @@ pub fn descendants(pid: i32) -> BTreeSet<i32> {
 }
 
 /// Returns when there is no such process. A zombie that someone outside is about to reap counts as gone.
-pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), ClusterError> {
+pub async fn await_exit(pid: i32, timeout: Duration) -> Result<(), ClusterError> {
     let begun = Instant::now();
     let me = std::process::id().to_string();
     loop {

@@ -16,6 +16,6 @@ mod programs;
 mod server;
 mod stalls;
 
-pub use children::{descendants, output_of};
+pub use children::{await_exit, descendants, output_of, signal, signal_tree, state};
 pub use operations::{Tool, ToolError};
 pub use server::{AgentOptions, run};

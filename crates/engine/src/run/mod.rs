@@ -8,6 +8,7 @@ mod context;
 pub(crate) mod deployment;
 mod healed;
 pub(crate) mod injection;
+mod kept_data;
 pub(crate) mod lock_state;
 mod nodes;
 pub(crate) mod observer;

@@ -2,6 +2,7 @@
 
 use super::context::RunContext;
 use super::healed::RunOutcome;
+use super::kept_data;
 use super::running::Running;
 use crate::existing::Existing;
 use crate::run::deployment::{self, Deployment};
@@ -84,12 +85,17 @@ impl RunNodes {
         context: &RunContext<'_>,
         outcome: Result<RunOutcome>,
     ) -> Result<RunOutcome> {
+        let unkept = match outcome.is_ok() && self.existing.is_none() {
+            true => kept_data::keep(context, &self.cluster).await,
+            false => Vec::new(),
+        };
         let stopped = self.cluster.stop().await;
         // After the last client: nothing writes any more.
         let left = match &self.existing {
             Some(existing) => existing.remove_keys().await,
             None => Vec::new(),
         };
+        unkept.iter().for_each(|sentence| context.observer.leftover_removed(sentence));
         if outcome.is_err() {
             left.iter().for_each(|sentence| context.observer.leftover_removed(sentence));
         }

@@ -1,6 +1,6 @@
 //! What the engine reports while a run goes on.
 
-use fencepost_history::run::RunFile;
+use fencepost_history::run::{RunFile, RunFolder};
 use fencepost_nemesis::Plan;
 use std::time::Duration;
 
@@ -12,6 +12,10 @@ pub trait RunObserver: Send + Sync {
     fn leftover_removed(&self, _sentence: &str) {}
     /// The servers run, and their versions are known; the first operation follows.
     fn started(&self, _run: &RunFile) {}
+    /// The history is complete, and the servers still stand: whether their data are to be kept in the folder.
+    fn keeps_data(&self, _folder: &RunFolder) -> bool {
+        false
+    }
     /// Called every 200 ms while faults are injected.
     fn progress(&self, _progress: &Progress) {}
     /// An event came that a directed run's script has a sentence for; `time` is since the run began.

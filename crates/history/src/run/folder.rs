@@ -13,6 +13,9 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
+    /// The name of [`RunFolder::data`].
+    pub const DATA: &str = "data";
+
     /// Makes the folder of a new run in the folder `results`, and points `latest` to it.
     pub fn create(results: &Path, settings: &RunSettings) -> Result<RunFolder, RunError> {
         let make = |path: &Path, made: std::io::Result<()>| {
@@ -58,6 +61,11 @@ impl RunFolder {
 
     pub fn logs(&self) -> PathBuf {
         self.path.join("logs")
+    }
+
+    /// The data of servers, where they were kept.
+    pub fn data(&self) -> PathBuf {
+        self.path.join(RunFolder::DATA)
     }
 
     pub fn report(&self) -> PathBuf {

@@ -11,6 +11,7 @@ mod tree;
 mod volume;
 
 pub use content::Torn;
+pub use shared::{DiskCallKind, Failing};
 pub use volume::Lost;
 
 use chacha20::ChaCha8Rng;
@@ -20,7 +21,7 @@ use nix::mount::MntFlags;
 use parking_lot::{Mutex, MutexGuard};
 use rand::SeedableRng;
 use serde::{Deserialize, Serialize};
-use shared::{Delay, Delays, Shared};
+use shared::{CallErrors, Delay, Delays, Lies, Shared};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -54,19 +55,25 @@ pub struct Slow {
     pub fsync_ms: u64,
 }
 
-/// How many calls a full or slow disk held up.
+/// How many calls a full, slow or failing disk held up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskCounts {
     /// Calls refused with ENOSPC.
     pub refused: u64,
     /// Reads, writes and fsyncs that had to wait.
     pub delayed: u64,
+    /// Writes and fsyncs that failed with EIO.
+    #[serde(default)]
+    pub failed: u64,
 }
 
 /// What a small file on the disk meets that is written and fsynced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskProbe {
     pub full: bool,
+    /// EIO.
+    #[serde(default)]
+    pub failed: bool,
     /// How long write and fsync took together, in milliseconds.
     pub ms: f64,
 }
@@ -81,7 +88,14 @@ impl Disk {
         let mut volume = Volume::new(backing, meta(&beneath.metadata()?)?);
         copy_in(&mut volume, folder, ROOT)?;
         volume.sync_all().map_err(real)?;
-        let shared = Arc::new(Shared { volume: Mutex::new(volume), delays: Delays::default(), beneath });
+        let shared = Shared {
+            volume: Mutex::new(volume),
+            delays: Delays::default(),
+            lies: Lies::default(),
+            errors: Mutex::default(),
+            beneath,
+        };
+        let shared = Arc::new(shared);
         let mut config = Config::default();
         config.mount_options =
             vec![MountOption::FSName("fencepost-disk".to_owned()), MountOption::DefaultPermissions];
@@ -114,11 +128,23 @@ impl Disk {
         }
     }
 
-    /// Neither full nor slow any more; counts the calls that were held up while it was.
+    /// Lets each fsync from now on say yes and keep nothing, or no longer. Gives how many did.
+    pub fn lie(&self, lies: bool) -> u64 {
+        self.shared.lies.lying.store(lies, Ordering::Relaxed);
+        self.shared.lies.lied.swap(0, Ordering::Relaxed)
+    }
+
+    /// Lets calls fail with EIO, counted anew.
+    pub fn fail(&self, failing: Failing) {
+        *self.shared.errors.lock() = CallErrors { failing: Some(failing), ..CallErrors::default() };
+    }
+
+    /// Neither full nor slow any more, and without errors; counts the calls that were held up while it was.
     pub fn heal(&self) -> DiskCounts {
         let counts = self.counts();
         self.volume().quota = Quota::default();
         self.slow(Slow::default());
+        self.shared.errors.lock().failing = None;
         counts
     }
 
@@ -127,7 +153,8 @@ impl Disk {
         let refused = std::mem::take(&mut self.volume().quota.refused);
         let Delays { read, write, sync } = &self.shared.delays;
         let waited = |delay: &Delay| delay.waited.swap(0, Ordering::Relaxed);
-        DiskCounts { refused, delayed: waited(read) + waited(write) + waited(sync) }
+        let failed = std::mem::take(&mut self.shared.errors.lock().failed);
+        DiskCounts { refused, delayed: waited(read) + waited(write) + waited(sync), failed }
     }
 
     /// Looks what the disk does to somebody who writes so many bytes.
@@ -140,9 +167,12 @@ impl Disk {
         let written = file.write_all(&vec![1; bytes]).and_then(|()| file.sync_data());
         let ms = begun.elapsed().as_secs_f64() * 1000.0;
         match written {
-            Ok(()) => Ok(DiskProbe { full: false, ms }),
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(DiskProbe { full: true, ms }),
-            Err(error) => Err(error),
+            Ok(()) => Ok(DiskProbe { full: false, failed: false, ms }),
+            Err(error) => {
+                let full = error.kind() == io::ErrorKind::StorageFull;
+                let failed = error.raw_os_error() == Some(nix::libc::EIO);
+                if full || failed { Ok(DiskProbe { full, failed, ms }) } else { Err(error) }
+            }
         }
     }
 

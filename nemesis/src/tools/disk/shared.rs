@@ -2,16 +2,83 @@
 
 use super::volume::Volume;
 use parking_lot::Mutex;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the disk and the threads that serve the kernel share.
 pub(super) struct Shared {
     pub(super) volume: Mutex<Volume>,
     pub(super) delays: Delays,
+    pub(super) lies: Lies,
+    pub(super) errors: Mutex<CallErrors>,
     /// The folder beneath the mount, where the content of files lies.
     pub(super) beneath: File,
+}
+
+/// Whether an fsync says yes and keeps nothing, and how many did.
+#[derive(Default)]
+pub(super) struct Lies {
+    pub(super) lying: AtomicBool,
+    pub(super) lied: AtomicU64,
+}
+
+impl Lies {
+    /// Whether this fsync is one of those.
+    pub(super) fn lie(&self) -> bool {
+        let lies = self.lying.load(Ordering::Relaxed);
+        self.lied.fetch_add(u64::from(lies), Ordering::Relaxed);
+        lies
+    }
+}
+
+/// The calls that a failing disk answers with EIO.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failing {
+    pub call: DiskCallKind,
+    /// Share of these calls, 0 to 1; with `nth`, this one alone.
+    #[serde(default)]
+    pub share: f64,
+    /// The only call that fails, counted from 1; 0 leaves it to `share`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nth: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskCallKind {
+    Write,
+    Fsync,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Which calls fail, and how many there were and failed.
+#[derive(Default)]
+pub(super) struct CallErrors {
+    pub(super) failing: Option<Failing>,
+    pub(super) calls: u64,
+    pub(super) failed: u64,
+}
+
+impl CallErrors {
+    /// Whether this call fails with EIO.
+    pub(super) fn fails(&mut self, call: DiskCallKind) -> bool {
+        let Some(failing) = self.failing.filter(|failing| failing.call == call) else { return false };
+        self.calls += 1;
+        let fails = match failing.nth {
+            0 => rand::rng().random_bool(failing.share),
+            nth => self.calls == u64::from(nth),
+        };
+        self.failed += u64::from(fails);
+        fails
+    }
 }
 
 #[derive(Default)]

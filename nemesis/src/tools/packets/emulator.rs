@@ -5,8 +5,9 @@
 use super::chain::Chain;
 use super::engine::{ImpairmentTable, PacketsEngine, PacketsError};
 use super::fate::{Counts, Link};
+use super::impairment::Impairment;
 use super::queue::{Inbox, Packet, Queue, Show};
-use super::segment::Segment;
+use super::segment::{Segment, connection};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
@@ -102,8 +103,8 @@ impl PacketsEngine for Emulator {
             let mut shared = worker.lock();
             shared.links.retain(|address, _| table.contains_key(address));
             for (address, impairment) in table {
-                let link = shared.links.entry(*address).or_insert_with(|| Link::new(*impairment));
-                link.impairment = *impairment;
+                let link = shared.links.entry(*address).or_insert_with(|| Link::new(Impairment::default()));
+                link.set(*impairment);
             }
         }
         worker.ring();
@@ -284,7 +285,7 @@ impl EventLoop {
         let mut packets = Vec::new();
         while packets.len() < AT_ONCE && self.queue.receive(inbox, &mut packets)? {}
         let (full, now_ns) = (packets.len() >= AT_ONCE, self.now_ns());
-        let mut lost = Vec::new();
+        let (mut lost, now) = (Vec::new(), Instant::now());
         let shared = self.shared.clone();
         let mut shared = shared.lock();
         for packet in packets {
@@ -293,6 +294,11 @@ impl EventLoop {
                 self.hold(now_ns, destination, PacketForm::Original(id));
                 continue;
             };
+            let connection = whole.as_deref().filter(|_| link.impairment.idle_ms > 0).and_then(connection);
+            if connection.is_some_and(|(ports, opens)| link.forgets(now, ports, opens)) {
+                lost.push((id, false));
+                continue;
+            }
             // A link without faults of its own looks inside for copies only.
             let looked_into = whole.as_deref().filter(|_| link.impairment.needs_emulator());
             let segment = looked_into.and_then(Segment::with_data);

@@ -5,6 +5,7 @@ use super::segment::Ports;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 /// Bytes that netem counts on top of an IP packet when it limits the rate.
 const ETHERNET: u64 = 14;
@@ -19,6 +20,10 @@ pub(super) struct Link {
     lost_last: bool,
     /// Packets with data so far, by connection.
     with_data: HashMap<Ports, u64>,
+    /// When something last went over each connection, and whether it is forgotten.
+    connections: HashMap<Ports, (Instant, bool)>,
+    /// Since when connections are forgotten: those of before count as used then.
+    forgets_since: Instant,
     /// When the last packet of the link falls due, for the rate.
     last_due_ns: u64,
 }
@@ -64,8 +69,31 @@ impl Link {
             counts: Counts::default(),
             lost_last: false,
             with_data: HashMap::new(),
+            connections: HashMap::new(),
+            forgets_since: Instant::now(),
             last_due_ns: 0,
         }
+    }
+
+    /// Impairs it in another way from now on.
+    pub fn set(&mut self, impairment: Impairment) {
+        if self.impairment.idle_ms == 0 {
+            (self.forgets_since, self.connections) = (Instant::now(), HashMap::new());
+        }
+        self.impairment = impairment;
+    }
+
+    /// Whether a TCP packet is lost because its connection is forgotten.
+    pub fn forgets(&mut self, now: Instant, ports: Ports, opens: bool) -> bool {
+        let fresh = (if opens { now } else { self.forgets_since }, false);
+        if opens {
+            self.connections.insert(ports, fresh);
+        }
+        let (last, forgotten) = self.connections.entry(ports).or_insert(fresh);
+        *forgotten |= now.saturating_duration_since(*last) >= Duration::from_millis(self.impairment.idle_ms);
+        *last = now;
+        self.counts.lost += u64::from(*forgotten);
+        *forgotten
     }
 
     /// Decides about a TCP packet with data: it passes first, or resets its connection; none: as any.
@@ -153,6 +181,22 @@ mod tests {
     use rand::rngs::SmallRng;
 
     const PACKETS: usize = 200_000;
+
+    #[test]
+    fn a_connection_is_forgotten_once_it_was_idle_and_another_one_is_not() {
+        let mut link = Link::new(Impairment::default());
+        link.set(Impairment { idle_ms: 100, ..Impairment::default() });
+        let at = |ms: u64| link.forgets_since + Duration::from_millis(ms);
+        let times = [50, 120, 221, 222, 230, 231, 320].map(at);
+        let old = [1, 2, 3, 4];
+        assert!(!link.forgets(times[0], old, false) && !link.forgets(times[1], old, false));
+        assert!(link.forgets(times[2], old, false), "it was idle for 101 ms");
+        assert!(link.forgets(times[3], old, false), "and stays forgotten");
+        assert!(!link.forgets(times[4], [4, 3, 2, 1], true) && !link.forgets(times[6], [4, 3, 2, 1], false));
+        assert!(!link.forgets(times[5], old, true), "the port is used anew");
+        assert!(link.forgets(times[5], [9, 9, 9, 9], false), "one of before the fault");
+        assert_eq!(link.counts.lost, 3);
+    }
 
     fn fates(impairment: Impairment) -> (Vec<Fate>, Counts) {
         let (mut link, mut random) = (Link::new(impairment), SmallRng::seed_from_u64(1));

@@ -45,6 +45,10 @@ pub struct Impairment {
     /// So many packets with data of each connection pass before others are impaired (emulator only).
     #[serde(skip_serializing_if = "is_none")]
     pub pass_first: u64,
+    /// A connection of TCP over which nothing went for so many milliseconds is forgotten: what it sends from
+    /// then on is lost. New connections work; 0 forgets none (emulator only).
+    #[serde(skip_serializing_if = "is_none")]
+    pub idle_ms: u64,
 }
 
 /// How a delay spreads around its mean. The shapes are netem's own, also in that none reaches beyond four σ.
@@ -83,6 +87,10 @@ impl Impairment {
         if let Some((name, time)) = times.iter().find(|(_, time)| !(0.0..=LONGEST_MS).contains(time)) {
             return Err(Refusal::at(name, format!("{name} is between 0 and {LONGEST_MS} ms, not {time}")));
         }
+        if self.idle_ms as f64 > LONGEST_MS {
+            let sentence = format!("idle_ms is at most {LONGEST_MS} ms, not {}", self.idle_ms);
+            return Err(Refusal::at("idle_ms", sentence));
+        }
         if self.reorder > 0.0 && self.delay_ms == 0.0 {
             return Err(Refusal::at(
                 "reorder",
@@ -93,15 +101,15 @@ impl Impairment {
             return Err(Refusal::at("jitter_ms", "jitter_ms needs a delay_ms around which it spreads"));
         }
         if (Impairment { pass_first: 0, ..*self }) == Impairment::default() {
-            let sentence =
-                "no impairment given: expected delay_ms, loss, reorder, duplicate, rate_kbit or reset";
+            let sentence = "no impairment given: expected delay_ms, loss, reorder, duplicate, rate_kbit, reset or idle_ms";
             return Err(Refusal::new(sentence));
         }
         Ok(())
     }
 
-    /// Both at once, as two links in a row: delays add up, losses are independent, the lower rate and the
-    /// greater `pass_first` count; the wider jitter's shape and the greater loss's correlation.
+    /// Both at once, as two links in a row: delays add up, losses are independent, the lower rate, the
+    /// shorter `idle_ms` and the greater `pass_first` count; the wider jitter's shape and the greater
+    /// loss's correlation.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);
@@ -109,10 +117,7 @@ impl Impairment {
             if self.jitter_ms >= other.jitter_ms { self } else { other },
             if self.loss >= other.loss { self } else { other },
         );
-        let rate_kbit = match (self.rate_kbit, other.rate_kbit) {
-            (0, rate) | (rate, 0) => rate,
-            (one, two) => one.min(two),
-        };
+        let lower = |one: u64, two: u64| if one == 0 || two == 0 { one.max(two) } else { one.min(two) };
         Impairment {
             delay_ms: self.delay_ms + other.delay_ms,
             jitter_ms: self.jitter_ms.hypot(other.jitter_ms),
@@ -121,15 +126,16 @@ impl Impairment {
             loss_correlation: lossier.loss_correlation,
             duplicate: either(self.duplicate, other.duplicate),
             reorder: either(self.reorder, other.reorder),
-            rate_kbit,
+            rate_kbit: lower(self.rate_kbit, other.rate_kbit),
             reset: either(self.reset, other.reset),
             pass_first: self.pass_first.max(other.pass_first),
+            idle_ms: lower(self.idle_ms, other.idle_ms),
         }
     }
 
     /// Whether netem cannot do it.
     pub(super) fn needs_emulator(&self) -> bool {
-        self.reset > 0.0 || self.pass_first > 0
+        self.reset > 0.0 || self.pass_first > 0 || self.idle_ms > 0
     }
 
     /// Chance that a packet is lost, given whether the one before was: two states (Gilbert's model) whose

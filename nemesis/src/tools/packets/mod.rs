@@ -19,7 +19,7 @@ pub use engine::PacketsError;
 pub use fate::Counts;
 pub use impairment::{Distribution, Impairment};
 pub use probe::{Echoes, Probe};
-pub use streams::{Listener, Streams};
+pub use streams::{Listener, Streams, is_silent};
 
 use engine::{ImpairmentTable, PacketsEngine};
 use serde::{Deserialize, Serialize};

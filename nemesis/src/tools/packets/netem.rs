@@ -149,6 +149,7 @@ fn options(impairment: &Impairment) -> Vec<String> {
         // The emulator's.
         reset: _,
         pass_first: _,
+        idle_ms: _,
     } = *impairment;
     let micros = |ms: f64| format!("{:.0}us", ms * 1000.0);
     let percent = |share: f64| format!("{:.6}%", share * 100.0);

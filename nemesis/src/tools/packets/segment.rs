@@ -11,6 +11,15 @@ const TCP_HEADER: usize = 20;
 /// Source and destination port, by which a connection of two nodes is known.
 pub(super) type Ports = [u8; 4];
 
+/// The connection that a packet belongs to, and whether it opens it. None where it is no TCP.
+pub(super) fn connection(packet: &[u8]) -> Option<(Ports, bool)> {
+    let ip_bytes = usize::from(packet.first()? & 0x0f) * 4;
+    let segment = packet.get(ip_bytes..)?;
+    let is_it = packet[0] >> 4 == 4 && *packet.get(9)? == TCP;
+    let opens = segment.get(13)? & SYN != 0;
+    is_it.then_some((*segment.first_chunk()?, opens))
+}
+
 /// A segment of TCP in an IPv4 packet, with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
@@ -84,6 +93,16 @@ mod tests {
         packet[33] = flags;
         packet.extend(data);
         packet
+    }
+
+    #[test]
+    fn a_connection_is_known_by_its_ports_and_opened_by_a_flag() {
+        let ports = [0x12, 0x34, 0x18, 0xeb];
+        assert_eq!(connection(&packet(0x10, b"")), Some((ports, false)));
+        assert_eq!(connection(&packet(SYN | 0x10, b"")), Some((ports, true)));
+        let mut udp = packet(SYN, b"");
+        udp[9] = 17;
+        assert_eq!((connection(&udp), connection(&[0x45; 12])), (None, None));
     }
 
     #[test]

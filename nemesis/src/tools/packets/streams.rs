@@ -12,6 +12,9 @@ const LOOK: Duration = Duration::from_millis(5);
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// A connection that gives no answer for so long is silent.
+const SILENCE: Duration = Duration::from_millis(300);
+
 /// Sends back what comes.
 pub struct Listener;
 
@@ -41,7 +44,7 @@ impl Listener {
 
 fn send_back(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(LISTENS))?;
     let mut byte = [0];
     while stream.read(&mut byte)? > 0 {
         stream.write_all(&byte)?;
@@ -66,23 +69,42 @@ impl Streams {
             match self.one() {
                 Ok(()) => lasted += 1,
                 Err(error) if is_reset(&error) => {}
-                Err(error) => {
-                    let sentence = format!("a connection to {}:{} failed: {error}", self.to, self.port);
-                    return Err(PacketsError::new(sentence));
-                }
+                Err(error) => return Err(self.failed(&error)),
             }
         }
         Ok(lasted)
     }
 
-    fn one(&self) -> io::Result<()> {
+    /// A connection over which something went.
+    pub fn open(&self) -> Result<TcpStream, PacketsError> {
+        self.used().map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &io::Error) -> PacketsError {
+        PacketsError::new(format!("a connection to {}:{} failed: {error}", self.to, self.port))
+    }
+
+    fn used(&self) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect_timeout(&(self.to, self.port).into(), PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(&[1])?;
         stream.read_exact(&mut [0])?;
+        Ok(stream)
+    }
+
+    fn one(&self) -> io::Result<()> {
+        let stream = self.used()?;
         let _ = stream.shutdown(Shutdown::Both);
         Ok(())
     }
+}
+
+/// Whether nothing comes back over a connection, not even its end.
+pub fn is_silent(mut stream: &TcpStream) -> bool {
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    let asked = stream.set_read_timeout(Some(SILENCE)).and_then(|()| stream.write_all(&[1]));
+    let answer = asked.and_then(|()| stream.read(&mut [0]));
+    answer.is_err_and(|error| matches!(error.kind(), TimedOut | WouldBlock))
 }
 
 fn is_reset(error: &io::Error) -> bool {

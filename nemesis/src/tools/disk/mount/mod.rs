@@ -2,7 +2,7 @@
 
 mod answers;
 
-use super::shared::{Delays, Shared};
+use super::shared::{Delays, DiskCallKind, Shared};
 use super::tree::InodeNumber;
 use super::volume::{Kind, Meta, Volume};
 use answers::{GENERATION, TTL, attr, attributes, done, entry, file_type, moment};
@@ -49,6 +49,10 @@ impl Fuse {
         &self.shared.delays
     }
 
+    fn fail(&self, call: DiskCallKind) -> Result<(), Errno> {
+        if self.shared.errors.lock().fails(call) { Err(Errno::EIO) } else { Ok(()) }
+    }
+
     fn make(
         &self,
         request: &Request,
@@ -78,6 +82,10 @@ impl Fuse {
     /// Makes a file durable, in the real disk's time; without the lock, so that others can go on meanwhile.
     fn sync(&self, number: InodeNumber) -> Result<(), Errno> {
         self.delays().sync.wait();
+        self.fail(DiskCallKind::Fsync)?;
+        if self.shared.lies.lie() {
+            return Ok(());
+        }
         let backing = self.volume().sync(number)?;
         Ok(backing.sync_data()?)
     }
@@ -270,7 +278,8 @@ impl Filesystem for Fuse {
         reply: ReplyWrite,
     ) {
         self.delays().write.wait();
-        let mut result = self.volume().write(number.0, offset, data);
+        let mut result = self.fail(DiskCallKind::Write);
+        result = result.and_then(|()| self.volume().write(number.0, offset, data));
         // O_SYNC contains this flag.
         if result.is_ok() && OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC) {
             result = self.sync(number.0);
@@ -333,7 +342,10 @@ impl Filesystem for Fuse {
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.delays().sync.wait();
-        let synced = self.volume().sync_folder(number.0);
+        if self.shared.lies.lie() {
+            return done(Ok(()), reply);
+        }
+        let synced = self.fail(DiskCallKind::Fsync).and_then(|()| self.volume().sync_folder(number.0));
         done(synced.and_then(|()| Ok(self.shared.beneath.sync_data()?)), reply);
     }
 
