@@ -217,8 +217,8 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
 }
 
 /// From when on the library of the earlier holder, which had promised to report a loss, could do so and did
-/// not: another process had the lock, every fault was healed, and its holder went on for a TTL more, and for as
-/// long as a fault had lasted, after which a library may rest before it connects again.
+/// not: another process had the lock, every fault was healed, and its holder went on for a TTL more, and for
+/// as long as a fault had lasted, after which a library may rest before it connects again.
 fn never_said(run: &RunIndex, a: &Hold, b: &Hold) -> Option<u64> {
     let ttl_ns = a.ttl_ns.filter(|_| run.lock.can("lost"))?;
     let met = || run.faults.iter().filter(|fault| fault.in_force(a.invoke_ns, a.until_ns));

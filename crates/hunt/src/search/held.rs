@@ -1,10 +1,10 @@
-//! Schedules in which it matters how long a lock is held. A holder keeps its lock for several TTLs, while the
-//! connection breaks over which the lock is prolonged, the waiter behind it sleeps beyond its session, or
-//! another takes the lock and gives it back; or it uses the last of the validity of a lock that it got slowly.
+//! Schedules in which it matters how long a lock is held. A holder keeps its lock for several TTLs, while
+//! the connection breaks over which the lock is prolonged, the waiter behind it sleeps beyond its session,
+//! or another takes the lock and gives it back; or it got the lock slowly, and uses the last of its validity.
 //!
 //! Where renewals are broken, no holder looks at the validity. A client that does stops by itself when a
-//! renewal did not come, and so hides a renewal that died. A library promises that it prolongs the lock again,
-//! or reports it as lost.
+//! renewal did not come, and so hides a renewal that died. A library promises that it prolongs the lock
+//! again, or reports it as lost.
 
 use super::space::{Space, is_of_holder};
 use super::ttl::{LIMIT_TTLS as USUAL_TTLS, with_ttl};
@@ -158,8 +158,8 @@ impl Space {
         let mut servers: Vec<&str> = topology.servers.iter().map(String::as_str).collect();
         servers.shuffle(random);
         let (granting, others) = servers.split_at(topology.majority());
-        // The first grant may come before the partition is in force. The second one comes while it is, and ends
-        // after the others can be reached again, so that they and the one that the holder lost are a majority.
+        // The first grant may come before the partition is in force. The second one comes while it is, and
+        // ends after it: then the minority and the server that the holder lost are a majority.
         let ttls = |ttls: f64| topology.ttl.mul_f64(ttls);
         let clients: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
         let apart = |one: &[&str], other: &[&str], length| {

@@ -16,7 +16,7 @@ pub(super) enum PeacePlay {
     Crowd,
     /// As many keys as processes: which of them are ever held at once.
     Keys,
-    /// Two patient processes pass the lock on as fast as they can: one may begin to wait as the other lets go.
+    /// Two patient processes pass the lock on as fast as they can: one begins to wait as the other lets go.
     PassedOn,
 }
 
