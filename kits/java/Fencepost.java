@@ -41,6 +41,19 @@ public final class Fencepost {
         /** Tries to get the lock. Returns what was granted, or null. */
         Grant acquire(String key, Duration ttl, Duration timeout) throws Exception;
 
+        /** The same for a reader: with {@code kind = "read-write"} in lock.toml. */
+        default Grant acquireShared(String key, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no acquireShared");
+        }
+
+        /**
+         * The same for one of so many permits: with {@code kind = "semaphore"} in lock.toml; {@code acquire} is then not
+         * called.
+         */
+        default Grant acquirePermit(String key, long permits, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no acquirePermit");
+        }
+
         /** Gives the lock back. Returns whether that removed a lock, or null where the library does not say. */
         Boolean release(String key) throws Exception;
 
@@ -521,14 +534,21 @@ public final class Fencepost {
         private Map<String, Object> acquire(Map<String, Object> command, String key, Duration timeout, long asked) throws Throwable {
             Object ttl = command.get("ttl_ms");
             if (!(ttl instanceof Long) || (Long) ttl <= 0) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
-            Object value = command.get("value");
-            if (value instanceof Map && "shared".equals(((Map<?, ?>) value).get("mode"))) {
-                return fail("bad-command: this lock has no shared mode");
+            Map<?, ?> wish = command.get("value") instanceof Map ? (Map<?, ?>) command.get("value") : Map.of();
+            Object mode = wish.containsKey("mode") ? wish.get("mode") : "exclusive", permits = wish.get("capacity");
+            boolean shared = "shared".equals(mode);
+            if (!shared && !"exclusive".equals(mode)) {
+                return fail("bad-command: unknown mode " + mode + ": expected shared or exclusive");
+            }
+            if (wish.containsKey("capacity") && !(permits instanceof Long && (Long) permits > 0)) {
+                return fail("bad-command: a semaphore needs a capacity greater than 0");
             }
             synchronized (this) {
                 acquiring = new Acquiring(key, asked);
             }
-            Grant grant = lock.acquire(key, Duration.ofMillis((Long) ttl), timeout);
+            Duration lasting = Duration.ofMillis((Long) ttl);
+            Grant grant = permits != null ? lock.acquirePermit(key, (Long) permits, lasting, timeout)
+                    : shared ? lock.acquireShared(key, lasting, timeout) : lock.acquire(key, lasting, timeout);
             if (grant == null) return fail("refused-by-library: acquire returned null");
             // Granted so late, it is given back, as by a program that no longer needs it.
             if (isOver()) lock.release(key);

@@ -25,7 +25,11 @@ const IDLE = 0.05;
 /** The point between a careful process's look at its clock and its write. */
 const CHECKED = 'between-check-and-write';
 
-/** The lock of one process. It may also have `holds($key): bool`, `close(): void` and `idle(): void`. Times are in seconds. */
+/**
+ * The lock of one process. It may also have `holds($key): bool`, `close(): void` and `idle(): void`. A read-write lock also has
+ * `acquireShared($key, $ttl, $timeout)`, for readers; a semaphore `acquirePermit($key, $permits, $ttl, $timeout)`, and its
+ * `acquire` is not called. Times are in seconds.
+ */
 interface Lock
 {
     /** Tries to get the lock. Returns a grant or true; false or null where it was refused. */
@@ -340,13 +344,23 @@ final class Process
         if ($ttl <= 0) {
             return fail('bad-command: an acquire needs a ttl_ms greater than 0');
         }
-        if (($command['value']['mode'] ?? null) === 'shared') {
-            return fail('bad-command: this lock has no shared mode');
+        $wish = $command['value'] ?? [];
+        $mode = $wish['mode'] ?? 'exclusive';
+        if (!in_array($mode, ['exclusive', 'shared'], true)) {
+            return fail("bad-command: unknown mode $mode: expected shared or exclusive");
+        }
+        $share = array_key_exists('capacity', $wish) ? [$wish['capacity']] : [];
+        if ($share && (!is_int($share[0]) || $share[0] < 1)) {
+            return fail('bad-command: a semaphore needs a capacity greater than 0');
+        }
+        $function = $share ? 'acquirePermit' : ($mode === 'shared' ? 'acquireShared' : 'acquire');
+        if (!method_exists($this->lock, $function)) {
+            return fail("bad-command: this lock has no $function");
         }
         $this->acquiring = ['key' => $key, 'asked' => $asked, 'begun' => now()];
-        $granted = $this->lock->acquire($key, $ttl, $timeout);
+        $granted = $this->lock->$function($key, ...$share, ...[$ttl, $timeout]);
         if (!$granted) {
-            return fail('refused-by-library: acquire returned ' . encode($granted));
+            return fail("refused-by-library: $function returned " . encode($granted));
         }
         $value = $this->granted($key, $granted === true ? new Grant() : $granted, $ttl);
         $this->receive(0);

@@ -10,7 +10,8 @@
         def release(self, key):                  # gives True or False where the library says whether it removed a lock
             self.client.release(key)
 
-Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
+A read-write lock also has `acquire_shared(key, ttl, timeout)`, for readers; a semaphore has `acquire_permit(key, permits, ttl,
+timeout)` in place of `acquire`. Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
 standard library, so it can be copied beside the client.
 """
 
@@ -408,16 +409,28 @@ class _Process:
 
     def acquire(self, op: Dict[str, Any], key: str, ttl_ms: int) -> str:
         env = self.env
-        if ttl_ms <= 0 or op.get("value", {}).get("mode") == "shared":
-            error = "this lock has no shared mode" if ttl_ms > 0 else "an acquire needs a ttl_ms greater than 0"
-            return self.answer(op, "fail", None, "bad-command: " + error)
+        f, share, error = self.share(op.get("value") or {})
+        if error is not None or ttl_ms <= 0:
+            return self.answer(op, "fail", None, f"bad-command: {error or 'an acquire needs a ttl_ms greater than 0'}")
         env._acquiring, env._lost_meanwhile = key, None
         env._begun = monotonic()
-        kind, granted, reason = self.call("acquire", key, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
+        kind, granted, reason = self.call(f, key, *share, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
         if granted:
             return self.grant(op, ttl_ms / 1000, granted if isinstance(granted, Grant) else Grant())
         env._acquiring = None
-        return self.answer(op, kind or "fail", None, reason or f"refused-by-library: acquire returned {granted}")
+        return self.answer(op, kind or "fail", None, reason or f"refused-by-library: {f} returned {granted}")
+
+    def share(self, asked: Dict[str, Any]) -> Tuple[str, Tuple[int, ...], Optional[str]]:
+        """The user's function for what an acquire asks for, its further arguments, or why there is none (rule 10)."""
+        mode, permits = asked.get("mode", "exclusive"), asked.get("capacity")
+        f, share = "acquire_shared" if mode == "shared" else "acquire", ()
+        if mode not in ("exclusive", "shared"):
+            return f, share, f"unknown mode {mode}: expected shared or exclusive"
+        if "capacity" in asked:
+            f, share = "acquire_permit", (permits,)
+            if type(permits) is not int or permits < 1:
+                return f, share, "a semaphore needs a capacity greater than 0"
+        return f, share, None if hasattr(self.lock, f) else f"this lock has no {f}"
 
     def grant(self, op: Dict[str, Any], ttl: float, grant: Grant) -> str:
         """Records a grant and answers, before any notice of its loss (rules 16 and 18)."""

@@ -201,6 +201,31 @@ class Acquire(Conversation):
         self.assertGreater(time.monotonic() - begun, 0.27)
 
 
+class Kinds(Conversation):
+    def test_acquire_of_a_kind_has_a_function_of_its_own(self):
+        storage = FakeStorage()
+        talk = self.talk(claims=["unique", "mode", "permits"], options={"kinds": "yes"}, storage=storage.address)
+        self.assertEqual({"unique", "mode", "permits", "validity"}, set(talk.back["can"]))
+        for value, unique in [({"mode": "shared"}, "shared"), ({"capacity": 3}, "one of 3"), ({"mode": "exclusive"}, "u-3"),
+                              ({"queue": True}, "u-3"), (None, "u-3")]:
+            self.assertEqual("ok", talk.do("acquire", value=value)["type"], value)
+            talk.do("read")
+            self.assertEqual(unique, storage.requests[-1]["unique"])
+            self.assertEqual({"believed": True}, talk.do("release")["value"])
+
+    def test_kind_that_the_lock_does_not_have_is_refused(self):
+        talk = self.talk()
+        for value in ({"mode": "shared"}, {"capacity": 3}):
+            self.assertFails(talk.do("acquire", value=value), "bad-command: this lock has no acquire")
+            self.assertFalse(talk.do("holds")["value"])
+
+    def test_kind_that_makes_no_sense_is_refused(self):
+        talk = self.talk(options={"kinds": "yes"})
+        for capacity in (0, -1, 1.5, "3", None):
+            self.assertFails(talk.do("acquire", value={"capacity": capacity}), "bad-command: a semaphore needs a capacity")
+        self.assertFails(talk.do("acquire", value={"mode": "upgrade"}), "bad-command: unknown mode ")
+
+
 class BeliefAndRelease(Conversation):
     def test_careless_process_does_not_look_at_its_clock(self):
         talk = self.talk()

@@ -21,6 +21,19 @@ type Lock interface {
 	Release(ctx context.Context, key string) (Removal, error)
 }
 
+// ReadWriteLock is a Lock that several readers can hold together: with kind = "read-write" in lock.toml.
+type ReadWriteLock interface {
+	// AcquireShared is Acquire for a reader.
+	AcquireShared(ctx context.Context, key string, ttl time.Duration) (*Grant, error)
+}
+
+// Semaphore is a Lock of which so many processes can have a permit: with kind = "semaphore" in lock.toml. Acquire is then
+// not called.
+type Semaphore interface {
+	// AcquirePermit is Acquire for one of the permits.
+	AcquirePermit(ctx context.Context, key string, permits int, ttl time.Duration) (*Grant, error)
+}
+
 // Holder is a Lock that knows by itself, without a request, whether it is still held.
 type Holder interface{ Holds(key string) bool }
 

@@ -156,13 +156,13 @@ func (p *process) acquire(ctx context.Context, op command) {
 		p.answer(op, "fail", nil, "bad-command: an acquire needs a ttl_ms greater than 0")
 		return
 	}
-	var wish struct{ Mode string }
-	if json.Unmarshal(op.Value, &wish); wish.Mode == "shared" {
-		p.answer(op, "fail", nil, "bad-command: this client has no shared mode")
-		return
-	}
 	if err := p.makeLock(); err != nil {
 		p.answer(op, "fail", nil, err.Error())
+		return
+	}
+	acquire, refusal := p.share(op.Value)
+	if refusal != "" {
+		p.answer(op, "fail", nil, "bad-command: "+refusal)
 		return
 	}
 	ttl := time.Duration(op.TTL) * time.Millisecond
@@ -171,7 +171,7 @@ func (p *process) acquire(ctx context.Context, op command) {
 	p.mutex.Unlock()
 	var grant *Grant
 	err := guard(func() (err error) {
-		grant, err = p.lock.Acquire(ctx, op.Key, ttl)
+		grant, err = acquire(ctx, op.Key, ttl)
 		return err
 	})
 	p.mutex.Lock()
@@ -192,6 +192,40 @@ func (p *process) acquire(ctx context.Context, op command) {
 	case grant == nil:
 		p.answer(op, "fail", nil, "refused-by-library: Acquire returned no grant")
 	}
+}
+
+type acquireFunction func(ctx context.Context, key string, ttl time.Duration) (*Grant, error)
+
+// share is the user's function for what an acquire asks for, or why there is none (rule 10).
+func (p *process) share(value json.RawMessage) (acquireFunction, string) {
+	wish := struct {
+		Mode     string
+		Capacity json.RawMessage
+	}{Mode: "exclusive"}
+	json.Unmarshal(value, &wish)
+	if wish.Mode != "exclusive" && wish.Mode != "shared" {
+		return nil, "unknown mode " + wish.Mode + ": expected shared or exclusive"
+	}
+	if wish.Capacity != nil {
+		permits, err := strconv.Atoi(string(wish.Capacity))
+		if err != nil || permits < 1 {
+			return nil, "a semaphore needs a capacity greater than 0"
+		}
+		semaphore, ok := p.lock.(Semaphore)
+		if !ok {
+			return nil, "this lock has no AcquirePermit"
+		}
+		return func(ctx context.Context, key string, ttl time.Duration) (*Grant, error) {
+			return semaphore.AcquirePermit(ctx, key, permits, ttl)
+		}, ""
+	}
+	if wish.Mode == "exclusive" {
+		return p.lock.Acquire, ""
+	}
+	if lock, ok := p.lock.(ReadWriteLock); ok {
+		return lock.AcquireShared, ""
+	}
+	return nil, "this lock has no AcquireShared"
 }
 
 type grantValue struct {

@@ -40,7 +40,12 @@ function make(env) {
     "certain-release": () => { throw new Certain("unreachable: refused"); },
     "unsure-release": () => { throw new Error("no answer"); },
   };
+  const ofKinds = {
+    acquireShared: async () => new Grant({ unique: "shared" }),
+    acquirePermit: async (key, permits) => new Grant({ unique: `one of ${permits}` }),
+  };
   return {
+    ...(env.options.kinds ? ofKinds : {}),
     async acquire(key, ttl, timeout) {
       const [verb, other] = key.split(":");
       if (verb === "lose") return void env.lost(other, "session expired");

@@ -5,7 +5,7 @@ require __DIR__ . '/../fencepost.php';
 
 use Fencepost\{Certain, Env, Grant, Lock, NotAcquired, NotHeld};
 
-final class FakeLock implements Lock
+class FakeLock implements Lock
 {
     private int $token = 32;
     private int $attempts = 0;
@@ -101,4 +101,18 @@ final class FakeLock implements Lock
     }
 }
 
-Fencepost\run(fn (Env $env) => new FakeLock($env), fn (array $options) => []);
+/** With the option `kinds`. */
+final class FakeLockOfKinds extends FakeLock
+{
+    public function acquireShared(string $key, float $ttl, float $timeout): Grant
+    {
+        return new Grant(unique: 'shared');
+    }
+
+    public function acquirePermit(string $key, int $permits, float $ttl, float $timeout): Grant
+    {
+        return new Grant(unique: "one of $permits");
+    }
+}
+
+Fencepost\run(fn (Env $env) => isset($env->options['kinds']) ? new FakeLockOfKinds($env) : new FakeLock($env), fn (array $options) => []);

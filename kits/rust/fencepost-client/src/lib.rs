@@ -46,6 +46,29 @@ pub trait Lock {
     /// that unknown.
     fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
 
+    /// The same for a reader, of a lock with `kind = "read-write"` in lock.toml.
+    ///
+    /// # Errors
+    /// Those of [`Lock::acquire`].
+    fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<Option<Grant>, Error> {
+        Err(Error::Certain("bad-command: this lock has no acquire_shared".to_owned()))
+    }
+
+    /// The same for one of so many permits, of a lock with `kind = "semaphore"` in lock.toml, whose `acquire`
+    /// is then not called.
+    ///
+    /// # Errors
+    /// Those of [`Lock::acquire`].
+    fn acquire_permit(
+        &mut self,
+        _key: &str,
+        _permits: u64,
+        _ttl: Duration,
+        _timeout: Duration,
+    ) -> Result<Option<Grant>, Error> {
+        Err(Error::Certain("bad-command: this lock has no acquire_permit".to_owned()))
+    }
+
     /// Gives the lock back, and says whether that removed a lock.
     ///
     /// # Errors
@@ -56,6 +79,35 @@ pub trait Lock {
     /// Whether the library itself believes, without a request, that the lock is held.
     fn holds(&mut self, _key: &str) -> bool {
         true
+    }
+}
+
+/// For a factory that makes one lock or another.
+impl<L: Lock + ?Sized> Lock for Box<L> {
+    fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        (**self).acquire(key, ttl, timeout)
+    }
+
+    fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        (**self).acquire_shared(key, ttl, timeout)
+    }
+
+    fn acquire_permit(
+        &mut self,
+        key: &str,
+        permits: u64,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Result<Option<Grant>, Error> {
+        (**self).acquire_permit(key, permits, ttl, timeout)
+    }
+
+    fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
+        (**self).release(key, timeout)
+    }
+
+    fn holds(&mut self, key: &str) -> bool {
+        (**self).holds(key)
     }
 }
 

@@ -133,9 +133,10 @@ impl Process {
         let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
             return Some(Ended::fail(Value::Null, "bad-command: an acquire needs a ttl_ms greater than 0"));
         };
-        if command["value"]["mode"] == "shared" {
-            return Some(Ended::fail(Value::Null, "bad-command: this client has no shared mode"));
-        }
+        let share = match Share::asked(&command["value"]) {
+            Ok(share) => share,
+            Err(why) => return Some(Ended::fail(Value::Null, format!("bad-command: {why}"))),
+        };
         let ttl = Duration::from_millis(ttl_ms);
         let shared = self.shared.clone();
         let lock = match self.lock() {
@@ -144,7 +145,11 @@ impl Process {
         };
         let begun = Instant::now();
         shared.state().pending = Some(Pending { key: key.to_owned(), asked, begun, renewed_at: None, lost: None });
-        let acquired = guarded(|| lock.acquire(key, ttl, timeout));
+        let acquired = guarded(|| match share {
+            Share::Whole => lock.acquire(key, ttl, timeout),
+            Share::Shared => lock.acquire_shared(key, ttl, timeout),
+            Share::Permit { of } => lock.acquire_permit(key, of, ttl, timeout),
+        });
         let mut state = shared.state();
         let pending = state.pending.take();
         match (acquired, pending) {
@@ -274,6 +279,31 @@ impl Process {
         // Without the lock's word the belief stands.
         let holds = |lock: &mut Box<dyn Lock>| guarded(|| Ok(lock.holds(key))).unwrap_or(true);
         !careful || self.lock.as_mut().is_none_or(holds)
+    }
+}
+
+/// What an acquire asks for.
+enum Share {
+    Whole,
+    Shared,
+    Permit { of: u64 },
+}
+
+impl Share {
+    /// The share that the value of an acquire asks for; the error says why there is none such (rule 10).
+    fn asked(value: &Value) -> Result<Share, String> {
+        let mode = &value["mode"];
+        if !(mode.is_null() || mode == "exclusive" || mode == "shared") {
+            return Err(format!("unknown mode {mode}: expected shared or exclusive"));
+        }
+        match value.get("capacity") {
+            None if mode == "shared" => Ok(Share::Shared),
+            None => Ok(Share::Whole),
+            Some(permits) => match permits.as_u64().filter(|permits| *permits > 0) {
+                Some(of) => Ok(Share::Permit { of }),
+                None => Err("a semaphore needs a capacity greater than 0".to_owned()),
+            },
+        }
     }
 }
 
