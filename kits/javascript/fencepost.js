@@ -10,7 +10,8 @@
  *     }));
  *
  * A read-write lock also has `acquireShared(key, ttl, timeout)`, for readers; a semaphore has
- * `acquirePermit(key, permits, ttl, timeout)` in place of `acquire`.
+ * `acquirePermit(key, permits, ttl, timeout)` in place of `acquire`; a lock whose user can prolong it has
+ * `prolong(key, ttl, timeout)`.
  */
 const fs = require("node:fs");
 const net = require("node:net");
@@ -236,6 +237,8 @@ class Process {
         return this.#acquire(operation, timeout, asked);
       case "release":
         return this.#release(key);
+      case "prolong":
+        return this.#prolong(operation, timeout);
       case "holds":
         return ok(await this.#believes(key));
       case "read":
@@ -298,6 +301,24 @@ class Process {
     } catch (error) {
       return failed(error, value);
     }
+  }
+
+  /** Prolongs what the process holds (rule 25). */
+  async #prolong({ key, ttl_ms: ttl }, timeout) {
+    if (!(ttl > 0)) return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+    if (!this.#lock.prolong) return fail("bad-command: this lock has no prolong");
+    const held = this.#held.get(key);
+    if (!held) return fail("not-held: this process has not acquired it");
+    const begun = now();
+    try {
+      if ((await this.#lock.prolong(key, ttl, timeout)) === false) throw new NotHeld("prolong returned false");
+    } catch (error) {
+      if (!(error instanceof NotHeld)) return failed(error);
+      held.lost = true;
+      return fail(`not-held: ${error.message}`);
+    }
+    if (held.validUntil !== null) Object.assign(held, { ttl, validUntil: begun + ttl });
+    return ok();
   }
 
   /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -28,7 +28,7 @@ const CHECKED = 'between-check-and-write';
 /**
  * The lock of one process. It may also have `holds($key): bool`, `close(): void` and `idle(): void`. A read-write lock also has
  * `acquireShared($key, $ttl, $timeout)`, for readers; a semaphore `acquirePermit($key, $permits, $ttl, $timeout)`, and its
- * `acquire` is not called. Times are in seconds.
+ * `acquire` is not called. A lock whose user can prolong it has `prolong($key, $ttl, $timeout)`. Times are in seconds.
  */
 interface Lock
 {
@@ -331,6 +331,7 @@ final class Process
         return match ($f) {
             'acquire' => $this->acquire($key, $command, $timeout, $asked),
             'release' => $this->release($key),
+            'prolong' => $this->prolong($key, ($command['ttl_ms'] ?? 0) / 1000, $timeout),
             'holds' => ['type' => 'ok', 'value' => $this->believes($key)],
             'read' => $this->storage->read($key, $held, $timeout),
             'write' => $this->hesitates($key) ?? $this->storage->write($key, $command['value'] ?? null, $held, $timeout, $write),
@@ -408,6 +409,30 @@ final class Process
         } catch (\Throwable $error) {
             return failed($error) + ['value' => $value + ($error instanceof NotHeld ? ['removed' => false] : [])];
         }
+    }
+
+    /** Prolongs what the process holds (rule 25). */
+    private function prolong(string $key, float $ttl, float $timeout): array
+    {
+        if ($ttl <= 0 || !method_exists($this->lock, 'prolong')) {
+            return fail('bad-command: ' . ($ttl > 0 ? 'this lock has no prolong' : 'a prolong needs a ttl_ms greater than 0'));
+        }
+        $held = $this->held[$key] ?? null;
+        if (!$held) {
+            return fail('not-held: this process has not acquired it');
+        }
+        $begun = now();
+        try {
+            if ($this->lock->prolong($key, $ttl, $timeout) === false) {
+                throw new NotHeld('prolong returned false');
+            }
+        } catch (NotHeld $error) {
+            $held->lost = true;
+            return failed($error);
+        }
+        $held->ttl = $ttl;
+        $held->validUntil = $held->validUntil === null ? null : $begun + $ttl;
+        return ['type' => 'ok'];
     }
 
     /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

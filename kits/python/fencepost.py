@@ -11,7 +11,7 @@
             self.client.release(key)
 
 A read-write lock also has `acquire_shared(key, ttl, timeout)`, for readers; a semaphore has `acquire_permit(key, permits, ttl,
-timeout)` in place of `acquire`. Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
+timeout)` in place of `acquire`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`. Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
 standard library, so it can be copied beside the client.
 """
 
@@ -394,7 +394,7 @@ class _Process:
             return self.answer(op, "ok", self.believes(key), None)
         if f in ("read", "write"):
             return self.answer(op, *self.access(op, monotonic() + op.get("timeout_ms", 1000) / 1000))
-        if f not in ("acquire", "release"):
+        if f not in ("acquire", "release", "prolong"):
             return self.answer(op, "fail", None, f"bad-command: this client does not know `{f}`")
         if self.lock is None:
             try:
@@ -405,6 +405,8 @@ class _Process:
                 return self.answer(op, "fail", value, reason)
         if f == "acquire":
             return self.acquire(op, key, op.get("ttl_ms") or 0)
+        if f == "prolong":
+            return self.answer(op, *self.prolong(key, (op.get("ttl_ms") or 0) / 1000, op.get("timeout_ms", 1000) / 1000))
         return self.answer(op, *self.release(key))
 
     def acquire(self, op: Dict[str, Any], key: str, ttl_ms: int) -> str:
@@ -472,6 +474,23 @@ class _Process:
         elif reason is not None and reason.startswith(NotHeld.code):
             value["removed"] = False
         return kind or "ok", value, reason
+
+    def prolong(self, key: str, ttl: float, timeout: float) -> Answer:
+        """Prolongs what the process holds (rule 25)."""
+        held, begun = self.env._held.get(key), monotonic()
+        if ttl <= 0 or not hasattr(self.lock, "prolong"):
+            return "fail", None, "bad-command: " + ("this lock has no prolong" if ttl > 0 else "a prolong needs a ttl_ms greater than 0")
+        if held is None:
+            return "fail", None, "not-held: this process has not acquired the lock"
+        kind, prolonged, reason = self.call("prolong", key, ttl, timeout)
+        if prolonged is False:
+            kind, reason = "fail", "not-held: prolong returned False"
+        with self.env._mutex:
+            if reason is not None and reason.startswith(NotHeld.code):
+                held.believed = False
+            if reason is None and held.valid_until is not None:
+                held.ttl, held.valid_until = ttl, begun + ttl
+        return kind or "ok", None, reason
 
     def call(self, f: str, *arguments: Any) -> Answer:
         """Calls the user's function. Gives its result in the middle, or how the operation has ended."""

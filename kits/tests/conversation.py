@@ -226,6 +226,50 @@ class Kinds(Conversation):
         self.assertFails(talk.do("acquire", value={"mode": "upgrade"}), "bad-command: unknown mode ")
 
 
+class Prolong(Conversation):
+    def test_counts_the_validity_anew(self):
+        talk = self.talk(careful=True, options={"kinds": "yes"})
+        talk.do("acquire", "short")
+        self.assertEqual({"type": "ok"}, talk.do("prolong", "short", ttl_ms=60000))
+        time.sleep(0.2)
+        self.assertTrue(talk.do("holds", "short")["value"])
+
+    def test_outcomes(self):
+        talk = self.talk(options={"kinds": "yes"})
+        self.assertFails(talk.do("prolong", "a", ttl_ms=2000), "not-held: ")
+        for key in ("a", "removed"):
+            talk.do("acquire", key)
+            self.assertEqual({"type": "ok"}, talk.do("prolong", key, ttl_ms=2000))
+            self.assertFails(talk.do("prolong", key, ttl_ms=0), "bad-command: ")
+            self.assertTrue(talk.do("holds", key)["value"])
+        for key in ("gone", "not-held"):
+            talk.do("acquire", key)
+            self.assertFails(talk.do("prolong", key, ttl_ms=2000), "not-held: ")
+            self.assertFalse(talk.do("holds", key)["value"])
+            self.assertEqual({"believed": False}, {"believed": talk.do("release", key)["value"]["believed"]})
+        talk.do("acquire", "certain-prolong")
+        self.assertFails(talk.do("prolong", "certain-prolong", ttl_ms=2000), "unreachable: refused")
+        self.assertTrue(talk.do("holds", "certain-prolong")["value"])
+        talk.do("release", "a")
+        self.assertFails(talk.do("prolong", "a", ttl_ms=2000), "not-held: ")
+        talk.do("acquire", "unsure-prolong")
+        self.assertInfo(talk.do("prolong", "unsure-prolong", ttl_ms=2000), "raised: ")
+
+    def test_lock_that_was_lost_is_not_believed_in_again(self):
+        talk = self.talk(options={"kinds": "yes"})
+        talk.do("acquire", "lose", value={"mode": "shared"})
+        talk.send("prolong", "lose", ttl_ms=2000)
+        self.assertEqual({"event": "lost", "process": 3, "key": "lose", "reason": "session expired"}, talk.next())
+        self.assertEqual("ok", talk.next()["type"])
+        self.assertFalse(talk.do("holds", "lose")["value"])
+
+    def test_lock_without_it_is_refused(self):
+        talk = self.talk()
+        talk.do("acquire")
+        self.assertFails(talk.do("prolong", ttl_ms=2000), "bad-command: this lock has no ")
+        self.assertTrue(talk.do("holds")["value"])
+
+
 class BeliefAndRelease(Conversation):
     def test_careless_process_does_not_look_at_its_clock(self):
         talk = self.talk()

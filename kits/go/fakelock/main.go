@@ -88,6 +88,20 @@ func (l *lockOfKinds) AcquirePermit(ctx context.Context, key string, permits int
 	return &fencepost.Grant{Unique: fmt.Sprintf("one of %d", permits)}, nil
 }
 
+func (l *lockOfKinds) Prolong(ctx context.Context, key string, ttl time.Duration) error {
+	switch key {
+	case "unsure-prolong":
+		return errors.New("no answer")
+	case "not-held", "gone":
+		return fencepost.NotHeld("of another")
+	case "certain-prolong":
+		return fencepost.Certain("unreachable: refused")
+	case "lose":
+		l.env.Lost(key, "session expired")
+	}
+	return nil
+}
+
 func (l *fakeLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {
 	switch key {
 	case "slow":

@@ -34,6 +34,13 @@ type Semaphore interface {
 	AcquirePermit(ctx context.Context, key string, permits int, ttl time.Duration) (*Grant, error)
 }
 
+// Prolonger is a Lock that its holder can prolong; it announces Prolong.
+type Prolonger interface {
+	// Prolong lets the lock last for ttl from now on. Errors: NotHeld if the lock is no longer this process's, Certain if
+	// certainly nothing was prolonged for another reason; any other leaves that unknown.
+	Prolong(ctx context.Context, key string, ttl time.Duration) error
+}
+
 // Holder is a Lock that knows by itself, without a request, whether it is still held.
 type Holder interface{ Holds(key string) bool }
 
@@ -46,10 +53,11 @@ type NewLock func(env *Env) (Lock, error)
 
 // Words for what a lock can do, for Main.
 const (
-	Lost   = "lost"   // it calls Env.Lost
-	Extend = "extend" // it renews its leases, and calls Env.Renewed
-	Token  = "token"  // its grants have a fencing token (lock.toml can say so, too)
-	Unique = "unique" // its grants have a unique value (lock.toml can say so, too)
+	Lost    = "lost"    // it calls Env.Lost
+	Extend  = "extend"  // it renews its leases by itself, and calls Env.Renewed
+	Prolong = "prolong" // its holder can prolong it: it is a Prolonger
+	Token   = "token"   // its grants have a fencing token (lock.toml can say so, too)
+	Unique  = "unique"  // its grants have a unique value (lock.toml can say so, too)
 )
 
 // Grant is what an acquire brought. Every field is optional.

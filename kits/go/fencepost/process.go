@@ -112,6 +112,8 @@ func (p *process) perform(op command) {
 		p.acquire(ctx, op)
 	case "release":
 		p.release(ctx, op)
+	case "prolong":
+		p.prolong(ctx, op)
 	case "read":
 		p.finish(op, p.storage.read(ctx, op.Key, p.hold(op.Key)))
 	case "write":
@@ -311,6 +313,40 @@ func (p *process) release(ctx context.Context, op command) {
 			value["removed"] = true
 		}
 		p.answer(op, "ok", value, "")
+	}
+}
+
+// prolong prolongs what the process holds (rule 25).
+func (p *process) prolong(ctx context.Context, op command) {
+	ttl := time.Duration(op.TTL) * time.Millisecond
+	prolonger, ok := p.lock.(Prolonger)
+	if !ok || ttl <= 0 {
+		p.answer(op, "fail", nil, "bad-command: this lock has no Prolong, or the prolong no ttl_ms greater than 0")
+		return
+	}
+	hold := p.hold(op.Key)
+	if hold == nil {
+		p.answer(op, "fail", nil, "not-held: this process has not acquired the lock")
+		return
+	}
+	begun := time.Now()
+	err := guard(func() error { return prolonger.Prolong(ctx, op.Key, ttl) })
+	notHeld := NotHeld("")
+	isGone := errors.As(err, &notHeld)
+	p.mutex.Lock()
+	if isGone {
+		hold.believed = false
+	} else if err == nil && !hold.until.IsZero() {
+		hold.ttl, hold.until = ttl, begun.Add(ttl)
+	}
+	p.mutex.Unlock()
+	switch {
+	case isGone:
+		p.answer(op, "fail", nil, "not-held: "+string(notHeld))
+	case err != nil:
+		p.failed(op, nil, err)
+	default:
+		p.answer(op, "ok", nil, "")
 	}
 }
 

@@ -17,6 +17,23 @@ class FakeLock implements Fencepost.Lock {
         }
 
         @Override
+        public boolean prolong(String key, Duration ttl, Duration timeout) {
+            switch (key) {
+                case "unsure-prolong":
+                    throw new IllegalStateException("no answer");
+                case "not-held":
+                    throw new Fencepost.NotHeld("of another");
+                case "certain-prolong":
+                    throw new Fencepost.Certain("unreachable: refused");
+                case "lose":
+                    env().lost(key, "session expired");
+                    return true;
+                default:
+                    return !key.equals("gone");
+            }
+        }
+
+        @Override
         public Fencepost.Grant acquireShared(String key, Duration ttl, Duration timeout) {
             return new Fencepost.Grant().unique("shared");
         }
@@ -30,6 +47,10 @@ class FakeLock implements Fencepost.Lock {
     private FakeLock(Fencepost.Env env) {
         this.env = env;
         if (env.options.containsKey("broken")) throw new IllegalStateException("broken");
+    }
+
+    Fencepost.Env env() {
+        return env;
     }
 
     private Fencepost.Grant grant() {

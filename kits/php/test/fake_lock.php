@@ -10,7 +10,7 @@ class FakeLock implements Lock
     private int $token = 32;
     private int $attempts = 0;
 
-    public function __construct(private Env $env)
+    public function __construct(protected Env $env)
     {
         if (isset($env->options['broken'])) {
             throw new RuntimeException('broken');
@@ -104,6 +104,19 @@ class FakeLock implements Lock
 /** With the option `kinds`. */
 final class FakeLockOfKinds extends FakeLock
 {
+    public function prolong(string $key, float $ttl, float $timeout): ?bool
+    {
+        return match ($key) {
+            'unsure-prolong' => throw new RuntimeException('no answer'),
+            'not-held' => throw new NotHeld('of another'),
+            'certain-prolong' => throw new Certain('unreachable: refused'),
+            'lose' => $this->env->lost($key, 'session expired'),
+            'gone' => false,
+            'removed' => true,
+            default => null,
+        };
+    }
+
     public function acquireShared(string $key, float $ttl, float $timeout): Grant
     {
         return new Grant(unique: 'shared');

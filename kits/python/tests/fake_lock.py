@@ -103,6 +103,17 @@ class FakeLock:
 class FakeLockOfKinds(FakeLock):
     """With the option `kinds`."""
 
+    def prolong(self, key, ttl, timeout):
+        if key == "unsure-prolong":
+            raise RuntimeError("no answer")
+        if key == "not-held":
+            raise fencepost.NotHeld("of another")
+        if key == "certain-prolong":
+            raise fencepost.Certain("unreachable: refused")
+        if key == "lose":
+            self.env.lost(key, "session expired")
+        return {"gone": False, "removed": True}.get(key)
+
     def acquire_shared(self, key, ttl, timeout):
         return fencepost.Grant(unique="shared")
 

@@ -173,9 +173,10 @@ fn stalled_ns(run: &RunIndex, hold: &Hold) -> u64 {
     own.map_or(0, |own| run.stalls.of(own, (hold.from_ns, hold.until_ns)))
 }
 
-/// For how long the run asked a process to hold a lock that nothing renews, if beyond its TTL.
+/// For how long the run asked a process to hold a lock that nothing prolongs, if beyond its TTL.
 fn asked_to_outlast(run: &RunIndex, hold: &Hold) -> Option<u64> {
-    let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Ttl && !run.lock.can("extend"))?;
+    let is_prolonged = run.lock.can("extend") || !hold.renewals.is_empty();
+    let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Ttl && !is_prolonged)?;
     run.operations[hold.acquire].asked_to_hold_ns().filter(|asked_ns| *asked_ns > ttl_ns)
 }
 

@@ -1,7 +1,7 @@
 //! Does a client keep the client protocol? Each rule is a short conversation with it, on servers that run.
 //!
 //! ```text
-//! nodes ─► test_servers ─► session ─► beginning, operations, keys, together, grants, lease, load, outage ─► registry ─► run
+//! nodes ─► test_servers ─► session ─► beginning, operations, keys, together, grants, lease, prolong, load, outage ─► registry ─► run
 //! ```
 //! A lock is judged by a run; a client, by these rules.
 
@@ -14,6 +14,7 @@ mod load;
 mod nodes;
 mod operations;
 mod outage;
+mod prolong;
 mod registry;
 mod run;
 mod session;

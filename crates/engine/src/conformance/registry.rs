@@ -2,7 +2,7 @@
 
 use super::check_result::{Checked, RuleSubject};
 use super::session::RuleContext;
-use super::{beginning, grants, keys, lease, load, operations, outage, together};
+use super::{beginning, grants, keys, lease, load, operations, outage, prolong, together};
 use fencepost_history::LockKind;
 use std::pin::Pin;
 
@@ -18,6 +18,9 @@ pub(super) struct Rule {
 
 /// The rule that a mutex has no use for.
 const TOGETHER: &str = "together";
+
+/// The rule of which nothing is said where a lock cannot do it.
+pub(super) const PROLONG: &str = "prolong";
 
 /// The rules for a lock of this kind.
 pub(super) fn groups(kind: LockKind) -> impl Iterator<Item = &'static [Rule]> {
@@ -111,6 +114,12 @@ pub(super) const GROUPS: &[&[Rule]] = &[
             asks: "a lock that announces `extend` reports each renewal",
             about: RuleSubject::Library,
             check: |context| Box::pin(lease::renewal(context)),
+        },
+        Rule {
+            name: PROLONG,
+            asks: "a lock is prolonged while it is held, and no longer",
+            about: RuleSubject::Library,
+            check: |context| Box::pin(prolong::check(context)),
         },
     ],
     &[Rule {

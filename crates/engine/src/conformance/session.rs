@@ -221,14 +221,14 @@ impl<'a> RuleContext<'a> {
         timeout: Duration,
         late: Duration,
     ) -> Result<Answered, CheckEnd> {
-        let is_acquire = f == f::ACQUIRE;
+        let has_ttl = [f::ACQUIRE, f::PROLONG].contains(&f);
         let command = Command {
             id: 0,
             process: process.number,
             f: Cow::Borrowed(f),
             key: Cow::Owned(key.to_owned()),
             value,
-            ttl_ms: is_acquire.then_some(TimeSpan(self.terms().ttl).millis()),
+            ttl_ms: has_ttl.then_some(TimeSpan(self.terms().ttl).millis()),
             timeout_ms: Some(TimeSpan(timeout).millis()),
         };
         let (begun, patience) = (Instant::now(), timeout + late);
@@ -304,6 +304,10 @@ impl<'a> RuleContext<'a> {
 
     pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         self.perform(process, f::RELEASE, key, process.free_timeout(), process.lateness()).await
+    }
+
+    pub(super) async fn prolong(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
+        self.perform(process, f::PROLONG, key, process.free_timeout(), process.lateness()).await
     }
 
     pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {

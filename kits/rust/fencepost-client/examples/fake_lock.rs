@@ -111,6 +111,19 @@ impl Lock for LockOfKinds {
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
         self.0.release(key, timeout)
     }
+
+    fn prolong(&mut self, key: &str, _ttl: Duration, _timeout: Duration) -> Result<bool, Error> {
+        match key {
+            "unsure-prolong" => Err(Error::Unknown("no answer".to_owned())),
+            "not-held" => Err(Error::NotHeld("of another".to_owned())),
+            "certain-prolong" => Err(Error::Certain("unreachable: refused".to_owned())),
+            "lose" => {
+                self.0.env.lost(key, "session expired");
+                Ok(true)
+            }
+            _ => Ok(key != "gone"),
+        }
+    }
 }
 
 fn taken() -> Error {

@@ -76,6 +76,16 @@ pub trait Lock {
     /// unknown.
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error>;
 
+    /// Lets the lock last for `ttl` from now on; `false` where it was no longer held. A lock that has this
+    /// announces `prolong`.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] where it was no longer held, [`Error::Certain`] if certainly nothing was prolonged
+    /// for another reason; any other leaves that unknown.
+    fn prolong(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<bool, Error> {
+        Err(Error::Certain("bad-command: this lock has no prolong".to_owned()))
+    }
+
     /// Whether the library itself believes, without a request, that the lock is held.
     fn holds(&mut self, _key: &str) -> bool {
         true
@@ -104,6 +114,10 @@ impl<L: Lock + ?Sized> Lock for Box<L> {
 
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
         (**self).release(key, timeout)
+    }
+
+    fn prolong(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<bool, Error> {
+        (**self).prolong(key, ttl, timeout)
     }
 
     fn holds(&mut self, key: &str) -> bool {

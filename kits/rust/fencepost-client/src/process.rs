@@ -103,6 +103,7 @@ impl Process {
                 None => return,
             },
             "release" => self.release(key, timeout),
+            "prolong" => self.prolong(command, key, timeout),
             "read" => self.access(key, timeout, None),
             "write" => self.write(key, &command["value"], timeout),
             other => Ended::fail(Value::Null, format!("bad-command: this client does not know `{other}`")),
@@ -226,6 +227,41 @@ impl Process {
             Ok(Removal::NothingRemoved) => not_held(value, "the release removed nothing"),
             Err(Error::NotHeld(why)) => not_held(value, &why),
             Err(error) => failed(value, error),
+        }
+    }
+
+    /// Prolongs what the process holds (rule 25).
+    fn prolong(&mut self, command: &Value, key: &str, timeout: Duration) -> Ended {
+        let fail = |why: &str| Ended::fail(Value::Null, why);
+        let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
+            return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+        };
+        if !self.shared.state().held.contains_key(key) {
+            return fail("not-held: this process has not acquired the lock");
+        }
+        let (ttl, begun) = (Duration::from_millis(ttl_ms), Instant::now());
+        let lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(why) => return Ended::fail(Value::Null, why),
+        };
+        let prolonged = match guarded(|| lock.prolong(key, ttl, timeout)) {
+            Ok(false) => Err(Error::NotHeld("prolong returned false".to_owned())),
+            other => other,
+        };
+        let mut state = self.shared.state();
+        let hold = state.held.get_mut(key);
+        match prolonged {
+            Ok(_) => {
+                if let Some(hold) = hold.filter(|hold| hold.until.is_some()) {
+                    (hold.ttl, hold.until) = (ttl, Some(begun + ttl));
+                }
+                Ended::ok(Value::Null)
+            }
+            Err(Error::NotHeld(why)) => {
+                hold.into_iter().for_each(|hold| hold.believed = false);
+                Ended::fail(Value::Null, format!("not-held: {why}"))
+            }
+            Err(error) => failed(Value::Null, error),
         }
     }
 

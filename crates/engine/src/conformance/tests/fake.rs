@@ -50,6 +50,9 @@ pub(super) struct Habits {
     pub(super) ignores_what_is_asked: bool,
     pub(super) grants_one_too_many: bool,
     pub(super) lets_readers_write: bool,
+    pub(super) only_says_that_it_prolongs: bool,
+    pub(super) prolongs_blindly: bool,
+    pub(super) prolongs_nothing: bool,
 }
 
 struct Hold {
@@ -207,7 +210,7 @@ impl FakeClient {
             if habits.is_slow_to_start {
                 sleep(Duration::from_secs(60)).await;
             }
-            let mut can = vec!["validity", "token", "lost"];
+            let mut can = vec!["validity", "token", "lost", "prolong"];
             can.extend(habits.announces_nonsense.then_some("nonsense"));
             can.extend(habits.announces_renewals.then_some("extend"));
             let _ = self.answers.send(json!({"hello": VERSION, "can": can, "pid": 1}));
@@ -250,6 +253,7 @@ impl FakeClient {
                 None => return,
             },
             "release" => self.release(key, owner),
+            "prolong" => self.prolong(op, key, owner),
             _ => json!({"type": "ok", "value": self.believes(key, owner)}),
         };
         answer["id"] = op["id"].clone();
@@ -362,6 +366,21 @@ impl FakeClient {
         if !self.habits.hides_losses && self.lost.lock().insert(owner.1) {
             let notice = json!({"event": "lost", "process": owner.1, "key": key, "reason": "it ran out"});
             let _ = self.answers.send(notice);
+        }
+    }
+
+    fn prolong(&self, op: &Value, key: &str, owner: (usize, u64)) -> Value {
+        let end = Instant::now() + Duration::from_millis(op["ttl_ms"].as_u64().unwrap_or(0));
+        let mut prolonged = self.habits.only_says_that_it_prolongs;
+        for hold in self.service.holds.lock().entry(key.to_owned()).or_default() {
+            let is_its = hold.owner == owner || self.habits.prolongs_blindly;
+            if is_its && hold.end > Instant::now() && !self.habits.only_says_that_it_prolongs {
+                (hold.end, prolonged) = (end, true);
+            }
+        }
+        match prolonged && !self.habits.prolongs_nothing {
+            true => json!({"type": "ok"}),
+            false => json!({"type": "fail", "error": "not-held: gone"}),
         }
     }
 

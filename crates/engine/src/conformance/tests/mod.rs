@@ -108,6 +108,9 @@ habits! {
     a_lock_that_ends_early_is_shown: ends_early => "client-gone" Note "earlier than the TTL of 2.000 s";
     a_late_release_that_was_not_late_is_shown: ends_early => "late-release" Note "which holds it for a TTL of 2.000 s";
     renewals_that_are_never_reported_are_shown: announces_renewals => "renewal" Note "reported no renewal of a lock that was held for 4.000 s";
+    a_prolong_that_is_none_is_shown: only_says_that_it_prolongs => "prolong" Note "had prolonged it for 2.000 s";
+    a_held_lock_that_is_not_prolonged_is_found: prolongs_nothing => "prolong" Broken "was not prolonged: the answer was `fail`";
+    a_prolong_of_another_s_lock_is_shown: prolongs_blindly => "prolong" Note "prolonged the lock that process";
     two_holders_without_faults_are_shown: never_asks => "peace" Note "before process";
     errors_without_faults_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";
