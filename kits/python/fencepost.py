@@ -11,8 +11,9 @@
             self.client.release(key)
 
 A read-write lock also has `acquire_shared(key, ttl, timeout)`, for readers; a semaphore has `acquire_permit(key, permits, ttl,
-timeout)` in place of `acquire`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`. Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
-standard library, so it can be copied beside the client.
+timeout)` in place of `acquire`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`. Each of these functions may
+be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from
+there. The file needs only the standard library, so it can be copied beside the client.
 """
 
 from __future__ import annotations
@@ -205,8 +206,8 @@ def run(make: Callable[[Env], Any], can: "Can" = ()) -> NoReturn:
     """Serves the controller on standard input and output until the input ends; does not return.
 
     `make` gives a process its lock: a class, or any function. `can` names what the library does by itself: `lost` if
-    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`). Where that depends on the options of the lock, it is
-    a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
+    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`), `prolong` if its user can. Where that depends on
+    the options of the lock, it is a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
     """
     # What a library prints or reads must not be mixed with the protocol (rule 1).
     source, sink = open(os.dup(0), encoding="utf-8", newline="\n"), os.dup(1)

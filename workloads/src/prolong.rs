@@ -1,6 +1,6 @@
-//! `prolong`: a process that holds the lock prolongs it, asks itself whether it still holds, and goes on, also
-//! beyond the TTL of its acquire. One that is refused goes on no longer. Some wait until their lock has run out
-//! before they prolong it, as programs do that are late: they must be refused. Source: the Redis
+//! `prolong`: a process that holds the lock prolongs it, asks itself whether it still holds, and goes on,
+//! also beyond the TTL of its acquire. One that is refused goes on no longer. Some wait until their lock has
+//! run out before they prolong it, as programs do that are late: they must be refused. Source: the Redis
 //! documentation, "Distributed locks with Redis", section "Making the algorithm more reliable".
 
 use crate::length::{Length, SectionPlan};

@@ -86,8 +86,8 @@ pub trait Lock: Send {
     ) -> Completion {
         no_such_share()
     }
-    /// Lets a lock that is held last for `ttl` from now on; `Fail` with [`ErrorCode::NotHeld`] where it was no
-    /// longer this process's. Only of a lock that has it ([`crate::Capabilities::prolong`]).
+    /// Lets a lock that is held last for `ttl` from now on; `Fail` with [`ErrorCode::NotHeld`] where it was
+    /// no longer this process's. Only of a lock that has it ([`crate::Capabilities::prolong`]).
     async fn prolong(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         // Nothing was begun.
         Completion::fail(ErrorCode::BadCommand, "this lock cannot be prolonged")

@@ -319,9 +319,17 @@ func (p *process) release(ctx context.Context, op command) {
 // prolong prolongs what the process holds (rule 25).
 func (p *process) prolong(ctx context.Context, op command) {
 	ttl := time.Duration(op.TTL) * time.Millisecond
+	if ttl <= 0 {
+		p.answer(op, "fail", nil, "bad-command: a prolong needs a ttl_ms greater than 0")
+		return
+	}
+	if err := p.makeLock(); err != nil {
+		p.answer(op, "fail", nil, err.Error())
+		return
+	}
 	prolonger, ok := p.lock.(Prolonger)
-	if !ok || ttl <= 0 {
-		p.answer(op, "fail", nil, "bad-command: this lock has no Prolong, or the prolong no ttl_ms greater than 0")
+	if !ok {
+		p.answer(op, "fail", nil, "bad-command: this lock has no Prolong")
 		return
 	}
 	hold := p.hold(op.Key)

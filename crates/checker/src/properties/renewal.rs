@@ -155,7 +155,13 @@ fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64))
 
 /// The first operation of a holder that prolonged its lock once it had certainly run out.
 fn revived(run: &RunIndex, hold: &Hold) -> Option<Finding> {
-    let over_ns = |index: u64| hold.lease_at(index - 1).map_or(u64::MAX, |lease| lease.latest.ns);
+    let over_ns = |index: u64| {
+        // One that was prolonged runs from any moment until the answer.
+        let earlier = hold.renewals.iter().filter(|(earlier, _)| *earlier < index);
+        let answered = earlier.filter_map(|(earlier, _)| run.event(*earlier)).map(|event| event.time).max();
+        let prolonged = answered.unwrap_or(0).saturating_add(hold.ttl_ns.unwrap_or(0));
+        hold.lease_at(index - 1).map_or(u64::MAX, |lease| lease.latest.ns.max(prolonged))
+    };
     let by_operation = |index: u64| run.event(index).is_some_and(|event| event.f == f::PROLONG);
     let is_late = |&&(index, asked_ns): &&(u64, u64)| by_operation(index) && asked_ns > over_ns(index);
     let &(index, asked_ns) = hold.renewals.iter().filter(|_| hold.lease == Lease::Ttl).find(is_late)?;
@@ -325,9 +331,14 @@ mod tests {
                  succeeded all the same"
             )
         );
-        let again =
-            format!("{}\n3900 1 invoke prolong a\n3910 1 ok prolong a", prolonging(1_900, "ok prolong a"));
-        assert_eq!(verdict(&Renewal, &again).outcome, Outcome::Valid);
+        // Prolonged at some time between 1.900 s and 1.905 s.
+        for (again_ms, outcome) in [(3_905, Outcome::Valid), (3_906, Outcome::Violation)] {
+            let again = format!(
+                "{}\n{again_ms} 1 invoke prolong a\n3910 1 ok prolong a",
+                prolonging(1_900, "ok prolong a")
+            );
+            assert_eq!(verdict(&Renewal, &again).outcome, outcome, "{again_ms}");
+        }
         let moved = "0 nemesis invoke clock-jump - {id:1,stage:\"inject\",targets:[\"n1\"],description:{moves_clocks:true}}\n";
         let clocks = format!("{moved}{}", prolonging(2_500, "ok prolong a"));
         assert_eq!(verdict(&Renewal, &clocks).outcome, Outcome::Valid);
