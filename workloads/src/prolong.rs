@@ -42,7 +42,7 @@ impl Workload for Prolong {
     fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
         let ttl = match settings.length {
             Length::Drawn(drawn) => drawn.ttl,
-            Length::Fixed(_) | Length::UpTo(_) => Duration::MAX,
+            Length::Fixed(_) | Length::Between(..) => Duration::MAX,
         };
         Box::new(Sections::new(settings, random, move |plan: SectionPlan| {
             // Of the long sections, those that would read late prolong late.
