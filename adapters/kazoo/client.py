@@ -1,4 +1,7 @@
-"""kazoo's Lock: a new one for each acquire; `--reused`: one for each key. The session's time-out is the TTL."""
+"""kazoo's Lock: a new one for each acquire; `--reused`: one for each key. The session's time-out is the TTL.
+
+`--read-write`: its WriteLock and ReadLock; as a semaphore: its Semaphore.
+"""
 
 import sys
 
@@ -24,8 +27,17 @@ class Kazoo:
             self.env.lost(key, "the session is lost")
 
     def acquire(self, key, ttl, timeout):
+        return self.take(key, self.client.WriteLock if "--read-write" in sys.argv else self.client.Lock, timeout)
+
+    def acquire_shared(self, key, ttl, timeout):
+        return self.take(key, self.client.ReadLock, timeout)
+
+    def acquire_permit(self, key, permits, ttl, timeout):
+        return self.take(key, lambda path: self.client.Semaphore(path, max_leases=permits), timeout)
+
+    def take(self, key, make, timeout):
         if key not in self.locks or "--reused" not in sys.argv:
-            self.locks[key] = self.client.Lock("/fencepost/" + key)
+            self.locks[key] = make("/fencepost/" + key)
         try:
             return self.locks[key].acquire(timeout=timeout * 0.9)
         except LockTimeout:

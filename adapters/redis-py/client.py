@@ -28,6 +28,12 @@ class RedisPy:
         except LockError:
             return False
 
+    def prolong(self, key, ttl, timeout):
+        try:
+            return self.locks[key].extend(ttl, replace_ttl=True)
+        except LockNotOwnedError:
+            return False  # the same of the TTL
+
     def release(self, key):
         lock = self.locks.pop(key)
         try:
@@ -37,4 +43,4 @@ class RedisPy:
             return False  # its script compared the token and deleted nothing
 
 
-fencepost.run(RedisPy)
+fencepost.run(RedisPy, can=[] if "--no-timeout" in sys.argv else ["prolong"])

@@ -41,8 +41,29 @@ public final class Fencepost {
         /** Tries to get the lock. Returns what was granted, or null. */
         Grant acquire(String key, Duration ttl, Duration timeout) throws Exception;
 
+        /** The same for a reader: with {@code kind = "read-write"} in lock.toml. */
+        default Grant acquireShared(String key, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no acquireShared");
+        }
+
+        /**
+         * The same for one of so many permits: with {@code kind = "semaphore"} in lock.toml; {@code acquire} is then not
+         * called.
+         */
+        default Grant acquirePermit(String key, long permits, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no acquirePermit");
+        }
+
         /** Gives the lock back. Returns whether that removed a lock, or null where the library does not say. */
         Boolean release(String key) throws Exception;
+
+        /**
+         * Lets the lock last for so long from now on; returns whether it does, false where it was no longer held. A lock with this
+         * function announces {@code prolong}.
+         */
+        default boolean prolong(String key, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no prolong");
+        }
 
         /** What the library believes by itself, without a request. */
         default boolean holds(String key) throws Exception {
@@ -241,7 +262,7 @@ public final class Fencepost {
     /**
      * Serves the controller on standard input and output until the input ends, and then ends the program.
      *
-     * @param can what the lock gives and reports: {@code lost}, {@code extend}, {@code token}, {@code unique}
+     * @param can what the lock gives and reports: {@code lost}, {@code extend}, {@code prolong}, {@code token}, {@code unique}
      */
     public static void run(Factory factory, String... can) {
         var input = new BufferedReader(new InputStreamReader(new FileInputStream(FileDescriptor.in), StandardCharsets.UTF_8));
@@ -501,6 +522,8 @@ public final class Fencepost {
                     return release(key);
                 case "holds":
                     return ok(believes(key));
+                case "prolong":
+                    return prolong(key, command.get("ttl_ms"), Duration.ofMillis(timeoutMs));
                 case "read":
                     return storage.read(key, heldOf(key), timeoutMs);
                 case "write":
@@ -521,14 +544,21 @@ public final class Fencepost {
         private Map<String, Object> acquire(Map<String, Object> command, String key, Duration timeout, long asked) throws Throwable {
             Object ttl = command.get("ttl_ms");
             if (!(ttl instanceof Long) || (Long) ttl <= 0) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
-            Object value = command.get("value");
-            if (value instanceof Map && "shared".equals(((Map<?, ?>) value).get("mode"))) {
-                return fail("bad-command: this lock has no shared mode");
+            Map<?, ?> wish = command.get("value") instanceof Map ? (Map<?, ?>) command.get("value") : Map.of();
+            Object mode = wish.containsKey("mode") ? wish.get("mode") : "exclusive", permits = wish.get("capacity");
+            boolean shared = "shared".equals(mode);
+            if (!shared && !"exclusive".equals(mode)) {
+                return fail("bad-command: unknown mode " + mode + ": expected shared or exclusive");
+            }
+            if (wish.containsKey("capacity") && !(permits instanceof Long && (Long) permits > 0)) {
+                return fail("bad-command: a semaphore needs a capacity greater than 0");
             }
             synchronized (this) {
                 acquiring = new Acquiring(key, asked);
             }
-            Grant grant = lock.acquire(key, Duration.ofMillis((Long) ttl), timeout);
+            Duration lasting = Duration.ofMillis((Long) ttl);
+            Grant grant = permits != null ? lock.acquirePermit(key, (Long) permits, lasting, timeout)
+                    : shared ? lock.acquireShared(key, lasting, timeout) : lock.acquire(key, lasting, timeout);
             if (grant == null) return fail("refused-by-library: acquire returned null");
             // Granted so late, it is given back, as by a program that no longer needs it.
             if (isOver()) lock.release(key);
@@ -576,6 +606,29 @@ public final class Fencepost {
             }
             answer.put("value", value);
             return answer;
+        }
+
+        /** Prolongs what the process holds (rule 25). */
+        private Map<String, Object> prolong(String key, Object ttl, Duration timeout) throws Throwable {
+            if (!(ttl instanceof Long) || (Long) ttl <= 0) return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+            Held held = heldOf(key);
+            if (held == null) return fail("not-held: this process has not acquired it");
+            long begun = System.nanoTime();
+            boolean isHeld = false;
+            String why = "prolong returned false";
+            try {
+                isHeld = lock.prolong(key, Duration.ofMillis((Long) ttl), timeout);
+            } catch (NotHeld error) {
+                why = error.getMessage();
+            }
+            synchronized (this) {
+                held.lost |= !isHeld;
+                if (isHeld && held.validUntil != null) {
+                    held.ttlNanos = (Long) ttl * 1_000_000;
+                    held.validUntil = begun + held.ttlNanos;
+                }
+            }
+            return isHeld ? map("type", "ok") : fail("not-held: " + why);
         }
 
         /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

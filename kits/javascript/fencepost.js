@@ -8,6 +8,10 @@
  *       async acquire(key, ttl, timeout) { … return true; },   // times are in milliseconds
  *       async release(key) { … },
  *     }));
+ *
+ * A read-write lock also has `acquireShared(key, ttl, timeout)`, for readers; a semaphore has
+ * `acquirePermit(key, permits, ttl, timeout)` in place of `acquire`; a lock whose user can prolong it has
+ * `prolong(key, ttl, timeout)`.
  */
 const fs = require("node:fs");
 const net = require("node:net");
@@ -233,6 +237,8 @@ class Process {
         return this.#acquire(operation, timeout, asked);
       case "release":
         return this.#release(key);
+      case "prolong":
+        return this.#prolong(operation, timeout);
       case "holds":
         return ok(await this.#believes(key));
       case "read":
@@ -246,15 +252,22 @@ class Process {
 
   async #acquire({ key, value, ttl_ms: ttl }, timeout, asked) {
     if (!(ttl > 0)) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
-    if (value?.mode === "shared") return fail("bad-command: this lock has no shared mode");
+    const { mode = "exclusive", capacity } = value ?? {};
+    if (mode !== "shared" && mode !== "exclusive") return fail(`bad-command: unknown mode ${mode}: expected shared or exclusive`);
+    if (capacity !== undefined && !(Number.isInteger(capacity) && capacity > 0)) {
+      return fail("bad-command: a semaphore needs a capacity greater than 0");
+    }
+    const share = capacity === undefined ? [] : [capacity];
+    const f = share.length ? "acquirePermit" : mode === "shared" ? "acquireShared" : "acquire";
+    if (!this.#lock[f]) return fail(`bad-command: this lock has no ${f}`);
     this.#acquiring = { key, asked, begun: now() };
     let grant;
     try {
-      grant = await this.#lock.acquire(key, ttl, timeout);
+      grant = await this.#lock[f](key, ...share, ttl, timeout);
     } catch (error) {
       return failed(error);
     }
-    if (!grant) return fail(`refused-by-library: acquire returned ${grant}`);
+    if (!grant) return fail(`refused-by-library: ${f} returned ${grant}`);
     const answer = this.#granted(key, grant, ttl);
     // Granted so late, it is given back, as by a program that no longer needs it.
     if (this.over) await this.#release(key);
@@ -288,6 +301,24 @@ class Process {
     } catch (error) {
       return failed(error, value);
     }
+  }
+
+  /** Prolongs what the process holds (rule 25). */
+  async #prolong({ key, ttl_ms: ttl }, timeout) {
+    if (!(ttl > 0)) return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+    if (!this.#lock.prolong) return fail("bad-command: this lock has no prolong");
+    const held = this.#held.get(key);
+    if (!held) return fail("not-held: this process has not acquired it");
+    const begun = now();
+    try {
+      if ((await this.#lock.prolong(key, ttl, timeout)) === false) throw new NotHeld("prolong returned false");
+    } catch (error) {
+      if (!(error instanceof NotHeld)) return failed(error);
+      held.lost = true;
+      return fail(`not-held: ${error.message}`);
+    }
+    if (held.validUntil !== null) Object.assign(held, { ttl, validUntil: begun + ttl });
+    return ok();
   }
 
   /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -25,7 +25,11 @@ const IDLE = 0.05;
 /** The point between a careful process's look at its clock and its write. */
 const CHECKED = 'between-check-and-write';
 
-/** The lock of one process. It may also have `holds($key): bool`, `close(): void` and `idle(): void`. Times are in seconds. */
+/**
+ * The lock of one process. It may also have `holds($key): bool`, `close(): void` and `idle(): void`. A read-write lock also has
+ * `acquireShared($key, $ttl, $timeout)`, for readers; a semaphore `acquirePermit($key, $permits, $ttl, $timeout)`, and its
+ * `acquire` is not called. A lock whose user can prolong it has `prolong($key, $ttl, $timeout)`. Times are in seconds.
+ */
 interface Lock
 {
     /** Tries to get the lock. Returns a grant or true; false or null where it was refused. */
@@ -327,6 +331,7 @@ final class Process
         return match ($f) {
             'acquire' => $this->acquire($key, $command, $timeout, $asked),
             'release' => $this->release($key),
+            'prolong' => $this->prolong($key, ($command['ttl_ms'] ?? 0) / 1000, $timeout),
             'holds' => ['type' => 'ok', 'value' => $this->believes($key)],
             'read' => $this->storage->read($key, $held, $timeout),
             'write' => $this->hesitates($key) ?? $this->storage->write($key, $command['value'] ?? null, $held, $timeout, $write),
@@ -340,13 +345,23 @@ final class Process
         if ($ttl <= 0) {
             return fail('bad-command: an acquire needs a ttl_ms greater than 0');
         }
-        if (($command['value']['mode'] ?? null) === 'shared') {
-            return fail('bad-command: this lock has no shared mode');
+        $wish = $command['value'] ?? [];
+        $mode = $wish['mode'] ?? 'exclusive';
+        if (!in_array($mode, ['exclusive', 'shared'], true)) {
+            return fail("bad-command: unknown mode $mode: expected shared or exclusive");
+        }
+        $share = array_key_exists('capacity', $wish) ? [$wish['capacity']] : [];
+        if ($share && (!is_int($share[0]) || $share[0] < 1)) {
+            return fail('bad-command: a semaphore needs a capacity greater than 0');
+        }
+        $function = $share ? 'acquirePermit' : ($mode === 'shared' ? 'acquireShared' : 'acquire');
+        if (!method_exists($this->lock, $function)) {
+            return fail("bad-command: this lock has no $function");
         }
         $this->acquiring = ['key' => $key, 'asked' => $asked, 'begun' => now()];
-        $granted = $this->lock->acquire($key, $ttl, $timeout);
+        $granted = $this->lock->$function($key, ...$share, ...[$ttl, $timeout]);
         if (!$granted) {
-            return fail('refused-by-library: acquire returned ' . encode($granted));
+            return fail("refused-by-library: $function returned " . encode($granted));
         }
         $value = $this->granted($key, $granted === true ? new Grant() : $granted, $ttl);
         $this->receive(0);
@@ -394,6 +409,30 @@ final class Process
         } catch (\Throwable $error) {
             return failed($error) + ['value' => $value + ($error instanceof NotHeld ? ['removed' => false] : [])];
         }
+    }
+
+    /** Prolongs what the process holds (rule 25). */
+    private function prolong(string $key, float $ttl, float $timeout): array
+    {
+        if ($ttl <= 0 || !method_exists($this->lock, 'prolong')) {
+            return fail('bad-command: ' . ($ttl > 0 ? 'this lock has no prolong' : 'a prolong needs a ttl_ms greater than 0'));
+        }
+        $held = $this->held[$key] ?? null;
+        if (!$held) {
+            return fail('not-held: this process has not acquired it');
+        }
+        $begun = now();
+        try {
+            if ($this->lock->prolong($key, $ttl, $timeout) === false) {
+                throw new NotHeld('prolong returned false');
+            }
+        } catch (NotHeld $error) {
+            $held->lost = true;
+            return failed($error);
+        }
+        $held->ttl = $ttl;
+        $held->validUntil = $held->validUntil === null ? null : $begun + $ttl;
+        return ['type' => 'ok'];
     }
 
     /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -10,8 +10,10 @@
         def release(self, key):                  # gives True or False where the library says whether it removed a lock
             self.client.release(key)
 
-Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
-standard library, so it can be copied beside the client.
+A read-write lock also has `acquire_shared(key, ttl, timeout)`, for readers; a semaphore has `acquire_permit(key, permits, ttl,
+timeout)` in place of `acquire`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`. Each of these functions may
+be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from
+there. The file needs only the standard library, so it can be copied beside the client.
 """
 
 from __future__ import annotations
@@ -204,8 +206,8 @@ def run(make: Callable[[Env], Any], can: "Can" = ()) -> NoReturn:
     """Serves the controller on standard input and output until the input ends; does not return.
 
     `make` gives a process its lock: a class, or any function. `can` names what the library does by itself: `lost` if
-    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`). Where that depends on the options of the lock, it is
-    a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
+    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`), `prolong` if its user can. Where that depends on
+    the options of the lock, it is a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
     """
     # What a library prints or reads must not be mixed with the protocol (rule 1).
     source, sink = open(os.dup(0), encoding="utf-8", newline="\n"), os.dup(1)
@@ -393,7 +395,7 @@ class _Process:
             return self.answer(op, "ok", self.believes(key), None)
         if f in ("read", "write"):
             return self.answer(op, *self.access(op, monotonic() + op.get("timeout_ms", 1000) / 1000))
-        if f not in ("acquire", "release"):
+        if f not in ("acquire", "release", "prolong"):
             return self.answer(op, "fail", None, f"bad-command: this client does not know `{f}`")
         if self.lock is None:
             try:
@@ -404,20 +406,34 @@ class _Process:
                 return self.answer(op, "fail", value, reason)
         if f == "acquire":
             return self.acquire(op, key, op.get("ttl_ms") or 0)
+        if f == "prolong":
+            return self.answer(op, *self.prolong(key, (op.get("ttl_ms") or 0) / 1000, op.get("timeout_ms", 1000) / 1000))
         return self.answer(op, *self.release(key))
 
     def acquire(self, op: Dict[str, Any], key: str, ttl_ms: int) -> str:
         env = self.env
-        if ttl_ms <= 0 or op.get("value", {}).get("mode") == "shared":
-            error = "this lock has no shared mode" if ttl_ms > 0 else "an acquire needs a ttl_ms greater than 0"
-            return self.answer(op, "fail", None, "bad-command: " + error)
+        f, share, error = self.share(op.get("value") or {})
+        if error is not None or ttl_ms <= 0:
+            return self.answer(op, "fail", None, f"bad-command: {error or 'an acquire needs a ttl_ms greater than 0'}")
         env._acquiring, env._lost_meanwhile = key, None
         env._begun = monotonic()
-        kind, granted, reason = self.call("acquire", key, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
+        kind, granted, reason = self.call(f, key, *share, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
         if granted:
             return self.grant(op, ttl_ms / 1000, granted if isinstance(granted, Grant) else Grant())
         env._acquiring = None
-        return self.answer(op, kind or "fail", None, reason or f"refused-by-library: acquire returned {granted}")
+        return self.answer(op, kind or "fail", None, reason or f"refused-by-library: {f} returned {granted}")
+
+    def share(self, asked: Dict[str, Any]) -> Tuple[str, Tuple[int, ...], Optional[str]]:
+        """The user's function for what an acquire asks for, its further arguments, or why there is none (rule 10)."""
+        mode, permits = asked.get("mode", "exclusive"), asked.get("capacity")
+        f, share = "acquire_shared" if mode == "shared" else "acquire", ()
+        if mode not in ("exclusive", "shared"):
+            return f, share, f"unknown mode {mode}: expected shared or exclusive"
+        if "capacity" in asked:
+            f, share = "acquire_permit", (permits,)
+            if type(permits) is not int or permits < 1:
+                return f, share, "a semaphore needs a capacity greater than 0"
+        return f, share, None if hasattr(self.lock, f) else f"this lock has no {f}"
 
     def grant(self, op: Dict[str, Any], ttl: float, grant: Grant) -> str:
         """Records a grant and answers, before any notice of its loss (rules 16 and 18)."""
@@ -459,6 +475,23 @@ class _Process:
         elif reason is not None and reason.startswith(NotHeld.code):
             value["removed"] = False
         return kind or "ok", value, reason
+
+    def prolong(self, key: str, ttl: float, timeout: float) -> Answer:
+        """Prolongs what the process holds (rule 25)."""
+        held, begun = self.env._held.get(key), monotonic()
+        if ttl <= 0 or not hasattr(self.lock, "prolong"):
+            return "fail", None, "bad-command: " + ("this lock has no prolong" if ttl > 0 else "a prolong needs a ttl_ms greater than 0")
+        if held is None:
+            return "fail", None, "not-held: this process has not acquired the lock"
+        kind, prolonged, reason = self.call("prolong", key, ttl, timeout)
+        if prolonged is False:
+            kind, reason = "fail", "not-held: prolong returned False"
+        with self.env._mutex:
+            if reason is not None and reason.startswith(NotHeld.code):
+                held.believed = False
+            if reason is None and held.valid_until is not None:
+                held.ttl, held.valid_until = ttl, begun + ttl
+        return kind or "ok", None, reason
 
     def call(self, f: str, *arguments: Any) -> Answer:
         """Calls the user's function. Gives its result in the middle, or how the operation has ended."""

@@ -201,6 +201,75 @@ class Acquire(Conversation):
         self.assertGreater(time.monotonic() - begun, 0.27)
 
 
+class Kinds(Conversation):
+    def test_acquire_of_a_kind_has_a_function_of_its_own(self):
+        storage = FakeStorage()
+        talk = self.talk(claims=["unique", "mode", "permits"], options={"kinds": "yes"}, storage=storage.address)
+        self.assertEqual({"unique", "mode", "permits", "validity"}, set(talk.back["can"]))
+        for value, unique in [({"mode": "shared"}, "shared"), ({"capacity": 3}, "one of 3"), ({"mode": "exclusive"}, "u-3"),
+                              ({"queue": True}, "u-3"), (None, "u-3")]:
+            self.assertEqual("ok", talk.do("acquire", value=value)["type"], value)
+            talk.do("read")
+            self.assertEqual(unique, storage.requests[-1]["unique"])
+            self.assertEqual({"believed": True}, talk.do("release")["value"])
+
+    def test_kind_that_the_lock_does_not_have_is_refused(self):
+        talk = self.talk()
+        for value in ({"mode": "shared"}, {"capacity": 3}):
+            self.assertFails(talk.do("acquire", value=value), "bad-command: this lock has no ")
+            self.assertFalse(talk.do("holds")["value"])
+
+    def test_kind_that_makes_no_sense_is_refused(self):
+        talk = self.talk(options={"kinds": "yes"})
+        for capacity in (0, -1, 1.5, "3", None):
+            self.assertFails(talk.do("acquire", value={"capacity": capacity}), "bad-command: a semaphore needs a capacity")
+        self.assertFails(talk.do("acquire", value={"mode": "upgrade"}), "bad-command: unknown mode ")
+
+
+class Prolong(Conversation):
+    def test_counts_the_validity_anew(self):
+        talk = self.talk(careful=True, options={"kinds": "yes"})
+        talk.do("acquire", "short")
+        self.assertEqual({"type": "ok"}, talk.do("prolong", "short", ttl_ms=60000))
+        time.sleep(0.2)
+        self.assertTrue(talk.do("holds", "short")["value"])
+
+    def test_outcomes(self):
+        talk = self.talk(options={"kinds": "yes"})
+        self.assertFails(talk.do("prolong", "a", ttl_ms=2000), "not-held: ")
+        for key in ("a", "removed"):
+            talk.do("acquire", key)
+            self.assertEqual({"type": "ok"}, talk.do("prolong", key, ttl_ms=2000))
+            self.assertFails(talk.do("prolong", key, ttl_ms=0), "bad-command: ")
+            self.assertTrue(talk.do("holds", key)["value"])
+        for key in ("gone", "not-held"):
+            talk.do("acquire", key)
+            self.assertFails(talk.do("prolong", key, ttl_ms=2000), "not-held: ")
+            self.assertFalse(talk.do("holds", key)["value"])
+            self.assertEqual({"believed": False}, {"believed": talk.do("release", key)["value"]["believed"]})
+        talk.do("acquire", "certain-prolong")
+        self.assertFails(talk.do("prolong", "certain-prolong", ttl_ms=2000), "unreachable: refused")
+        self.assertTrue(talk.do("holds", "certain-prolong")["value"])
+        talk.do("release", "a")
+        self.assertFails(talk.do("prolong", "a", ttl_ms=2000), "not-held: ")
+        talk.do("acquire", "unsure-prolong")
+        self.assertInfo(talk.do("prolong", "unsure-prolong", ttl_ms=2000), "raised: ")
+
+    def test_lock_that_was_lost_is_not_believed_in_again(self):
+        talk = self.talk(options={"kinds": "yes"})
+        talk.do("acquire", "lose", value={"mode": "shared"})
+        talk.send("prolong", "lose", ttl_ms=2000)
+        self.assertEqual({"event": "lost", "process": 3, "key": "lose", "reason": "session expired"}, talk.next())
+        self.assertEqual("ok", talk.next()["type"])
+        self.assertFalse(talk.do("holds", "lose")["value"])
+
+    def test_lock_without_it_is_refused(self):
+        talk = self.talk()
+        talk.do("acquire")
+        self.assertFails(talk.do("prolong", ttl_ms=2000), "bad-command: this lock has no ")
+        self.assertTrue(talk.do("holds")["value"])
+
+
 class BeliefAndRelease(Conversation):
     def test_careless_process_does_not_look_at_its_clock(self):
         talk = self.talk()

@@ -11,6 +11,7 @@ under!(
         planted_mistakes_of_read_write_locks_are_found,
         planted_mistakes_of_semaphores_are_found,
         a_torn_read_is_found,
+        a_lock_that_is_prolonged_holds_and_a_blind_prolong_is_found,
     ],
     docker: [],
     docker_by_night: [
@@ -107,4 +108,21 @@ fn a_torn_read_is_found(driver: &str) {
     let verdict = ran.verdict();
     let finding = &verdict.of_checker("torn-reads").expect("judged").findings[0];
     assert_eq!((finding.class.as_str(), finding.whose), ("torn-read", Some(Whose::Library)));
+}
+
+fn a_lock_that_is_prolonged_holds_and_a_blind_prolong_is_found(driver: &str) {
+    let args = format!(
+        "--driver {driver} --lock redis-single --workload prolong --ttl 1s --time-limit 12s --seed 7"
+    );
+    let held = test(&args);
+    assert_eq!(held.outcome("exclusion"), Outcome::Valid);
+    assert_eq!(held.outcome("renewal"), Outcome::Valid);
+    let history = held.history();
+    let ended = |kind| history.iter().filter(|event| event.f == f::PROLONG && event.kind == kind).count();
+    // Those that came late were refused.
+    assert!(ended(Kind::Ok) > 0 && ended(Kind::Fail) > 0, "{} and {}", ended(Kind::Ok), ended(Kind::Fail));
+    let blind = test(&format!("{args} --prolong blind"));
+    let verdict = blind.verdict();
+    let finding = &verdict.of_checker("renewal").expect("judged").findings[0];
+    assert_eq!((finding.class.as_str(), finding.whose), ("prolonged-when-lost", Some(Whose::Library)));
 }

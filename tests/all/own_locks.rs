@@ -64,6 +64,15 @@ macro_rules! examples {
             $(#[test] fn $language() { super::check(concat!("kits/", stringify!($language), "/example")).keeps_the_protocol(); })*
         }
 
+        mod other_kinds_keep_the_protocol_by_night {
+            $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $language() {
+                for variant in ["", "@semaphore"] {
+                    let lock = format!("kits/{}/kinds{variant}", stringify!($language));
+                    super::check(&lock).keeps_the_protocol();
+                }
+            })*
+        }
+
         #[test]
         fn every_kit_has_its_example_checked() {
             let kits = std::fs::read_dir(format!("{}/kits", root())).expect("the folder of the kits").flatten();
@@ -110,6 +119,16 @@ fn adapters_reach_servers_with_tls_and_a_password_by_night() {
 fn built_in_clients_keep_the_protocol_by_night() {
     for lock in ["redlock", "etcd"] {
         check_at(lock).keeps_the_protocol();
+    }
+}
+
+/// Both kinds of one client, and a lock of a kind whose client takes all of it.
+#[test]
+fn clients_of_read_write_locks_and_semaphores_are_checked() {
+    for variant in ["", "@semaphore"] {
+        let checked = check(&format!("kits/python/kinds{variant}"));
+        checked.keeps_the_protocol();
+        assert_eq!(checked.point("together")["outcome"], "kept");
     }
 }
 

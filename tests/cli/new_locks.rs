@@ -42,6 +42,41 @@ fn a_new_lock_is_a_lock_in_every_language_on_all_servers() {
 }
 
 #[test]
+fn a_new_lock_of_a_kind_has_its_kind_and_its_functions() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for language in languages() {
+        for (kind, function, other) in
+            [("read-write", "shared", "permit"), ("semaphore", "permit", "shared"), ("mutex", "", "%")]
+        {
+            for servers in ["redis", "etcd"] {
+                let name = format!("{language}-{kind}-on-{servers}");
+                let args = format!("{name} --language {language} --servers {servers} --kind {kind}");
+                let made = new(folder.path(), &args);
+                assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));
+                let (lock_file, client) =
+                    (read(folder.path(), &name, "lock.toml"), client_of(folder.path(), &name));
+                let kind_line = format!("kind = \"{kind}\"");
+                assert_eq!(lock_file.contains(&kind_line), kind != "mutex", "{lock_file}");
+                assert!(client.contains(function) && !client.contains("\n%"), "{name}: {client}");
+                // The client that works has the functions of both kinds.
+                assert!(servers == "redis" || !client.contains(other), "{name}: {client}");
+            }
+        }
+    }
+}
+
+fn read(folder: &Path, name: &str, file: &str) -> String {
+    std::fs::read_to_string(folder.join(name).join(file)).expect("the file")
+}
+
+/// The client, as the README of the folder names it, in lower case.
+fn client_of(folder: &Path, name: &str) -> String {
+    let readme = read(folder, name, "README.md");
+    let client = readme.split("- `").nth(1).and_then(|rest| rest.split('`').next()).expect("the client");
+    read(folder, name, client).to_lowercase()
+}
+
+#[test]
 fn a_new_lock_writes_over_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir(folder.path().join("taken")).expect("a folder");
@@ -66,6 +101,7 @@ fn mistakes_and_failures_have_their_own_exit_codes() {
         (&["lock", "check", "redlok"], 254, "did you mean \"redlock\"?"),
         (&["lock", "check", "redlock", "--ttl", "0"], 254, "--ttl must be from 1ms to 3600s"),
         (&["lock", "new", "x", "--language", "cobol"], 254, "cobol"),
+        (&["lock", "new", "x", "--kind", "spin"], 254, "possible values: mutex, read-write, semaphore"),
         (&["lock", "check", "redlock", "--driver", "docker"], 255, "docker"),
     ] {
         let checked = fencepost(args)

@@ -5,6 +5,7 @@ mod increment;
 mod lateness;
 mod length;
 mod lock;
+mod prolong;
 mod read_write;
 mod section;
 mod semaphore;
@@ -23,6 +24,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &herd::Herd,
         &read_write::ReadWrite,
         &semaphore::Semaphore,
+        &prolong::Prolong,
     ]
 }
 
@@ -240,6 +242,27 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_prolongs_its_lock_until_it_is_refused() {
+        let done = |answers: &[Completion]| follow(&mut *script("prolong", 1), answers, 1);
+        let (granted, no) = (ok(json!({})), Completion::Fail("not-held: gone".into()));
+        let goes_on = done(&[
+            granted.clone(),
+            ok(json!(null)),
+            ok(json!(true)),
+            ok(json!(null)),
+            ok(json!(true)),
+            ok(json!(null)),
+            ok(json!(true)),
+        ]);
+        assert_eq!(
+            goes_on[1..7].join(", "),
+            "prolong null, holds null, prolong null, holds null, prolong null, holds null"
+        );
+        assert_eq!(goes_on[7], "release null");
+        assert_eq!(done(&[granted, no])[1..], ["prolong null", "release null"]);
+    }
+
+    #[test]
     fn every_workload_draws_among_all_keys_and_names_known_operations() {
         for workload in registry() {
             let mut script = script(workload.name(), 4);
@@ -247,7 +270,9 @@ mod tests {
             for _ in 0..200 {
                 if let Step::Do(op) = script.next(Some(&Completion::Fail("taken".into())), at(Duration::ZERO))
                 {
-                    assert!([f::ACQUIRE, f::RELEASE, f::HOLDS, f::READ, f::WRITE].contains(&op.f));
+                    assert!(
+                        [f::ACQUIRE, f::PROLONG, f::RELEASE, f::HOLDS, f::READ, f::WRITE].contains(&op.f)
+                    );
                     keys.insert(op.key.into_owned());
                 }
             }

@@ -21,6 +21,10 @@ pub trait Workload: Send + Sync {
     fn fits(&self, kind: LockKind) -> bool {
         kind != LockKind::Semaphore
     }
+    /// What its clients must be able to do, by the word of the hello's `can`.
+    fn needs(&self) -> Option<&'static str> {
+        None
+    }
     /// What the process of this number does from now on, drawing from its own random stream.
     fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script>;
 }

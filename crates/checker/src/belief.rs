@@ -1,4 +1,4 @@
-use fencepost_history::{Event, Kind, Millis, OperationError, Released, f};
+use fencepost_history::{ErrorCode, Event, Kind, Millis, OperationError, Released, f};
 
 /// Whether an operation proves that its process believed, as it invoked it, that it held the key. Belief only
 /// ever ends: after a `holds` that answered false, or a notice that the lock is lost, nothing shows belief in
@@ -22,9 +22,17 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
     }
 }
 
-/// Whether an operation proves that its process, as it answered, no longer believed that it held the key.
+/// Whether an operation proves that its process, as it answered, no longer believed that it held the key: a
+/// `holds` that answered false, or the answer that there was nothing to prolong.
 pub fn denies_belief(name: &str, completion: &Event) -> bool {
-    name == f::HOLDS && completion.kind == Kind::Ok && completion.value.as_bool() == Some(false)
+    match name {
+        f::HOLDS => completion.kind == Kind::Ok && completion.value.as_bool() == Some(false),
+        f::PROLONG => {
+            let is_gone = |error: &OperationError| error.code() == ErrorCode::NotHeld;
+            completion.kind == Kind::Fail && completion.error.as_ref().is_some_and(is_gone)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a grant was over when its client learned of it, as the client said itself: by a validity of 0.

@@ -83,6 +83,30 @@ mod tests {
         2510 1 ok     release a {believed:true}";
 
     #[test]
+    fn a_holder_that_was_answered_that_it_prolonged_what_was_anothers_is_not_late() {
+        let whose = |prolong: &str| {
+            let verdict = check_run(&events(&format!(
+                "0    nemesis info lock - {{name:\"x\",lease:\"ttl\",can:[\"prolong\"]}}
+                 0    1 invoke acquire a {{ttl_ms:1000}}
+                 10   1 ok     acquire a
+                 1100 2 invoke acquire a {{ttl_ms:1000}}
+                 1110 2 ok     acquire a
+                 1200 2 invoke release a
+                 1210 2 ok     release a {{believed:true}}
+                 {prolong}
+                 1500 1 invoke holds a
+                 1510 1 ok     holds a true"
+            )));
+            let exclusion = verdict.verdicts.iter().find(|each| each.checker == "exclusion").unwrap();
+            let finding = &exclusion.findings[0];
+            (finding.class.clone(), finding.whose.unwrap())
+        };
+        let prolonged = whose("1400 1 invoke prolong a\n1410 1 ok prolong a");
+        assert_eq!(prolonged, ("overstayed".to_owned(), Whose::Library));
+        assert_ne!(whose("").1, Whose::Library);
+    }
+
+    #[test]
     fn a_clock_that_was_right_again_excuses_no_library() {
         let whose = |until_ms: u64, description: &str| {
             let hit = format!(

@@ -3,7 +3,7 @@
 
 use crate::settings::names::BadUsage;
 use crate::settings::options::RunOptions;
-use fencepost_history::LockKind;
+use fencepost_history::{LockKind, f};
 use fencepost_locks::LockDefinition;
 use fencepost_workloads::Workload;
 
@@ -30,9 +30,11 @@ impl RunOptions {
         }
     }
 
-    /// Refuses a workload, readers or permits that the kind of the lock does not have.
+    /// Refuses a workload, readers or permits that the kind of the lock does not have, and a workload that
+    /// needs what the lock cannot do.
     pub(crate) fn check_kind(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
-        let kind = lock.capabilities(&self.lock_options).kind;
+        let can = lock.capabilities(&self.lock_options);
+        let kind = can.kind;
         let (name, is) = (&self.lock, kind.in_words());
         let refused = match (kind, self.permits) {
             (LockKind::Semaphore, Some(0)) => {
@@ -60,6 +62,12 @@ impl RunOptions {
                 format!(
                     "the workload {} is not for {is}, and {name} is one; leave --workload out",
                     workload.name()
+                ),
+            ),
+            _ if workload.needs() == Some(f::PROLONG) && !can.prolong => (
+                "workload",
+                format!(
+                    "{name} cannot be prolonged by its holder; use --lock redis-single, or leave --workload out"
                 ),
             ),
             _ if self.readers > 0 && !workload.has_readers() => (
@@ -139,6 +147,8 @@ mod tests {
             ),
             ("postgres-read-write", |it| it.readers = 10, "leaves none of 10 processes"),
             ("chubby", |it| it.permits = Some(2), "chubby is a read-write lock"),
+            ("etcd", |it| it.workload = "prolong".to_owned(), "etcd cannot be prolonged by its holder"),
+            ("redis-semaphore", |it| it.workload = "prolong".to_owned(), "is not for a semaphore"),
         ] {
             let sentence = refused(lock, edit);
             assert!(sentence.contains(expected), "{sentence}");

@@ -11,6 +11,8 @@ pub mod f {
     pub const ACQUIRE: &str = "acquire";
     pub const RELEASE: &str = "release";
     pub const HOLDS: &str = "holds";
+    /// The holder lets the lock last for a TTL from now on.
+    pub const PROLONG: &str = "prolong";
     pub const READ: &str = "read";
     pub const WRITE: &str = "write";
     /// A client's notice that its library reported the lock as lost (`type` is `info`).

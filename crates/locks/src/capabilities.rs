@@ -1,6 +1,6 @@
 //! What a lock can do, as far as workloads, guards, faults and checkers need to know.
 
-use fencepost_history::{Lease, LockKind, Refusal};
+use fencepost_history::{Lease, LockKind, Refusal, f};
 use std::time::Duration;
 
 /// What a lock can do, for workloads, guards, faults and checkers. A client's hello is compared with it.
@@ -25,6 +25,8 @@ pub struct Capabilities {
     pub loss_notice: bool,
     /// A client prolongs its locks by itself, and reports it.
     pub renewal: bool,
+    /// Its holder can prolong it by [`crate::Lock::prolong`].
+    pub prolong: bool,
     /// How much longer than its TTL the lock may stay taken after its holder was lost.
     pub lock_delay: Duration,
     /// Points between two steps of its recipe at which a client can be made to pause ([`crate::points`]).
@@ -44,6 +46,7 @@ impl Capabilities {
         validity: false,
         loss_notice: false,
         renewal: false,
+        prolong: false,
         lock_delay: Duration::ZERO,
         points: &[],
     };
@@ -55,6 +58,7 @@ impl Capabilities {
             (self.validity, "validity"),
             (self.loss_notice, "lost"),
             (self.renewal, "extend"),
+            (self.prolong, f::PROLONG),
         ];
         let words = words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word);
         words.chain(self.kind.announced()).map(str::to_owned).collect()

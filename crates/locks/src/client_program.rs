@@ -50,12 +50,13 @@ pub struct GrantValues {
 }
 
 impl ClientProgram {
-    /// What the lock can do, as far as it is known before its client has said hello: of a client without
-    /// `lock.toml` it is taken that it gives whatever a guard needs, and its hello is held against that.
+    /// What the lock can do, as far as it is known before its client has said hello: it is taken that it can
+    /// do what no `lock.toml` says and a guard or a workload needs, and its hello is held against that.
     pub fn capabilities(&self) -> Capabilities {
         let GrantValues { token, unique } =
             self.promised.unwrap_or(GrantValues { token: true, unique: true });
-        Capabilities { token, unique_value: unique, kind: self.kind, lease: self.lease, ..Capabilities::NONE }
+        let (unique_value, kind, lease) = (unique, self.kind, self.lease);
+        Capabilities { token, unique_value, prolong: true, kind, lease, ..Capabilities::NONE }
     }
 
     /// The words that its hello must have in `can`, as `lock.toml` promises.
@@ -66,18 +67,20 @@ impl ClientProgram {
         words.chain(self.kind.announced()).map(str::to_owned).collect()
     }
 
-    /// Compares the `can` of a hello with what was promised, and with what the guard `needs`. The error names
-    /// the word that is missing, or unknown.
-    pub fn check_announced(&self, can: &[String], needs: Option<&str>) -> Result<(), Refusal> {
-        let known = ["token", "unique", "validity", "lost", "extend", "mode", "permits"];
+    /// Compares the `can` of a hello with what was promised, and with what is needed: words, each with what
+    /// needs it. The error names the word that is missing, or unknown.
+    pub fn check_announced(&self, can: &[String], needs: &[(&str, &str)]) -> Result<(), Refusal> {
+        let known = ["token", "unique", "validity", "lost", "extend", "prolong", "mode", "permits"];
         if let Some(unknown) = can.iter().find(|word| !known.contains(&word.as_str())) {
             return Err(Refusal::unknown("word in `can` of its hello", unknown, &known));
         }
         let lacks = |word: &str| !can.iter().any(|can| can == word);
         let missing = self.must_announce().into_iter().find(|word| lacks(word));
-        Err(Refusal::new(match (missing, needs.filter(|word| lacks(word))) {
+        Err(Refusal::new(match (missing, needs.iter().find(|(word, _)| lacks(word))) {
             (Some(missing), _) => format!("its hello does not announce {missing}, which lock.toml promises"),
-            (None, Some(needed)) => format!("its hello does not announce {needed}, which the guard needs"),
+            (None, Some((needed, by))) => {
+                format!("its hello does not announce {needed}, which the {by} needs")
+            }
             (None, None) => return Ok(()),
         }))
     }

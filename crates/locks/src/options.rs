@@ -37,6 +37,9 @@ pub struct Options {
     /// The value of a lock on one Redis.
     #[arg(long, value_enum, default_value_t)]
     pub value: LockValue,
+    /// How a lock on one Redis is prolonged by its holder (--workload prolong).
+    #[arg(long, value_enum, default_value_t)]
+    pub prolong: ProlongBy,
     /// Renew the lock every third of its TTL for as long as it is held.
     #[arg(long)]
     pub watchdog: bool,
@@ -229,6 +232,17 @@ pub enum ReleaseBy {
     /// GET, a comparison in the client, then DEL.
     GetDel,
     /// DEL, whatever is there.
+    Blind,
+}
+
+/// How a lock on one Redis is prolonged by its holder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProlongBy {
+    /// A script that compares and prolongs, in one step.
+    #[default]
+    Lua,
+    /// PEXPIRE, whosever it is.
     Blind,
 }
 

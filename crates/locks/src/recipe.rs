@@ -86,6 +86,12 @@ pub trait Lock: Send {
     ) -> Completion {
         no_such_share()
     }
+    /// Lets a lock that is held last for `ttl` from now on; `Fail` with [`ErrorCode::NotHeld`] where it was
+    /// no longer this process's. Only of a lock that has it ([`crate::Capabilities::prolong`]).
+    async fn prolong(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
+        // Nothing was begun.
+        Completion::fail(ErrorCode::BadCommand, "this lock cannot be prolonged")
+    }
     /// Releases the lock. The client program adds what the process believed.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
     /// Whether the lease still runs, by this process's own clock and the notices of its library, without a

@@ -35,6 +35,10 @@ impl RenewedLease {
         *self.valid_until.lock()
     }
 
+    pub(crate) fn prolong(&self, until: Reading) {
+        *self.valid_until.lock() = until;
+    }
+
     /// Whether nothing is left of it, by the client's clock.
     pub(crate) fn is_over(&self) -> bool {
         !CLOCK.is_before(self.valid_until())
@@ -85,7 +89,7 @@ async fn keep(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) {
         let (sent, sent_at) = (Instant::now(), CLOCK.now());
         match by.renew(&lease, sent + *ttl / SHARE).await {
             RenewalOutcome::Renewed => {
-                *lease.valid_until.lock() = sent_at + *ttl;
+                lease.prolong(sent_at + *ttl);
                 notices.renewed(key, sent.elapsed());
                 rest = (*ttl / SHARE).saturating_sub(sent.elapsed());
             }

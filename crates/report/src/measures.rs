@@ -69,7 +69,7 @@ pub fn names<'a>(run: &RunIndex<'a>) -> Vec<&'a str> {
             names.push(operation.f());
         }
     }
-    let usual = [f::ACQUIRE, f::HOLDS, f::READ, f::WRITE, f::RELEASE];
+    let usual = [f::ACQUIRE, f::PROLONG, f::HOLDS, f::READ, f::WRITE, f::RELEASE];
     names.sort_by_key(|name| (usual.iter().position(|known| known == name).unwrap_or(usual.len()), *name));
     names
 }

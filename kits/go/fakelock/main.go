@@ -77,6 +77,31 @@ func (l *fakeLock) Acquire(ctx context.Context, key string, ttl time.Duration) (
 	return grant, nil
 }
 
+// lockOfKinds is the lock with the option kinds.
+type lockOfKinds struct{ fakeLock }
+
+func (l *lockOfKinds) AcquireShared(ctx context.Context, key string, ttl time.Duration) (*fencepost.Grant, error) {
+	return &fencepost.Grant{Unique: "shared"}, nil
+}
+
+func (l *lockOfKinds) AcquirePermit(ctx context.Context, key string, permits int, ttl time.Duration) (*fencepost.Grant, error) {
+	return &fencepost.Grant{Unique: fmt.Sprintf("one of %d", permits)}, nil
+}
+
+func (l *lockOfKinds) Prolong(ctx context.Context, key string, ttl time.Duration) error {
+	switch key {
+	case "unsure-prolong":
+		return errors.New("no answer")
+	case "not-held", "gone":
+		return fencepost.NotHeld("of another")
+	case "certain-prolong":
+		return fencepost.Certain("unreachable: refused")
+	case "lose":
+		l.env.Lost(key, "session expired")
+	}
+	return nil
+}
+
 func (l *fakeLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {
 	switch key {
 	case "slow":
@@ -111,6 +136,9 @@ func main() {
 	fencepost.Main(func(env *fencepost.Env) (fencepost.Lock, error) {
 		if _, broken := env.Options["broken"]; broken {
 			return nil, errors.New("broken")
+		}
+		if _, kinds := env.Options["kinds"]; kinds {
+			return &lockOfKinds{fakeLock{env, 32}}, nil
 		}
 		return &fakeLock{env, 32}, nil
 	})

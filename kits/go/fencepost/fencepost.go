@@ -21,6 +21,26 @@ type Lock interface {
 	Release(ctx context.Context, key string) (Removal, error)
 }
 
+// ReadWriteLock is a Lock that several readers can hold together: with kind = "read-write" in lock.toml.
+type ReadWriteLock interface {
+	// AcquireShared is Acquire for a reader.
+	AcquireShared(ctx context.Context, key string, ttl time.Duration) (*Grant, error)
+}
+
+// Semaphore is a Lock of which so many processes can have a permit: with kind = "semaphore" in lock.toml. Acquire is then
+// not called.
+type Semaphore interface {
+	// AcquirePermit is Acquire for one of the permits.
+	AcquirePermit(ctx context.Context, key string, permits int, ttl time.Duration) (*Grant, error)
+}
+
+// Prolonger is a Lock that its holder can prolong; it announces Prolong.
+type Prolonger interface {
+	// Prolong lets the lock last for ttl from now on. Errors: NotHeld if the lock is no longer this process's, Certain if
+	// certainly nothing was prolonged for another reason; any other leaves that unknown.
+	Prolong(ctx context.Context, key string, ttl time.Duration) error
+}
+
 // Holder is a Lock that knows by itself, without a request, whether it is still held.
 type Holder interface{ Holds(key string) bool }
 
@@ -33,10 +53,11 @@ type NewLock func(env *Env) (Lock, error)
 
 // Words for what a lock can do, for Main.
 const (
-	Lost   = "lost"   // it calls Env.Lost
-	Extend = "extend" // it renews its leases, and calls Env.Renewed
-	Token  = "token"  // its grants have a fencing token (lock.toml can say so, too)
-	Unique = "unique" // its grants have a unique value (lock.toml can say so, too)
+	Lost    = "lost"    // it calls Env.Lost
+	Extend  = "extend"  // it renews its leases by itself, and calls Env.Renewed
+	Prolong = "prolong" // its holder can prolong it: it is a Prolonger
+	Token   = "token"   // its grants have a fencing token (lock.toml can say so, too)
+	Unique  = "unique"  // its grants have a unique value (lock.toml can say so, too)
 )
 
 // Grant is what an acquire brought. Every field is optional.

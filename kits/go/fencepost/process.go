@@ -112,6 +112,8 @@ func (p *process) perform(op command) {
 		p.acquire(ctx, op)
 	case "release":
 		p.release(ctx, op)
+	case "prolong":
+		p.prolong(ctx, op)
 	case "read":
 		p.finish(op, p.storage.read(ctx, op.Key, p.hold(op.Key)))
 	case "write":
@@ -156,13 +158,13 @@ func (p *process) acquire(ctx context.Context, op command) {
 		p.answer(op, "fail", nil, "bad-command: an acquire needs a ttl_ms greater than 0")
 		return
 	}
-	var wish struct{ Mode string }
-	if json.Unmarshal(op.Value, &wish); wish.Mode == "shared" {
-		p.answer(op, "fail", nil, "bad-command: this client has no shared mode")
-		return
-	}
 	if err := p.makeLock(); err != nil {
 		p.answer(op, "fail", nil, err.Error())
+		return
+	}
+	acquire, refusal := p.share(op.Value)
+	if refusal != "" {
+		p.answer(op, "fail", nil, "bad-command: "+refusal)
 		return
 	}
 	ttl := time.Duration(op.TTL) * time.Millisecond
@@ -171,7 +173,7 @@ func (p *process) acquire(ctx context.Context, op command) {
 	p.mutex.Unlock()
 	var grant *Grant
 	err := guard(func() (err error) {
-		grant, err = p.lock.Acquire(ctx, op.Key, ttl)
+		grant, err = acquire(ctx, op.Key, ttl)
 		return err
 	})
 	p.mutex.Lock()
@@ -192,6 +194,40 @@ func (p *process) acquire(ctx context.Context, op command) {
 	case grant == nil:
 		p.answer(op, "fail", nil, "refused-by-library: Acquire returned no grant")
 	}
+}
+
+type acquireFunction func(ctx context.Context, key string, ttl time.Duration) (*Grant, error)
+
+// share is the user's function for what an acquire asks for, or why there is none (rule 10).
+func (p *process) share(value json.RawMessage) (acquireFunction, string) {
+	wish := struct {
+		Mode     string
+		Capacity json.RawMessage
+	}{Mode: "exclusive"}
+	json.Unmarshal(value, &wish)
+	if wish.Mode != "exclusive" && wish.Mode != "shared" {
+		return nil, "unknown mode " + wish.Mode + ": expected shared or exclusive"
+	}
+	if wish.Capacity != nil {
+		permits, err := strconv.Atoi(string(wish.Capacity))
+		if err != nil || permits < 1 {
+			return nil, "a semaphore needs a capacity greater than 0"
+		}
+		semaphore, ok := p.lock.(Semaphore)
+		if !ok {
+			return nil, "this lock has no AcquirePermit"
+		}
+		return func(ctx context.Context, key string, ttl time.Duration) (*Grant, error) {
+			return semaphore.AcquirePermit(ctx, key, permits, ttl)
+		}, ""
+	}
+	if wish.Mode == "exclusive" {
+		return p.lock.Acquire, ""
+	}
+	if lock, ok := p.lock.(ReadWriteLock); ok {
+		return lock.AcquireShared, ""
+	}
+	return nil, "this lock has no AcquireShared"
 }
 
 type grantValue struct {
@@ -277,6 +313,48 @@ func (p *process) release(ctx context.Context, op command) {
 			value["removed"] = true
 		}
 		p.answer(op, "ok", value, "")
+	}
+}
+
+// prolong prolongs what the process holds (rule 25).
+func (p *process) prolong(ctx context.Context, op command) {
+	ttl := time.Duration(op.TTL) * time.Millisecond
+	if ttl <= 0 {
+		p.answer(op, "fail", nil, "bad-command: a prolong needs a ttl_ms greater than 0")
+		return
+	}
+	if err := p.makeLock(); err != nil {
+		p.answer(op, "fail", nil, err.Error())
+		return
+	}
+	prolonger, ok := p.lock.(Prolonger)
+	if !ok {
+		p.answer(op, "fail", nil, "bad-command: this lock has no Prolong")
+		return
+	}
+	hold := p.hold(op.Key)
+	if hold == nil {
+		p.answer(op, "fail", nil, "not-held: this process has not acquired the lock")
+		return
+	}
+	begun := time.Now()
+	err := guard(func() error { return prolonger.Prolong(ctx, op.Key, ttl) })
+	notHeld := NotHeld("")
+	isGone := errors.As(err, &notHeld)
+	p.mutex.Lock()
+	if isGone {
+		hold.believed = false
+	} else if err == nil && !hold.until.IsZero() {
+		hold.ttl, hold.until = ttl, begun.Add(ttl)
+	}
+	p.mutex.Unlock()
+	switch {
+	case isGone:
+		p.answer(op, "fail", nil, "not-held: "+string(notHeld))
+	case err != nil:
+		p.failed(op, nil, err)
+	default:
+		p.answer(op, "ok", nil, "")
 	}
 }
 

@@ -1,18 +1,56 @@
 import java.time.Duration;
 
 /** The fake lock of kits/tests/fake-lock.md. */
-final class FakeLock implements Fencepost.Lock {
+class FakeLock implements Fencepost.Lock {
     private final Fencepost.Env env;
     private long token = 32;
     private int attempts;
 
     public static void main(String[] args) {
-        Fencepost.run(FakeLock::new);
+        Fencepost.run(env -> env.options.containsKey("kinds") ? new OfKinds(env) : new FakeLock(env));
+    }
+
+    /** With the option `kinds`. */
+    private static final class OfKinds extends FakeLock {
+        private OfKinds(Fencepost.Env env) {
+            super(env);
+        }
+
+        @Override
+        public boolean prolong(String key, Duration ttl, Duration timeout) {
+            switch (key) {
+                case "unsure-prolong":
+                    throw new IllegalStateException("no answer");
+                case "not-held":
+                    throw new Fencepost.NotHeld("of another");
+                case "certain-prolong":
+                    throw new Fencepost.Certain("unreachable: refused");
+                case "lose":
+                    env().lost(key, "session expired");
+                    return true;
+                default:
+                    return !key.equals("gone");
+            }
+        }
+
+        @Override
+        public Fencepost.Grant acquireShared(String key, Duration ttl, Duration timeout) {
+            return new Fencepost.Grant().unique("shared");
+        }
+
+        @Override
+        public Fencepost.Grant acquirePermit(String key, long permits, Duration ttl, Duration timeout) {
+            return new Fencepost.Grant().unique("one of " + permits);
+        }
     }
 
     private FakeLock(Fencepost.Env env) {
         this.env = env;
         if (env.options.containsKey("broken")) throw new IllegalStateException("broken");
+    }
+
+    Fencepost.Env env() {
+        return env;
     }
 
     private Fencepost.Grant grant() {

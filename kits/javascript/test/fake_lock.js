@@ -40,7 +40,21 @@ function make(env) {
     "certain-release": () => { throw new Certain("unreachable: refused"); },
     "unsure-release": () => { throw new Error("no answer"); },
   };
+  const prolongs = {
+    "unsure-prolong": () => { throw new Error("no answer"); },
+    "not-held": () => { throw new NotHeld("of another"); },
+    "certain-prolong": () => { throw new Certain("unreachable: refused"); },
+    lose: () => env.lost("lose", "session expired"),
+    gone: () => false,
+    removed: () => true,
+  };
+  const ofKinds = {
+    prolong: async (key) => prolongs[key]?.(),
+    acquireShared: async () => new Grant({ unique: "shared" }),
+    acquirePermit: async (key, permits) => new Grant({ unique: `one of ${permits}` }),
+  };
   return {
+    ...(env.options.kinds ? ofKinds : {}),
     async acquire(key, ttl, timeout) {
       const [verb, other] = key.split(":");
       if (verb === "lose") return void env.lost(other, "session expired");

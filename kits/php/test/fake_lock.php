@@ -5,12 +5,12 @@ require __DIR__ . '/../fencepost.php';
 
 use Fencepost\{Certain, Env, Grant, Lock, NotAcquired, NotHeld};
 
-final class FakeLock implements Lock
+class FakeLock implements Lock
 {
     private int $token = 32;
     private int $attempts = 0;
 
-    public function __construct(private Env $env)
+    public function __construct(protected Env $env)
     {
         if (isset($env->options['broken'])) {
             throw new RuntimeException('broken');
@@ -101,4 +101,31 @@ final class FakeLock implements Lock
     }
 }
 
-Fencepost\run(fn (Env $env) => new FakeLock($env), fn (array $options) => []);
+/** With the option `kinds`. */
+final class FakeLockOfKinds extends FakeLock
+{
+    public function prolong(string $key, float $ttl, float $timeout): ?bool
+    {
+        return match ($key) {
+            'unsure-prolong' => throw new RuntimeException('no answer'),
+            'not-held' => throw new NotHeld('of another'),
+            'certain-prolong' => throw new Certain('unreachable: refused'),
+            'lose' => $this->env->lost($key, 'session expired'),
+            'gone' => false,
+            'removed' => true,
+            default => null,
+        };
+    }
+
+    public function acquireShared(string $key, float $ttl, float $timeout): Grant
+    {
+        return new Grant(unique: 'shared');
+    }
+
+    public function acquirePermit(string $key, int $permits, float $ttl, float $timeout): Grant
+    {
+        return new Grant(unique: "one of $permits");
+    }
+}
+
+Fencepost\run(fn (Env $env) => isset($env->options['kinds']) ? new FakeLockOfKinds($env) : new FakeLock($env), fn (array $options) => []);

@@ -81,8 +81,6 @@ class FakeLock:
         self.env.renewed(key, 0.005)
 
     def release(self, key):
-        if key == "slow":
-            print("released slow", file=sys.stderr, flush=True)
         if key == "not-held":
             raise fencepost.NotHeld("of another")
         if key == "certain-release":
@@ -102,5 +100,30 @@ class FakeLock:
         print("closed", self.env.process, file=sys.stderr, flush=True)
 
 
+class FakeLockOfKinds(FakeLock):
+    """With the option `kinds`."""
+
+    def prolong(self, key, ttl, timeout):
+        if key == "unsure-prolong":
+            raise RuntimeError("no answer")
+        if key == "not-held":
+            raise fencepost.NotHeld("of another")
+        if key == "certain-prolong":
+            raise fencepost.Certain("unreachable: refused")
+        if key == "lose":
+            self.env.lost(key, "session expired")
+        return {"gone": False, "removed": True}.get(key)
+
+    def acquire_shared(self, key, ttl, timeout):
+        return fencepost.Grant(unique="shared")
+
+    def acquire_permit(self, key, permits, ttl, timeout):
+        return fencepost.Grant(unique=f"one of {permits}")
+
+
+def make(env):
+    return (FakeLockOfKinds if "kinds" in env.options else FakeLock)(env)
+
+
 if __name__ == "__main__":
-    fencepost.run(FakeLock, can=lambda options: sys.argv[1:])
+    fencepost.run(make, can=lambda options: sys.argv[1:])

@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 
-const OPERATIONS: [&str; 5] = [f::ACQUIRE, f::READ, f::WRITE, f::HOLDS, f::RELEASE];
+const OPERATIONS: [&str; 6] = [f::ACQUIRE, f::PROLONG, f::READ, f::WRITE, f::HOLDS, f::RELEASE];
 
 const ANY: &str = "any";
 

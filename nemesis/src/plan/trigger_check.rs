@@ -6,8 +6,8 @@ use crate::registry::{find, registry};
 use fencepost_history::prose::unknown;
 use fencepost_history::{Kind, Refusal, f};
 
-const OPERATIONS: [&str; 8] =
-    [f::ACQUIRE, f::READ, f::WRITE, f::HOLDS, f::RELEASE, f::LOST, f::RENEWED, f::AT];
+const OPERATIONS: [&str; 9] =
+    [f::ACQUIRE, f::PROLONG, f::READ, f::WRITE, f::HOLDS, f::RELEASE, f::LOST, f::RENEWED, f::AT];
 
 fn is_one_of(kind: &str, name: Option<&str>, names: &[String]) -> Result<(), Refusal> {
     match name {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use fencepost_engine::BadUsage;
+use fencepost_history::LockKind;
 use fencepost_report::terminal::rows;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,9 @@ pub(super) struct NewArgs {
     /// The servers beneath the lock; on redis the client works as it is.
     #[arg(long, default_value = "redis", value_parser = servers())]
     servers: String,
+    /// Who may hold the lock together.
+    #[arg(long, default_value = LockKind::Mutex.name(), value_parser = kinds())]
+    kind: String,
 }
 
 fn languages() -> PossibleValuesParser {
@@ -30,21 +34,26 @@ fn servers() -> PossibleValuesParser {
     PossibleValuesParser::new(services().map(|service| service.name))
 }
 
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(LockKind::ALL.map(LockKind::name))
+}
+
 /// Makes the folder, and says what to do next.
 pub(super) fn new(args: &NewArgs) -> Result<i32> {
     let name = name_of(&args.folder)?;
     let language = LANGUAGES.iter().find(|language| language.name == args.language);
     let service = services().find(|service| service.name == args.servers);
-    let (Some(language), Some(service)) = (language, service) else {
-        return Err(BadUsage::new("no such language or servers").into());
+    let kind = LockKind::ALL.into_iter().find(|kind| kind.name() == args.kind);
+    let (Some(language), Some(service), Some(kind)) = (language, service, kind) else {
+        return Err(BadUsage::new("no such language, servers or kind").into());
     };
     if args.folder.symlink_metadata().is_ok() {
         let folder = args.folder.display();
         return Err(BadUsage::new(format!("{folder} is there already; choose another name")).into());
     }
-    make(&args.folder, &language.files(name, service))
+    make(&args.folder, &language.files(name, kind, service))
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
-    say!("{}", made(args, language, service.about).trim_end());
+    say!("{}", made(args, language, kind, service.about).trim_end());
     Ok(0)
 }
 
@@ -82,7 +91,7 @@ fn write_all(folder: &Path, files: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-fn made(args: &NewArgs, language: &Language, servers: &str) -> String {
+fn made(args: &NewArgs, language: &Language, kind: LockKind, servers: &str) -> String {
     let folder = args.folder.display().to_string();
     let as_lock = if folder.contains('/') { folder.clone() } else { format!("./{folder}") };
     let to_do = match language.works_on(&args.servers) {
@@ -92,7 +101,8 @@ fn made(args: &NewArgs, language: &Language, servers: &str) -> String {
         ),
         false => format!("write the functions in {folder}/{}", language.client),
     };
-    let about = format!("{folder}, a lock in {} on {servers}", language.title);
+    let a_lock = if kind.is_mutex() { "a lock" } else { kind.in_words() };
+    let about = format!("{folder}, {a_lock} in {} on {servers}", language.title);
     // Commands are to be copied: they stay in one line.
     rows(&[("made", &about), ("change", &to_do)])
         + &format!("next      fencepost lock check {as_lock}\n          fencepost test --lock {as_lock}\n")

@@ -1,5 +1,6 @@
 //! What `fencepost lock new` can begin with: a row for each language.
 
+use fencepost_history::LockKind;
 use fencepost_locks::LockService;
 
 pub(super) struct Language {
@@ -8,7 +9,9 @@ pub(super) struct Language {
     pub(super) client: &'static str,
     /// A working lock on one Redis, without a library: the kit's example.
     on_redis: &'static str,
-    /// The functions of a lock, to be written.
+    /// The same of the other kinds, in one client.
+    of_kinds: &'static str,
+    /// The functions of a lock, to be written. Those of one kind stand between `%KIND` and `%`.
     empty: &'static str,
     /// The kit, as it lies in the folder.
     kit: &'static [(&'static str, &'static str)],
@@ -27,6 +30,7 @@ macro_rules! language {
             title: $title,
             client: $client,
             on_redis: include_str!(concat!("../../../kits/", $name, "/example/", $client)),
+            of_kinds: include_str!(concat!("../../../kits/", $name, "/kinds/", $client)),
             empty: include_str!(concat!("templates/", $empty)),
             kit: &[$(($kit, include_str!(concat!("../../../kits/", $name, "/", $kit)))),*],
             others: &[$(($other, include_str!(concat!("../../../kits/", $name, "/example/", $other)))),*],
@@ -84,8 +88,12 @@ impl Language {
     }
 
     /// All files of a new lock of this name, with their paths in its folder.
-    pub(super) fn files(&self, name: &str, service: &LockService) -> Vec<(String, String)> {
-        let client = if self.works_on(service.name) { self.on_redis } else { self.empty };
+    pub(super) fn files(&self, name: &str, kind: LockKind, service: &LockService) -> Vec<(String, String)> {
+        let client = match (self.works_on(service.name), kind) {
+            (true, LockKind::Mutex) => self.on_redis.to_owned(),
+            (true, LockKind::ReadWrite | LockKind::Semaphore) => self.of_kinds.to_owned(),
+            (false, kind) => of_kind(self.empty, kind),
+        };
         let renamed = |text: &str| {
             text.replace("example/fencepost", &format!("{name}/fencepost"))
                 .replace("module example", &format!("module {name}"))
@@ -96,27 +104,35 @@ impl Language {
                 .replace("# lock.toml has it copied here.", "# The kit.")
         };
         let mut files = vec![
-            ("lock.toml".to_owned(), renamed(&self.lock_file(name, service))),
-            (self.client.to_owned(), renamed(client)),
-            ("README.md".to_owned(), self.readme(name, service)),
+            ("lock.toml".to_owned(), renamed(&self.lock_file(name, kind, service))),
+            (self.client.to_owned(), renamed(&client)),
+            ("README.md".to_owned(), self.readme(name, kind, service)),
         ];
         files.extend(self.others.iter().map(|(path, text)| ((*path).to_owned(), renamed(text))));
         files.extend(self.kit.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
         files
     }
 
-    fn lock_file(&self, name: &str, service: &LockService) -> String {
+    fn lock_file(&self, name: &str, kind: LockKind, service: &LockService) -> String {
         let LockService { name: servers, about, lease, .. } = *service;
-        let unique = if self.works_on(servers) && self.on_redis.to_lowercase().contains("unique") {
-            "# Each grant has a value that no other has.\nunique = true\n"
-        } else {
-            ""
+        let unique =
+            if kind.is_mutex() && self.works_on(servers) && self.on_redis.to_lowercase().contains("unique") {
+                "# Each grant has a value that no other has.\nunique = true\n"
+            } else {
+                ""
+            };
+        let of_kind = match kind {
+            LockKind::Mutex => String::new(),
+            LockKind::ReadWrite | LockKind::Semaphore => {
+                format!("# Who may hold it together: {}.\nkind = \"{kind}\"\n", kind.about())
+            }
         };
         format!(
             "about = \"{name}, a lock of my own in {}\"\n\
              # {}.\n\
              service = \"{servers}\"\n\
              {}\
+             {of_kind}\
              # What ends a hold of a client that is gone: ttl, session, connection or none.\n\
              lease = \"{}\"\n\
              {unique}\
@@ -129,16 +145,21 @@ impl Language {
         )
     }
 
-    fn readme(&self, name: &str, service: &LockService) -> String {
+    fn readme(&self, name: &str, kind: LockKind, service: &LockService) -> String {
         let LockService { name: servers, about, .. } = *service;
         let state = match self.works_on(servers) {
             true => "It works as it is, without a library; put yours in its place.",
             false => "Its functions are still to be written.",
         };
+        let other = match kind {
+            LockKind::Mutex => "redlock",
+            LockKind::ReadWrite => "postgres-read-write",
+            LockKind::Semaphore => "redis-semaphore",
+        };
         let kit = self.kit[0].0.split('/').next().unwrap_or_default();
         format!(
             "# {name}\n\n\
-             A lock in {}, on {about}.\n\n\
+             {} in {}, on {about}.\n\n\
              - `{}` has its functions. {state}\n\
              - `{kit}` is the kit: it speaks the client protocol of Fencepost, and stays as it is.\n\
              - `lock.toml` says how the client is started and what the lock claims.\n\n\
@@ -146,10 +167,26 @@ impl Language {
              \u{20}   fencepost lock check ./{name}\n\
              \u{20}   fencepost test --lock ./{name}\n\
              \u{20}   fencepost test --lock ./{name} --nemesis pause\n\
-             \u{20}   fencepost compare --locks redlock,./{name} --nemeses all\n",
-            self.title, self.client
+             \u{20}   fencepost compare --locks {other},./{name} --nemeses all\n",
+            capitalized(if kind.is_mutex() { "a lock" } else { kind.in_words() }),
+            self.title,
+            self.client
         )
     }
+}
+
+/// A template without the functions of other kinds.
+fn of_kind(template: &str, kind: LockKind) -> String {
+    let mut is_of_kind = true;
+    let mut lines = String::new();
+    for line in template.lines() {
+        match line.strip_prefix('%') {
+            Some(of) => is_of_kind = of.is_empty() || of == kind.name(),
+            None if is_of_kind => lines += &format!("{line}\n"),
+            None => {}
+        }
+    }
+    lines
 }
 
 fn capitalized(text: &str) -> String {
@@ -188,7 +225,8 @@ mod tests {
     #[test]
     fn every_file_that_an_example_needs_is_copied() {
         for language in LANGUAGES {
-            let files = files_in(&format!("{}/example", language.name));
+            let mut files = files_in(&format!("{}/example", language.name));
+            files.extend(files_in(&format!("{}/kinds", language.name)));
             let made_anew = ["lock.toml", "Cargo.lock", "src", "target", "classes"];
             for file in files.iter().filter(|file| !made_anew.contains(&file.as_str())) {
                 let is_copied =

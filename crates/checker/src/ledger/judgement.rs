@@ -9,6 +9,7 @@
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
 //! | the same, and its library had promised to report it, and never did | overstayed, cut off | the library |
+//! | the same, and it was answered after the later grant that it had prolonged the lock | overstayed | the library |
 //! | the same, and its lock does not renew, and the run asked its process to hold it for longer | overstayed | no fence |
 //! | the same, or it still ran and an effect on the service ended it, and nothing had hindered its process | overstayed | the service |
 //! | the same, and nothing had hindered its process but the machine, with the answer or after it | overstayed, cut off | the machine |
@@ -113,6 +114,9 @@ pub(crate) fn whose<'r, 'a>(
             if let Some(clear_ns) = never_said(run, a, b) {
                 return (Whose::Library, Because::NeverSaid { clear_ns });
             }
+            if was_confirmed_after(run, a, b) && lost_by_service(run, a, b).is_none() {
+                return (Whose::Library, Because::NothingElse);
+            }
             let hindered = setting.made_late(a.process, a.invoke_ns, a.until_ns);
             let asked_ns = asked_to_outlast(run, a).unwrap_or_default();
             match class {
@@ -157,6 +161,14 @@ pub(crate) fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
     first.map(|&(index, asked_ns)| (asked_ns, index))
 }
 
+/// Whether the earlier holder prolonged its lock once the later one had been granted it, and was answered
+/// that it had: that it went on was no lateness of its own.
+fn was_confirmed_after(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
+    let is_prolong = |index| run.event(index).is_some_and(|event| event.f == f::PROLONG);
+    let is_later = |&(index, asked_ns): &(u64, u64)| asked_ns > b.from_ns && is_prolong(index);
+    a.lease == Lease::Ttl && a.renewals.iter().any(is_later)
+}
+
 fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     renewal_beside(a, b).is_some_and(|(_, index)| {
         let runs = |done_ns| b.lease_at(index).is_none_or(|lease| lease.earliest.ns > done_ns);
@@ -182,9 +194,10 @@ fn stalled_ns(run: &RunIndex, hold: &Hold) -> u64 {
     own.map_or(0, |own| run.stalls.of(own, (hold.from_ns, hold.until_ns)))
 }
 
-/// For how long the run asked a process to hold a lock that nothing renews, if beyond its TTL.
+/// For how long the run asked a process to hold a lock that nothing prolongs, if beyond its TTL.
 fn asked_to_outlast(run: &RunIndex, hold: &Hold) -> Option<u64> {
-    let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Ttl && !run.lock.can("extend"))?;
+    let is_prolonged = run.lock.can("extend") || !hold.renewals.is_empty();
+    let ttl_ns = hold.ttl_ns.filter(|_| hold.lease == Lease::Ttl && !is_prolonged)?;
     run.operations[hold.acquire].asked_to_hold_ns().filter(|asked_ns| *asked_ns > ttl_ns)
 }
 

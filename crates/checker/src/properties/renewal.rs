@@ -10,13 +10,15 @@
 //!   lock, and succeeded. A lock that was another's in between can only be acquired anew, which its holder
 //!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that
 //!   is a matter of mutual exclusion.
+//! - *Violation*, `revived`: a lock was prolonged by its holder's own operation (`prolong`) after it had
+//!   certainly run out, and no clock had been moved: it was set anew, or the answer was no answer.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::Lease;
+use fencepost_history::{Lease, f};
 use rustc_hash::FxHashMap;
 
 figures! {
@@ -47,6 +49,11 @@ impl Checker for Renewal {
                     meaning: "A renewal succeeded although another process had been granted the lock since.",
                     advice: "Prolong a lease only if it still holds this process's own value, in one step, and never acquire it anew.",
                 },
+                FindingClass {
+                    name: "revived",
+                    meaning: "A lock that had run out was prolonged, as if it had been held all the time.",
+                    advice: "Refuse to prolong a lock that is gone: another may have held it meanwhile.",
+                },
             ],
             claim: Some("exclusion"),
             ..Property::new(
@@ -57,17 +64,20 @@ impl Checker for Renewal {
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.lock.can("extend") {
+        let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
+        let renews = run.lock.can("extend");
+        if !renews && (renewals == 0 || !run.lock.can(f::PROLONG)) {
             return Err(NotJudged::because("the lock does not announce that it renews its lease"));
         }
-        let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
         if renewals == 0 {
             return Err(NotJudged::because(
                 "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews without a word",
             ));
         }
-        let prolonged: Vec<Finding> = prolonged(run);
-        let stopped: Vec<Finding> = run.holds.iter().filter_map(|hold| stopped(run, hold)).collect();
+        let mut prolonged: Vec<Finding> = prolonged(run);
+        prolonged.extend(run.holds.iter().filter_map(|hold| revived(run, hold)));
+        let stopped = |hold: &Hold| stopped(run, hold).filter(|_| renews);
+        let stopped: Vec<Finding> = run.holds.iter().filter_map(stopped).collect();
         let figures = RenewalFigures { renewals: renewals as u64, stopped: stopped.len() as u64 };
         let findings: Vec<Finding> = prolonged.into_iter().chain(stopped).collect();
         let (holds, count) = (run.holds.len(), findings.len());
@@ -141,6 +151,38 @@ fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64))
         ),
         ..Finding::default()
     }
+}
+
+/// The first operation of a holder that prolonged its lock once it had certainly run out.
+fn revived(run: &RunIndex, hold: &Hold) -> Option<Finding> {
+    let over_ns = |index: u64| {
+        // One that was prolonged runs from any moment until the answer.
+        let earlier = hold.renewals.iter().filter(|(earlier, _)| *earlier < index);
+        let answered = earlier.filter_map(|(earlier, _)| run.event(*earlier)).map(|event| event.time).max();
+        let prolonged = answered.unwrap_or(0).saturating_add(hold.ttl_ns.unwrap_or(0));
+        hold.lease_at(index - 1).map_or(u64::MAX, |lease| lease.latest.ns.max(prolonged))
+    };
+    let by_operation = |index: u64| run.event(index).is_some_and(|event| event.f == f::PROLONG);
+    let is_late = |&&(index, asked_ns): &&(u64, u64)| by_operation(index) && asked_ns > over_ns(index);
+    let &(index, asked_ns) = hold.renewals.iter().filter(|_| hold.lease == Lease::Ttl).find(is_late)?;
+    let moved = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= asked_ns;
+    let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, asked_ns);
+    (effect.is_none() && !run.faults.iter().any(moved)).then(|| Finding {
+        class: "revived".to_owned(),
+        key: hold.key.to_owned(),
+        time: asked_ns,
+        events: vec![hold.from, index],
+        sentence: format!(
+            "process {} acquired {} at {}; the lock had run out at {} at the latest, and a prolong that it asked for at {} succeeded all \
+             the same",
+            hold.process,
+            lock(hold.key),
+            seconds(hold.from_ns),
+            seconds(over_ns(index)),
+            seconds(asked_ns),
+        ),
+        ..Finding::default()
+    })
 }
 
 fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
@@ -256,6 +298,64 @@ mod tests {
         assert_eq!(twice.summary, lost.summary);
         assert_eq!(history("4200 1 info renewed a {age_ms:1300}").outcome, Outcome::Valid);
         assert_eq!(history("4200 1 info lost a").outcome, Outcome::Valid);
+    }
+
+    /// Held for two seconds, and prolonged at a given time; then another acquires, after `free`.
+    fn prolonging(asked_ms: u64, answer: &str) -> String {
+        format!(
+            "0    nemesis info lock - {{name:\"x\",lease:\"ttl\",can:[\"prolong\"]}}
+             0    1 invoke acquire a {{ttl_ms:2000}}
+             10   1 ok     acquire a
+             {asked_ms} 1 invoke prolong a {{ttl_ms:2000}}
+             {} 1 {answer}",
+            asked_ms + 5
+        )
+    }
+
+    #[test]
+    fn a_lock_that_ran_out_cannot_be_prolonged() {
+        // Asked at 2.010 s, it may have been granted as late as its answer came, and still run.
+        for (asked_ms, outcome) in [(2_010, Outcome::Valid), (2_011, Outcome::Violation)] {
+            assert_eq!(
+                verdict(&Renewal, &prolonging(asked_ms, "ok prolong a")).outcome,
+                outcome,
+                "{asked_ms}"
+            );
+        }
+        let revived = verdict(&Renewal, &prolonging(2_500, "ok prolong a"));
+        assert_eq!(
+            (&*revived.findings[0].class, &*revived.summary),
+            (
+                "revived",
+                "process 1 acquired a at 0.010 s; the lock had run out at 2.010 s at the latest, and a prolong that it asked for at 2.500 s \
+                 succeeded all the same"
+            )
+        );
+        // Prolonged at some time between 1.900 s and 1.905 s.
+        for (again_ms, outcome) in [(3_905, Outcome::Valid), (3_906, Outcome::Violation)] {
+            let again = format!(
+                "{}\n{again_ms} 1 invoke prolong a\n3910 1 ok prolong a",
+                prolonging(1_900, "ok prolong a")
+            );
+            assert_eq!(verdict(&Renewal, &again).outcome, outcome, "{again_ms}");
+        }
+        let moved = "0 nemesis invoke clock-jump - {id:1,stage:\"inject\",targets:[\"n1\"],description:{moves_clocks:true}}\n";
+        let clocks = format!("{moved}{}", prolonging(2_500, "ok prolong a"));
+        assert_eq!(verdict(&Renewal, &clocks).outcome, Outcome::Valid);
+        // What was refused was not prolonged.
+        assert!(maybe_verdict(&Renewal, &prolonging(2_500, "fail prolong a null not-held")).is_none());
+    }
+
+    #[test]
+    fn a_prolong_that_succeeds_after_another_grant_prolongs_what_was_lost() {
+        let history = prolonging(2_600, "ok prolong a").replace(
+            "2600 1 invoke",
+            "2100 2 invoke acquire a {ttl_ms:2000}\n2110 2 ok acquire a\n2600 1 invoke",
+        );
+        let lost = verdict(&Renewal, &history);
+        assert_eq!(lost.findings[0].class, "prolonged-when-lost");
+        let refused = history.replace("ok prolong a", "fail prolong a null not-held");
+        assert!(maybe_verdict(&Renewal, &refused).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
     AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, Millis,
     NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SERVERS, STALLED, STORAGE,
-    SectionAbandoned, ServerEnded,
+    SectionAbandoned, ServerEnded, f,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -81,6 +81,9 @@ impl<'a> Reader<'a> {
         if let (Some(hold), Belief::Shown) = (completed.under, completed.belief) {
             let hold = &mut self.run.holds[hold];
             (hold.until, hold.until_ns) = (operation.invoke.index, operation.invoke.time);
+        }
+        if let (Some(hold), f::PROLONG, Kind::Ok) = (completed.under, &*event.f, event.kind) {
+            self.run.holds[hold].renewals.push((event.index, operation.invoke.time));
         }
         for hold in completed.let_go {
             self.run.holds[hold].ends.given_back_ns = event.time;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long an acquire of a taken lock is tried.
-const TRY: Duration = Duration::from_millis(300);
+pub(super) const TRY: Duration = Duration::from_millis(300);
 
 fn bound(context: &RuleContext<'_>) -> Duration {
     let terms = context.terms();
@@ -195,7 +195,10 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
     )))
 }
 
-async fn next_holder(context: &RuleContext<'_>, key: &str) -> Result<Option<ClientProcess>, CheckEnd> {
+pub(super) async fn next_holder(
+    context: &RuleContext<'_>,
+    key: &str,
+) -> Result<Option<ClientProcess>, CheckEnd> {
     let begun = Instant::now();
     while begun.elapsed() < bound(context) {
         let other = context.process(1).await?;

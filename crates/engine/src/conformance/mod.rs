@@ -1,7 +1,7 @@
 //! Does a client keep the client protocol? Each rule is a short conversation with it, on servers that run.
 //!
 //! ```text
-//! nodes ─► test_servers ─► session ─► beginning, operations, keys, grants, lease, load, outage ─► registry ─► run
+//! nodes ─► test_servers ─► session ─► beginning, operations, keys, together, grants, lease, prolong, load, outage ─► registry ─► run
 //! ```
 //! A lock is judged by a run; a client, by these rules.
 
@@ -14,12 +14,14 @@ mod load;
 mod nodes;
 mod operations;
 mod outage;
+mod prolong;
 mod registry;
 mod run;
 mod session;
 mod test_servers;
 #[cfg(test)]
 mod tests;
+mod together;
 mod transcript;
 
 pub use check_result::{RuleOutcome, RuleSubject};

@@ -40,22 +40,12 @@ pub trait ConformanceObserver: Send {
 /// would.
 pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
     options.existing.check_unused()?;
-    let spec = RunSpec::new(RunOptions {
+    RunSpec::new(RunOptions {
         workload: "lock".to_owned(),
         clients: CLIENTS,
         concurrency: CLIENTS,
         ..options
-    })?;
-    match spec.options.permits {
-        None => Ok(spec),
-        Some(_) => Err(BadUsage::at(
-            "lock",
-            format!(
-                "the rules are those of a lock that one process holds at a time, and {} is a semaphore; judge it by a run: fencepost test --lock {}",
-                spec.lock.name, spec.options.lock
-            ),
-        )),
-    }
+    })
 }
 
 /// Starts servers, and checks on them whether the lock's client keeps the client protocol. `logs` is a folder
@@ -96,6 +86,7 @@ async fn check_on(
     let capabilities = spec.lock.capabilities(&spec.options.lock_options);
     let step = facts.ttl_step.map(|step| step.0).unwrap_or_default();
     let terms = LockTerms {
+        kind: facts.kind,
         lease: facts.lease,
         ttl: spec.options.ttl.0,
         lag: step + capabilities.lock_delay,

@@ -2,7 +2,8 @@
 
 use super::check_result::{Checked, RuleSubject};
 use super::session::RuleContext;
-use super::{beginning, grants, keys, lease, load, operations, outage};
+use super::{beginning, grants, keys, lease, load, operations, outage, prolong, together};
+use fencepost_history::LockKind;
 use std::pin::Pin;
 
 type CheckFunction = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
@@ -13,6 +14,18 @@ pub(super) struct Rule {
     pub(super) asks: &'static str,
     pub(super) about: RuleSubject,
     pub(super) check: CheckFunction,
+}
+
+/// The rule that a mutex has no use for.
+const TOGETHER: &str = "together";
+
+/// The rule of which nothing is said where a lock cannot do it.
+pub(super) const PROLONG: &str = "prolong";
+
+/// The rules for a lock of this kind.
+pub(super) fn groups(kind: LockKind) -> impl Iterator<Item = &'static [Rule]> {
+    let groups = GROUPS.iter().filter(move |group| !kind.is_mutex() || group[0].name != TOGETHER);
+    groups.copied()
 }
 
 /// Points that are checked at the same time, because they mostly wait; others are alone.
@@ -52,6 +65,12 @@ pub(super) const GROUPS: &[&[Rule]] = &[
         asks: "after a release another client acquires",
         about: RuleSubject::Library,
         check: |context| Box::pin(operations::next(context)),
+    }],
+    &[Rule {
+        name: TOGETHER,
+        asks: "as many hold the lock together as its kind permits, and no more",
+        about: RuleSubject::Library,
+        check: |context| Box::pin(together::check(context)),
     }],
     &[Rule {
         name: "holds",
@@ -95,6 +114,12 @@ pub(super) const GROUPS: &[&[Rule]] = &[
             asks: "a lock that announces `extend` reports each renewal",
             about: RuleSubject::Library,
             check: |context| Box::pin(lease::renewal(context)),
+        },
+        Rule {
+            name: PROLONG,
+            asks: "a lock is prolonged while it is held, and no longer",
+            about: RuleSubject::Library,
+            check: |context| Box::pin(prolong::check(context)),
         },
     ],
     &[Rule {

@@ -4,7 +4,7 @@ use super::check_result::{CheckEnd, CheckResult};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
 use super::transcript::{Recorded, Transcript};
 use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
-use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, LockKind, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -192,7 +192,8 @@ impl<'a> RuleContext<'a> {
         Ok(ClientProcess { client, number })
     }
 
-    /// Performs an operation, and waits for its answer this much longer than the client's time limit.
+    /// Performs an operation, and waits for its answer this much longer than the client's time limit. An
+    /// acquire asks for the lock alone: of a semaphore, for its only permit.
     pub(super) async fn perform(
         &self,
         process: &ClientProcess,
@@ -201,14 +202,33 @@ impl<'a> RuleContext<'a> {
         timeout: Duration,
         late: Duration,
     ) -> Result<Answered, CheckEnd> {
-        let is_acquire = f == f::ACQUIRE;
+        let alone = match self.terms().kind {
+            LockKind::Semaphore if f == f::ACQUIRE => {
+                AcquireArguments { capacity: Some(1), ..Default::default() }.into()
+            }
+            _ => Value::Null,
+        };
+        self.perform_with(process, f, key, alone, timeout, late).await
+    }
+
+    /// The same, with the value of the operation.
+    async fn perform_with(
+        &self,
+        process: &ClientProcess,
+        f: &'static str,
+        key: &str,
+        value: Value,
+        timeout: Duration,
+        late: Duration,
+    ) -> Result<Answered, CheckEnd> {
+        let has_ttl = [f::ACQUIRE, f::PROLONG].contains(&f);
         let command = Command {
             id: 0,
             process: process.number,
             f: Cow::Borrowed(f),
             key: Cow::Owned(key.to_owned()),
-            value: Value::Null,
-            ttl_ms: is_acquire.then_some(TimeSpan(self.terms().ttl).millis()),
+            value,
+            ttl_ms: has_ttl.then_some(TimeSpan(self.terms().ttl).millis()),
             timeout_ms: Some(TimeSpan(timeout).millis()),
         };
         let (begun, patience) = (Instant::now(), timeout + late);
@@ -247,6 +267,17 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
     }
 
+    /// Acquires the lock as others hold it, too: as a reader, or with one of several permits.
+    pub(super) async fn acquire_share(
+        &self,
+        process: &ClientProcess,
+        key: &str,
+        share: AcquireArguments,
+        timeout: Duration,
+    ) -> Result<Answered, CheckEnd> {
+        self.perform_with(process, f::ACQUIRE, key, share.into(), timeout, process.lateness()).await
+    }
+
     pub(super) async fn acquire_free(
         &self,
         process: &ClientProcess,
@@ -273,6 +304,10 @@ impl<'a> RuleContext<'a> {
 
     pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         self.perform(process, f::RELEASE, key, process.free_timeout(), process.lateness()).await
+    }
+
+    pub(super) async fn prolong(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
+        self.perform(process, f::PROLONG, key, process.free_timeout(), process.lateness()).await
     }
 
     pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {

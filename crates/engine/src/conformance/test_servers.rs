@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
-use fencepost_history::{Lease, Refusal};
+use fencepost_history::{Lease, LockKind, Refusal};
 use fencepost_locks::protocol::Hello;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,6 +12,7 @@ pub(super) const CLIENTS: usize = 3;
 /// What is known of the lock before its client says anything.
 #[derive(Clone, Debug)]
 pub(super) struct LockTerms {
+    pub(super) kind: LockKind,
     pub(super) lease: Lease,
     pub(super) ttl: Duration,
     /// How much longer than its TTL the lock may stay taken: the library's rounding, and the service's delay.

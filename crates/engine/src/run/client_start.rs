@@ -44,6 +44,8 @@ pub(crate) struct ClientSetup {
     /// How long one may take to answer the hello.
     pub(crate) start_time: Duration,
     guard: Option<&'static dyn Guard>,
+    /// What the workload needs, by a word of the hello's `can`.
+    needs: Option<&'static str>,
     seed: Seed,
     /// What is the same in all hellos.
     hello: Hello,
@@ -80,6 +82,7 @@ impl ClientSetup {
             command: program.map_or_else(own_command, |program| program.command.clone()),
             start_time: options.start_time.map_or(of_lock, |least| of_lock.max(least.0)),
             guard,
+            needs: spec.workload.needs(),
             seed: spec.seed,
             hello,
         })
@@ -166,14 +169,14 @@ impl ClientSetup {
         let Some(program) = self.lock.recipe.program() else {
             return self.lock.capabilities(&self.lock_options).check_announced(can);
         };
-        program.check_announced(
-            can,
-            match self.guard.map(Guard::needs) {
-                Some(Need::Token) => Some("token"),
-                Some(Need::UniqueValue) => Some("unique"),
-                _ => None,
-            },
-        )
+        let of_guard = match self.guard.map(Guard::needs) {
+            Some(Need::Token) => Some("token"),
+            Some(Need::UniqueValue) => Some("unique"),
+            _ => None,
+        };
+        let of_guard = of_guard.map(|word| (word, "guard"));
+        let needs: Vec<_> = of_guard.into_iter().chain(self.needs.map(|word| (word, "workload"))).collect();
+        program.check_announced(can, &needs)
     }
 
     pub(crate) fn hello(&self, node: &Arc<dyn Node>, known: &KnownNodes<'_>) -> Hello {

@@ -140,7 +140,7 @@ impl ProcessContext {
         op: &Op,
     ) -> Completion {
         let TimeLimits { ttl, patience, .. } = self.times;
-        let is_acquire = op.f == f::ACQUIRE;
+        let (is_acquire, is_prolong) = (op.f == f::ACQUIRE, op.f == f::PROLONG);
         let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
         let asked = self.asked(op);
         let mut recorded = asked.clone();
@@ -155,6 +155,9 @@ impl ProcessContext {
             let requested = asked.as_object().cloned().unwrap_or_default();
             recorded.as_object_mut().expect("made above").extend(requested);
         }
+        if is_prolong {
+            recorded = AcquireArguments { ttl_ms: Some(ttl_ms.into()), ..AcquireArguments::default() }.into();
+        }
         if let (Some(recorded), Some(note)) = (recorded.as_object_mut(), op.note.as_object()) {
             recorded.extend(note.clone());
         }
@@ -164,7 +167,7 @@ impl ProcessContext {
             f: Cow::Borrowed(op.f),
             key: op.key.clone(),
             value: asked,
-            ttl_ms: is_acquire.then_some(ttl_ms),
+            ttl_ms: (is_acquire || is_prolong).then_some(ttl_ms),
             timeout_ms: Some(timeout_ms),
         };
         self.recorder.invoke(process, op.f, &op.key, recorded);

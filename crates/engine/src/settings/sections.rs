@@ -1,7 +1,7 @@
 //! What the critical sections of a run may be like: as long as its lock, its clients and its faults allow.
 
 use crate::settings::validation::RunSpec;
-use fencepost_history::Lease;
+use fencepost_history::{Lease, f};
 use fencepost_nemesis::PlannedFault;
 use fencepost_workloads::{Drawn, Length, Settings};
 use std::time::Duration;
@@ -31,7 +31,8 @@ impl RunSpec {
     /// that waits has none.)
     fn allows_overstay(&self) -> bool {
         let can = self.lock.capabilities(&self.options.lock_options);
-        let is_renewed = can.renewal && !can.own_storage;
+        let is_prolonged = self.workload.needs() == Some(f::PROLONG);
+        let is_renewed = can.renewal && !can.own_storage || is_prolonged;
         can.lease != Lease::Ttl || is_renewed || self.options.careful && can.validity
     }
 

@@ -137,6 +137,7 @@ impl HostedProcess {
         let timeout = command.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
         let completion = match command.f.as_ref() {
             f::ACQUIRE => return self.acquire(command, timeout).await,
+            f::PROLONG => self.prolong(command, timeout).await,
             f::HOLDS => Completion::ok(self.believes(key)),
             f::READ => self.read(key, timeout).await,
             f::WRITE => self.write(key, &command.value, timeout).await,
@@ -178,6 +179,20 @@ impl HostedProcess {
             }
         }
         answer
+    }
+
+    async fn prolong(&mut self, command: &Command, timeout: Duration) -> Completion {
+        let key = command.key.as_ref();
+        let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
+            return Completion::fail(ErrorCode::BadCommand, "a prolong needs a ttl_ms greater than 0");
+        };
+        let completion = self.lock.prolong(key, Duration::from_millis(ttl_ms), timeout).await;
+        if let Completion::Fail(why) = &completion
+            && why.code() == ErrorCode::NotHeld
+        {
+            self.beliefs.end(key);
+        }
+        completion
     }
 
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {

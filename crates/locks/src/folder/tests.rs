@@ -91,12 +91,12 @@ fn a_mistake_is_named_with_its_line_and_what_was_meant() {
 fn a_hello_must_announce_what_was_promised_and_what_the_guard_needs() {
     let can = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let program = program(LOCK, None);
-    assert_eq!(program.check_announced(&can(&["token", "validity"]), Some("token")), Ok(()));
-    let missing = program.check_announced(&can(&["validity"]), None).unwrap_err().sentence;
+    assert_eq!(program.check_announced(&can(&["token", "validity"]), &[("token", "guard")]), Ok(()));
+    let missing = program.check_announced(&can(&["validity"]), &[]).unwrap_err().sentence;
     assert!(missing.contains("does not announce token, which lock.toml promises"), "{missing}");
-    let needed = program.check_announced(&can(&["token"]), Some("unique")).unwrap_err().sentence;
+    let needed = program.check_announced(&can(&["token"]), &[("unique", "guard")]).unwrap_err().sentence;
     assert!(needed.contains("does not announce unique, which the guard needs"), "{needed}");
-    let unknown = program.check_announced(&can(&["token", "valid"]), None).unwrap_err().sentence;
+    let unknown = program.check_announced(&can(&["token", "valid"]), &[]).unwrap_err().sentence;
     assert!(unknown.contains("did you mean \"validity\"?"), "{unknown}");
 }
 

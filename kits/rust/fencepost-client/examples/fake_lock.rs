@@ -86,6 +86,46 @@ impl Drop for FakeLock {
     }
 }
 
+/// The lock with the option `kinds`.
+struct LockOfKinds(FakeLock);
+
+impl Lock for LockOfKinds {
+    fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        self.0.acquire(key, ttl, timeout)
+    }
+
+    fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<Option<Grant>, Error> {
+        Ok(Some(Grant { unique: Some("shared".to_owned()), ..Grant::default() }))
+    }
+
+    fn acquire_permit(
+        &mut self,
+        _key: &str,
+        permits: u64,
+        _ttl: Duration,
+        _timeout: Duration,
+    ) -> Result<Option<Grant>, Error> {
+        Ok(Some(Grant { unique: Some(format!("one of {permits}")), ..Grant::default() }))
+    }
+
+    fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
+        self.0.release(key, timeout)
+    }
+
+    fn prolong(&mut self, key: &str, _ttl: Duration, _timeout: Duration) -> Result<bool, Error> {
+        match key {
+            "unsure-prolong" => Err(Error::Unknown("no answer".to_owned())),
+            "not-held" => Err(Error::NotHeld("of another".to_owned())),
+            "certain-prolong" => Err(Error::Certain("unreachable: refused".to_owned())),
+            "lose" => {
+                self.0.env.lost(key, "session expired");
+                Ok(true)
+            }
+            _ => Ok(key != "gone"),
+        }
+    }
+}
+
 fn taken() -> Error {
     Error::NotAcquired("by another".to_owned())
 }
@@ -93,6 +133,10 @@ fn taken() -> Error {
 fn main() {
     fencepost_client::run(&[], |env: Env| match env.options.contains_key("broken") {
         true => Err(Error::Unknown("broken".to_owned())),
-        false => Ok(FakeLock { env, token: 32 }),
+        false => {
+            let kinds = env.options.contains_key("kinds");
+            let lock = FakeLock { env, token: 32 };
+            Ok(if kinds { Box::new(LockOfKinds(lock)) as Box<dyn Lock> } else { Box::new(lock) })
+        }
     });
 }

@@ -46,6 +46,29 @@ pub trait Lock {
     /// that unknown.
     fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
 
+    /// The same for a reader, of a lock with `kind = "read-write"` in lock.toml.
+    ///
+    /// # Errors
+    /// Those of [`Lock::acquire`].
+    fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<Option<Grant>, Error> {
+        Err(Error::Certain("bad-command: this lock has no acquire_shared".to_owned()))
+    }
+
+    /// The same for one of so many permits, of a lock with `kind = "semaphore"` in lock.toml, whose `acquire`
+    /// is then not called.
+    ///
+    /// # Errors
+    /// Those of [`Lock::acquire`].
+    fn acquire_permit(
+        &mut self,
+        _key: &str,
+        _permits: u64,
+        _ttl: Duration,
+        _timeout: Duration,
+    ) -> Result<Option<Grant>, Error> {
+        Err(Error::Certain("bad-command: this lock has no acquire_permit".to_owned()))
+    }
+
     /// Gives the lock back, and says whether that removed a lock.
     ///
     /// # Errors
@@ -53,9 +76,52 @@ pub trait Lock {
     /// unknown.
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error>;
 
+    /// Lets the lock last for `ttl` from now on; `false` where it was no longer held. A lock that has this
+    /// announces `prolong`.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] where it was no longer held, [`Error::Certain`] if certainly nothing was prolonged
+    /// for another reason; any other leaves that unknown.
+    fn prolong(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<bool, Error> {
+        Err(Error::Certain("bad-command: this lock has no prolong".to_owned()))
+    }
+
     /// Whether the library itself believes, without a request, that the lock is held.
     fn holds(&mut self, _key: &str) -> bool {
         true
+    }
+}
+
+/// For a factory that makes one lock or another.
+impl<L: Lock + ?Sized> Lock for Box<L> {
+    fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        (**self).acquire(key, ttl, timeout)
+    }
+
+    fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        (**self).acquire_shared(key, ttl, timeout)
+    }
+
+    fn acquire_permit(
+        &mut self,
+        key: &str,
+        permits: u64,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Result<Option<Grant>, Error> {
+        (**self).acquire_permit(key, permits, ttl, timeout)
+    }
+
+    fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
+        (**self).release(key, timeout)
+    }
+
+    fn prolong(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<bool, Error> {
+        (**self).prolong(key, ttl, timeout)
+    }
+
+    fn holds(&mut self, key: &str) -> bool {
+        (**self).holds(key)
     }
 }
 

@@ -103,6 +103,7 @@ impl Process {
                 None => return,
             },
             "release" => self.release(key, timeout),
+            "prolong" => self.prolong(command, key, timeout),
             "read" => self.access(key, timeout, None),
             "write" => self.write(key, &command["value"], timeout),
             other => Ended::fail(Value::Null, format!("bad-command: this client does not know `{other}`")),
@@ -133,9 +134,10 @@ impl Process {
         let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
             return Some(Ended::fail(Value::Null, "bad-command: an acquire needs a ttl_ms greater than 0"));
         };
-        if command["value"]["mode"] == "shared" {
-            return Some(Ended::fail(Value::Null, "bad-command: this client has no shared mode"));
-        }
+        let share = match Share::asked(&command["value"]) {
+            Ok(share) => share,
+            Err(why) => return Some(Ended::fail(Value::Null, format!("bad-command: {why}"))),
+        };
         let ttl = Duration::from_millis(ttl_ms);
         let shared = self.shared.clone();
         let lock = match self.lock() {
@@ -144,7 +146,11 @@ impl Process {
         };
         let begun = Instant::now();
         shared.state().pending = Some(Pending { key: key.to_owned(), asked, begun, renewed_at: None, lost: None });
-        let acquired = guarded(|| lock.acquire(key, ttl, timeout));
+        let acquired = guarded(|| match share {
+            Share::Whole => lock.acquire(key, ttl, timeout),
+            Share::Shared => lock.acquire_shared(key, ttl, timeout),
+            Share::Permit { of } => lock.acquire_permit(key, of, ttl, timeout),
+        });
         let mut state = shared.state();
         let pending = state.pending.take();
         match (acquired, pending) {
@@ -224,6 +230,41 @@ impl Process {
         }
     }
 
+    /// Prolongs what the process holds (rule 25).
+    fn prolong(&mut self, command: &Value, key: &str, timeout: Duration) -> Ended {
+        let fail = |why: &str| Ended::fail(Value::Null, why);
+        let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
+            return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+        };
+        if !self.shared.state().held.contains_key(key) {
+            return fail("not-held: this process has not acquired the lock");
+        }
+        let (ttl, begun) = (Duration::from_millis(ttl_ms), Instant::now());
+        let lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(why) => return Ended::fail(Value::Null, why),
+        };
+        let prolonged = match guarded(|| lock.prolong(key, ttl, timeout)) {
+            Ok(false) => Err(Error::NotHeld("prolong returned false".to_owned())),
+            other => other,
+        };
+        let mut state = self.shared.state();
+        let hold = state.held.get_mut(key);
+        match prolonged {
+            Ok(_) => {
+                if let Some(hold) = hold.filter(|hold| hold.until.is_some()) {
+                    (hold.ttl, hold.until) = (ttl, Some(begun + ttl));
+                }
+                Ended::ok(Value::Null)
+            }
+            Err(Error::NotHeld(why)) => {
+                hold.into_iter().for_each(|hold| hold.believed = false);
+                Ended::fail(Value::Null, format!("not-held: {why}"))
+            }
+            Err(error) => failed(Value::Null, error),
+        }
+    }
+
     fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Ended {
         if !(value.is_i64() || value.is_array()) {
             return Ended::fail(Value::Null, "bad-command: a write needs a value, a whole number or a list");
@@ -274,6 +315,31 @@ impl Process {
         // Without the lock's word the belief stands.
         let holds = |lock: &mut Box<dyn Lock>| guarded(|| Ok(lock.holds(key))).unwrap_or(true);
         !careful || self.lock.as_mut().is_none_or(holds)
+    }
+}
+
+/// What an acquire asks for.
+enum Share {
+    Whole,
+    Shared,
+    Permit { of: u64 },
+}
+
+impl Share {
+    /// The share that the value of an acquire asks for; the error says why there is none such (rule 10).
+    fn asked(value: &Value) -> Result<Share, String> {
+        let mode = &value["mode"];
+        if !(mode.is_null() || mode == "exclusive" || mode == "shared") {
+            return Err(format!("unknown mode {mode}: expected shared or exclusive"));
+        }
+        match value.get("capacity") {
+            None if mode == "shared" => Ok(Share::Shared),
+            None => Ok(Share::Whole),
+            Some(permits) => match permits.as_u64().filter(|permits| *permits > 0) {
+                Some(of) => Ok(Share::Permit { of }),
+                None => Err("a semaphore needs a capacity greater than 0".to_owned()),
+            },
+        }
     }
 }
 

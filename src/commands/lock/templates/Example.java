@@ -15,6 +15,21 @@ final class Example implements Fencepost.Lock {
         throw new Fencepost.Certain("unreachable: acquire in Example.java is not written yet");
     }
 
+%read-write
+    /** The same for a reader. */
+    @Override
+    public Fencepost.Grant acquireShared(String key, Duration ttl, Duration timeout) {
+        throw new Fencepost.Certain("unreachable: acquireShared in Example.java is not written yet");
+    }
+
+%semaphore
+    /** The same for one of the permits; acquire is not called. */
+    @Override
+    public Fencepost.Grant acquirePermit(String key, long permits, Duration ttl, Duration timeout) {
+        throw new Fencepost.Certain("unreachable: acquirePermit in Example.java is not written yet");
+    }
+
+%
     /** Gives true or false where the library says whether it removed a lock, else null. */
     @Override
     public Boolean release(String key) {

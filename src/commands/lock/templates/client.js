@@ -8,6 +8,19 @@ run((env) => ({
     throw new Certain("unreachable: acquire in client.js is not written yet");
   },
 
+%read-write
+  /** The same for a reader. */
+  async acquireShared(key, ttl, timeout) {
+    throw new Certain("unreachable: acquireShared in client.js is not written yet");
+  },
+
+%semaphore
+  /** The same for one of the permits; acquire is not called. */
+  async acquirePermit(key, permits, ttl, timeout) {
+    throw new Certain("unreachable: acquirePermit in client.js is not written yet");
+  },
+
+%
   /** Gives true or false where the library says whether it removed a lock. */
   async release(key) {
     throw new Certain("unreachable: release in client.js is not written yet");

@@ -18,6 +18,21 @@ final class MyLock implements Lock
         throw new Certain('unreachable: acquire in client.php is not written yet');
     }
 
+%read-write
+    /** The same for a reader. */
+    public function acquireShared(string $key, float $ttl, float $timeout): Grant|bool|null
+    {
+        throw new Certain('unreachable: acquireShared in client.php is not written yet');
+    }
+
+%semaphore
+    /** The same for one of the permits; acquire is not called. */
+    public function acquirePermit(string $key, int $permits, float $ttl, float $timeout): Grant|bool|null
+    {
+        throw new Certain('unreachable: acquirePermit in client.php is not written yet');
+    }
+
+%
     /** True or false where the library says whether it removed a lock, else null. */
     public function release(string $key): ?bool
     {

@@ -12,6 +12,17 @@ class MyLock:
         """Gives True if the library granted the lock, False if it said no; an exception where that is unknown. In seconds."""
         raise fencepost.Certain("unreachable: acquire in client.py is not written yet")
 
+%read-write
+    def acquire_shared(self, key, ttl, timeout):
+        """The same for a reader."""
+        raise fencepost.Certain("unreachable: acquire_shared in client.py is not written yet")
+
+%semaphore
+    def acquire_permit(self, key, permits, ttl, timeout):
+        """The same for one of the permits; acquire is not called."""
+        raise fencepost.Certain("unreachable: acquire_permit in client.py is not written yet")
+
+%
     def release(self, key):
         """Gives True or False where the library says whether it removed a lock."""
         raise fencepost.Certain("unreachable: release in client.py is not written yet")

@@ -4,7 +4,7 @@
 use crate::conformance::test_servers::{LockTerms, ServerStreams, ServersState, TestServers};
 use anyhow::Result;
 use async_trait::async_trait;
-use fencepost_history::{Lease, Refusal};
+use fencepost_history::{Lease, LockKind, Refusal};
 use fencepost_locks::protocol::{Hello, VERSION};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -47,10 +47,21 @@ pub(super) struct Habits {
     pub(super) ends_early: bool,
     pub(super) announces_renewals: bool,
     pub(super) counts_from_the_question: bool,
+    pub(super) ignores_what_is_asked: bool,
+    pub(super) grants_one_too_many: bool,
+    pub(super) lets_readers_write: bool,
+    pub(super) only_says_that_it_prolongs: bool,
+    pub(super) prolongs_blindly: bool,
+    pub(super) prolongs_nothing: bool,
 }
 
-/// A holder: client and process, and the end of its lease.
-type Holds = HashMap<String, ((usize, u64), Instant)>;
+struct Hold {
+    /// Client and process.
+    owner: (usize, u64),
+    end: Instant,
+    /// How many may hold it together, by its own acquire.
+    of: usize,
+}
 
 pub(super) struct FakeTestServers {
     terms: LockTerms,
@@ -60,14 +71,15 @@ pub(super) struct FakeTestServers {
 }
 
 struct Service {
-    holds: Mutex<Holds>,
+    holds: Mutex<HashMap<String, Vec<Hold>>>,
     tokens: AtomicU64,
     state: watch::Sender<ServersState>,
 }
 
 impl FakeTestServers {
-    pub(super) fn new(lease: Lease, habits: Habits) -> Arc<FakeTestServers> {
+    pub(super) fn new(kind: LockKind, lease: Lease, habits: Habits) -> Arc<FakeTestServers> {
         let terms = LockTerms {
+            kind,
             lease,
             ttl: Duration::from_secs(2),
             lag: Duration::ZERO,
@@ -131,33 +143,40 @@ impl TestServers for FakeTestServers {
 
 impl Service {
     /// Sets the key, if it is free. Waits while the servers stand still.
-    async fn set(&self, key: &str, owner: (usize, u64), ttl: Duration) -> Result<bool, &'static str> {
+    async fn set(
+        &self,
+        key: &str,
+        owner: (usize, u64),
+        of: usize,
+        ttl: Duration,
+    ) -> Result<bool, &'static str> {
         let mut state = self.state.subscribe();
         let state = *state.wait_for(|state| *state != ServersState::Paused).await.expect("the servers live");
         if state == ServersState::Killed {
             return Err("refused");
         }
         let mut holds = self.holds.lock();
-        let is_taken = holds.get(key).is_some_and(|(_, end)| *end > Instant::now());
-        if !is_taken {
-            holds.insert(key.to_owned(), (owner, Instant::now() + ttl));
+        let holds = holds.entry(key.to_owned()).or_default();
+        holds.retain(|hold| hold.end > Instant::now());
+        let is_free = holds.iter().map(|hold| hold.of).chain([of]).all(|of| holds.len() < of);
+        if is_free {
+            holds.push(Hold { owner, end: Instant::now() + ttl, of });
         }
-        Ok(!is_taken)
+        Ok(is_free)
     }
 
     fn remove(&self, key: &str, owner: Option<(usize, u64)>) -> bool {
         let mut holds = self.holds.lock();
-        let is_there = holds
-            .get(key)
-            .is_some_and(|(held, end)| *end > Instant::now() && owner.is_none_or(|owner| *held == owner));
-        if is_there {
-            holds.remove(key);
-        }
-        is_there
+        let holds = holds.entry(key.to_owned()).or_default();
+        holds.retain(|hold| hold.end > Instant::now());
+        let before = holds.len();
+        holds.retain(|hold| owner.is_some_and(|owner| hold.owner != owner));
+        holds.len() < before
     }
 
     fn is_held_by(&self, key: &str, owner: (usize, u64)) -> bool {
-        self.holds.lock().get(key).is_some_and(|(held, end)| *held == owner && *end > Instant::now())
+        let is_its = |hold: &Hold| hold.owner == owner && hold.end > Instant::now();
+        self.holds.lock().get(key).is_some_and(|holds| holds.iter().any(is_its))
     }
 }
 
@@ -191,7 +210,7 @@ impl FakeClient {
             if habits.is_slow_to_start {
                 sleep(Duration::from_secs(60)).await;
             }
-            let mut can = vec!["validity", "token", "lost"];
+            let mut can = vec!["validity", "token", "lost", "prolong"];
             can.extend(habits.announces_nonsense.then_some("nonsense"));
             can.extend(habits.announces_renewals.then_some("extend"));
             let _ = self.answers.send(json!({"hello": VERSION, "can": can, "pid": 1}));
@@ -234,6 +253,7 @@ impl FakeClient {
                 None => return,
             },
             "release" => self.release(key, owner),
+            "prolong" => self.prolong(op, key, owner),
             _ => json!({"type": "ok", "value": self.believes(key, owner)}),
         };
         answer["id"] = op["id"].clone();
@@ -258,6 +278,7 @@ impl FakeClient {
             Habits { ends_early: true, .. } => ttl / 2,
             _ => ttl,
         };
+        let of = self.share(&op["value"]);
         let number = self.service.tokens.fetch_add(1, Ordering::Relaxed);
         if self.habits.is_unsure && number.is_multiple_of(10) {
             return Some(json!({"type": "info", "error": "raised: TypeError: no"}));
@@ -269,7 +290,7 @@ impl FakeClient {
         let deadline = asked_at + if self.habits.overruns { timeout * 2 } else { timeout };
         loop {
             let service = self.service.clone();
-            let request = async { service.set(key, owner, lasting).await };
+            let request = async { service.set(key, owner, of, lasting).await };
             let asked = tokio::select! {
                 biased;
                 asked = request => asked,
@@ -299,10 +320,23 @@ impl FakeClient {
         Some(json!({"type": "ok", "value": {"validity_ms": validity, "token": token}}))
     }
 
+    /// How many may hold the lock beside each other, by the value of this acquire.
+    fn share(&self, asked: &Value) -> usize {
+        let permits = asked["capacity"].as_u64().map(|permits| permits as usize);
+        match (self.habits, permits) {
+            (Habits { ignores_what_is_asked: true, .. }, _) => 1,
+            (Habits { grants_one_too_many: true, .. }, Some(permits)) if permits > 1 => permits + 1,
+            (_, Some(permits)) => permits,
+            (Habits { lets_readers_write: true, .. }, None) => usize::MAX,
+            _ if asked["mode"] == "shared" => usize::MAX,
+            _ => 1,
+        }
+    }
+
     /// The time of an acquire is up while its request lies in a buffer.
     async fn unanswered(&self, key: &str, owner: (usize, u64), lasting: Duration) -> Option<Value> {
         let (service, key) = (self.service.clone(), key.to_owned());
-        tokio::spawn(async move { service.set(&key, owner, lasting).await });
+        tokio::spawn(async move { service.set(&key, owner, 1, lasting).await });
         match self.habits {
             Habits { never_asks: true, .. } => Some(json!({"type": "ok", "value": {}})),
             Habits { is_silent_without_answer: true, .. } => None,
@@ -320,7 +354,9 @@ impl FakeClient {
             sleep(ttl / 20).await;
             let is_over = self.over.lock().contains(&owner.1);
             if self.habits.ignores_over && is_over && self.service.is_held_by(&key, owner) {
-                self.service.holds.lock().insert(key.clone(), (owner, Instant::now() + ttl));
+                for hold in self.service.holds.lock().entry(key.clone()).or_default() {
+                    hold.end = Instant::now() + ttl;
+                }
             }
             let paused = *self.service.state.borrow() == ServersState::Paused;
             if !paused && !self.service.is_held_by(&key, owner) {
@@ -330,6 +366,21 @@ impl FakeClient {
         if !self.habits.hides_losses && self.lost.lock().insert(owner.1) {
             let notice = json!({"event": "lost", "process": owner.1, "key": key, "reason": "it ran out"});
             let _ = self.answers.send(notice);
+        }
+    }
+
+    fn prolong(&self, op: &Value, key: &str, owner: (usize, u64)) -> Value {
+        let end = Instant::now() + Duration::from_millis(op["ttl_ms"].as_u64().unwrap_or(0));
+        let mut prolonged = self.habits.only_says_that_it_prolongs;
+        for hold in self.service.holds.lock().entry(key.to_owned()).or_default() {
+            let is_its = hold.owner == owner || self.habits.prolongs_blindly;
+            if is_its && hold.end > Instant::now() && !self.habits.only_says_that_it_prolongs {
+                (hold.end, prolonged) = (end, true);
+            }
+        }
+        match prolonged && !self.habits.prolongs_nothing {
+            true => json!({"type": "ok"}),
+            false => json!({"type": "fail", "error": "not-held: gone"}),
         }
     }
 

@@ -6,15 +6,15 @@ use super::check_result::RuleOutcome::{self, Broken, Kept, NotApplicable, NotTri
 use super::registry::GROUPS;
 use super::run::{RuleResult, check_all};
 use fake::{FakeTestServers, Habits};
-use fencepost_history::Lease;
+use fencepost_history::{Lease, LockKind};
 
-async fn checked(lease: Lease, habits: Habits) -> Vec<RuleResult> {
-    check_all(FakeTestServers::new(lease, habits), &mut |_| {}).await.expect("the servers never fail")
+async fn checked(kind: LockKind, lease: Lease, habits: Habits) -> Vec<RuleResult> {
+    check_all(FakeTestServers::new(kind, lease, habits), &mut |_| {}).await.expect("the servers never fail")
 }
 
 /// Checks a client with a habit; the rule is to have this outcome, and a result with these words.
-async fn finds(habits: Habits, rule: &str, outcome: RuleOutcome, words: &str) {
-    let results = checked(Lease::Ttl, habits).await;
+async fn finds(kind: LockKind, habits: Habits, rule: &str, outcome: RuleOutcome, words: &str) {
+    let results = checked(kind, Lease::Ttl, habits).await;
     let found = results.iter().find(|result| result.name == rule).expect("such a point");
     assert_eq!(found.outcome, outcome, "{habits:?}: {found:#?}");
     assert!(found.seen.contains(words), "{habits:?}: {}", found.seen);
@@ -26,19 +26,22 @@ async fn finds(habits: Habits, rule: &str, outcome: RuleOutcome, words: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_bad_habits_keeps_every_point() {
-    let results = checked(Lease::Ttl, Habits::default()).await;
-    let kept = |result: &RuleResult| result.outcome == Kept || result.name == "renewal";
-    assert!(results.iter().all(kept), "{results:#?}");
-    assert_eq!(results.len(), GROUPS.iter().map(|group| group.len()).sum::<usize>());
-    let mut names: Vec<&str> = results.iter().map(|result| result.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), results.len(), "each name is there once");
+    for kind in LockKind::ALL {
+        let results = checked(kind, Lease::Ttl, Habits::default()).await;
+        let kept = |result: &RuleResult| result.outcome == Kept || result.name == "renewal";
+        assert!(results.iter().all(kept), "{kind}: {results:#?}");
+        let all = GROUPS.iter().map(|group| group.len()).sum::<usize>();
+        assert_eq!(results.len(), if kind.is_mutex() { all - 1 } else { all }, "{kind}");
+        let mut names: Vec<&str> = results.iter().map(|result| result.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), results.len(), "each name is there once");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn points_of_ttls_do_not_apply_to_a_lock_without_a_lease() {
-    let results = checked(Lease::None, Habits::default()).await;
+    let results = checked(LockKind::Mutex, Lease::None, Habits::default()).await;
     let apply_not = results.iter().filter(|result| result.outcome == NotApplicable);
     let names: Vec<&str> = apply_not.map(|result| result.name).collect();
     assert_eq!(names, ["validity", "client-gone", "process-over", "late-release", "renewal"]);
@@ -57,15 +60,28 @@ fn every_point_has_its_row_in_the_manual() {
 }
 
 macro_rules! habits {
-    ($($test:ident: $($habit:ident),+ => $rule:literal $outcome:ident $words:literal;)*) => {$(
+    ($kind:expr; $($test:ident: $($habit:ident),+ => $rule:literal $outcome:ident $words:literal;)*) => {$(
         #[tokio::test(start_paused = true)]
         async fn $test() {
-            finds(Habits { $($habit: true,)+ ..Habits::default() }, $rule, $outcome, $words).await;
+            finds($kind, Habits { $($habit: true,)+ ..Habits::default() }, $rule, $outcome, $words).await;
         }
     )*};
 }
 
 habits! {
+    LockKind::Semaphore;
+    permits_that_are_one_lock_are_found: ignores_what_is_asked => "together" Broken "while 1 held one of 3 permits, the next acquire was answered";
+    a_permit_too_many_is_shown: grants_one_too_many => "together" Note "while 3 held the 3 permits";
+}
+
+habits! {
+    LockKind::ReadWrite;
+    readers_that_exclude_each_other_are_found: ignores_what_is_asked => "together" Broken "while 1 held the lock to read, the next acquire was";
+    a_writer_beside_readers_is_shown: lets_readers_write => "together" Note "a writer was granted the lock that two readers held";
+}
+
+habits! {
+    LockKind::Mutex;
     a_late_hello_is_found: is_slow_to_start => "hello" Broken "did not answer the hello within 5 s; its last line on standard error is `a last line`";
     an_unknown_word_is_found: announces_nonsense => "hello" Broken "unknown word nonsense";
     points_after_a_bad_hello_are_not_tried: announces_nonsense => "grant" NotTried "not tried after the rule hello";
@@ -92,6 +108,9 @@ habits! {
     a_lock_that_ends_early_is_shown: ends_early => "client-gone" Note "earlier than the TTL of 2.000 s";
     a_late_release_that_was_not_late_is_shown: ends_early => "late-release" Note "which holds it for a TTL of 2.000 s";
     renewals_that_are_never_reported_are_shown: announces_renewals => "renewal" Note "reported no renewal of a lock that was held for 4.000 s";
+    a_prolong_that_is_none_is_shown: only_says_that_it_prolongs => "prolong" Note "had prolonged it for 2.000 s";
+    a_held_lock_that_is_not_prolonged_is_found: prolongs_nothing => "prolong" Broken "was not prolonged: the answer was `fail`";
+    a_prolong_of_another_s_lock_is_shown: prolongs_blindly => "prolong" Note "prolonged the lock that process";
     two_holders_without_faults_are_shown: never_asks => "peace" Note "before process";
     errors_without_faults_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";

@@ -4,6 +4,7 @@ use crate::options::{Acquire, LockValue, Options};
 use crate::reply::Reply;
 use crate::watchdog::{RenewalOutcome, after_no_answer};
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
+use serde_json::Value;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
@@ -123,6 +124,17 @@ pub(super) fn after_delete(reply: Reply<bool>) -> Completion {
     }
 }
 
+/// After the request that prolongs a lock by its holder's wish.
+pub(super) fn after_prolong(reply: Reply<bool>) -> Completion {
+    match reply {
+        Reply::Answer(true) => Completion::ok(Value::Null),
+        Reply::Answer(false) => no_longer_held(),
+        // Not executed, or not sent: the lock ends when it would have.
+        Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
+        Reply::Unknown(why) => Completion::Info(why),
+    }
+}
+
 /// There was no key, or another's value: the lock was lost before. Nothing was deleted.
 fn no_longer_held() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
@@ -231,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_reply_to_a_request_of_a_release_means() {
+    fn what_each_reply_to_a_request_of_a_prolong_or_a_release_means() {
         let get = |reply| {
             after_get(reply, "mine").map_or_else(|completion| ended(&completion), |()| "delete".to_owned())
         };
@@ -239,6 +251,11 @@ mod tests {
         assert_eq!(get(Reply::Answer(Some("another's".to_owned()))), "fail not-held");
         assert_eq!(get(Reply::Answer(None)), "fail not-held");
         assert_eq!(unanswered().map(get), ["fail timeout"; 3], "the DEL is not sent");
+
+        let prolong = |reply| ended(&after_prolong(reply));
+        assert_eq!(prolong(Reply::Answer(true)), "ok null");
+        assert_eq!(prolong(Reply::Answer(false)), "fail not-held");
+        assert_eq!(unanswered().map(prolong), ["fail timeout", "fail timeout", "info timeout"]);
 
         let delete = |reply| ended(&after_delete(reply));
         assert_eq!(delete(Reply::Answer(true)), r#"ok {"removed":true}"#);

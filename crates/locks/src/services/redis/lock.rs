@@ -3,8 +3,8 @@
 //! instance"; the wrong variants are those that it, and the articles that it answers, warn of.
 
 use super::decisions::{
-    AttemptEnd, Next, after_delete, after_expire, after_get, after_renewal, after_set, after_take_back,
-    after_wait,
+    AttemptEnd, Next, after_delete, after_expire, after_get, after_prolong, after_renewal, after_set,
+    after_take_back, after_wait,
 };
 use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
 use crate::attempts::Attempts;
@@ -13,10 +13,11 @@ use crate::client_clock::Reading;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
-use crate::options::{Acquire, LockValue, Options, ReleaseBy};
+use crate::options::{Acquire, LockValue, Options, ProlongBy, ReleaseBy};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
+use crate::reply::Reply;
 use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, Watchdog};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, Seed};
@@ -49,6 +50,7 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
         validity: options.acquire != Acquire::NoTtl,
         loss_notice: options.watchdog,
         renewal: options.watchdog,
+        prolong: options.acquire != Acquire::NoTtl,
         points: match (options.acquire, options.release) {
             (Acquire::SetnxExpire, ReleaseBy::GetDel) => {
                 &[pause_points::BETWEEN_SETNX_AND_EXPIRE, pause_points::BETWEEN_GET_AND_DEL]
@@ -205,6 +207,22 @@ impl Lock for RedisLock {
                 return Completion::Fail(why_not);
             }
         }
+    }
+
+    async fn prolong(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        let Some(RedisHold { value, lease: Some(lease), .. }) = self.held.find(key) else {
+            return never_acquired();
+        };
+        let (connection, begun) = (self.node.connection(), CLOCK.now());
+        let reply = match self.options.prolong {
+            ProlongBy::Lua => connection.renew_if_mine(key, value, ttl, deadline).await,
+            ProlongBy::Blind => connection.expire(key, ttl, deadline).await,
+        };
+        if let Reply::Answer(true) = reply {
+            lease.prolong(begun + ttl);
+        }
+        after_prolong(reply)
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

@@ -18,7 +18,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     claims: "exclusion while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
     service: &REDIS_SERVER,
     recipe: &SingleServer,
-    options: &["acquire", "release", "value", "watchdog"],
+    options: &["acquire", "release", "prolong", "value", "watchdog"],
     capabilities,
 };
 

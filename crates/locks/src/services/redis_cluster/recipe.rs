@@ -18,7 +18,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     claims: "exclusion until a failover of the shard, which forgets locks that were not replicated (fewer with --wait 1); ownership; progress; availability with one server down; no fencing",
     service: &CLUSTER,
     recipe: &OnShard,
-    options: &["acquire", "release", "value", "watchdog", "wait"],
+    options: &["acquire", "release", "prolong", "value", "watchdog", "wait"],
     capabilities,
 };
 

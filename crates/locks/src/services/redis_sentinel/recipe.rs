@@ -18,7 +18,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     claims: "exclusion until a failover, which forgets locks that were not replicated (fewer with --wait); ownership; progress; availability with one of each kind down; no fencing",
     service: &SENTINEL,
     recipe: &OnPrimary,
-    options: &["acquire", "release", "value", "watchdog", "wait"],
+    options: &["acquire", "release", "prolong", "value", "watchdog", "wait"],
     capabilities,
 };
 

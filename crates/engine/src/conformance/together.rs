@@ -1,0 +1,148 @@
+//! How many hold the lock together: what read-write locks and semaphores are for.
+
+use super::check_result::{CheckEnd, CheckResult, Checked, RuleOutcome};
+use super::session::{Answered, ClientProcess, RuleContext};
+use super::test_servers::CLIENTS;
+use fencepost_history::{AcquireArguments, LockKind, Mode};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a refusal is seen before it counts: a machine may be busy once.
+const TRIES: usize = 3;
+const READERS: u32 = 2;
+const PERMITS: u32 = 3;
+
+pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
+    let mut result = CheckResult::unchecked("it was not tried");
+    for number in 0..TRIES {
+        let key = context.key(&number.to_string());
+        let tried = match context.terms().kind {
+            LockKind::ReadWrite => readers(context, &key).await,
+            LockKind::Mutex | LockKind::Semaphore => permits(context, &key).await,
+        };
+        result = match tried {
+            Ok(result) | Err(CheckEnd::Found(result)) => result,
+            Err(ended) => return Err(ended),
+        };
+        if !matches!(result.outcome, RuleOutcome::Broken | RuleOutcome::Unchecked) {
+            break;
+        }
+    }
+    Ok(result)
+}
+
+async fn readers(context: &RuleContext<'_>, key: &str) -> Checked {
+    let reading = AcquireArguments { mode: Some(Mode::Shared), ..AcquireArguments::default() };
+    let readers = Holders::acquire(context, key, &reading, READERS).await?;
+    let writing = AcquireArguments::default();
+    readers.refuse(context, &writing, "a writer was granted the lock that two readers held").await?;
+    readers.release(context, 0).await?;
+    let writer = Holders::acquire(context, key, &writing, 1).await?;
+    writer.refuse(context, &reading, "a reader was granted the lock that a writer held").await?;
+    writer.release(context, 0).await?;
+    Ok(CheckResult::kept("two readers held it together; no writer beside them, no reader beside a writer"))
+}
+
+async fn permits(context: &RuleContext<'_>, key: &str) -> Checked {
+    let permit = AcquireArguments { capacity: Some(PERMITS), ..AcquireArguments::default() };
+    let mut holders = Holders::acquire(context, key, &permit, PERMITS).await?;
+    let one_more = format!("one more was granted a permit while {PERMITS} held the {PERMITS} permits");
+    holders.refuse(context, &permit, &one_more).await?;
+    holders.release(context, 2).await?;
+    holders.processes.truncate(2);
+    let next = Holders::acquire(context, key, &permit, 1).await?;
+    next.release(context, 0).await?;
+    holders.release(context, 0).await?;
+    Ok(CheckResult::kept(format!("{PERMITS} held its {PERMITS} permits together, and one more was refused")))
+}
+
+/// Processes that hold the lock together.
+struct Holders<'a> {
+    key: &'a str,
+    processes: Vec<ClientProcess>,
+    since: Instant,
+}
+
+impl<'a> Holders<'a> {
+    /// So many processes, of several clients, acquire the lock; it is broken where one is refused.
+    async fn acquire(
+        context: &RuleContext<'_>,
+        key: &'a str,
+        share: &AcquireArguments,
+        count: u32,
+    ) -> Result<Holders<'a>, CheckEnd> {
+        let mut holders = Holders { key, processes: Vec::new(), since: Instant::now() };
+        for number in 0..count as usize {
+            let process = context.process(number % CLIENTS).await?;
+            // Those before it must not run out meanwhile.
+            let timeout = if number == 0 { process.free_timeout() } else { context.terms().ttl / 4 };
+            let answered = context.acquire_share(&process, key, share.clone(), timeout).await?;
+            let held = holders.processes.len();
+            holders.processes.push(process);
+            if !answered.is_ok() {
+                holders.processes.truncate(held);
+                holders.release(context, 0).await?;
+                return Err(refused(share, held, &answered).of_processes(holders.numbers()).into());
+            }
+            holders.check_time(context)?;
+        }
+        Ok(holders)
+    }
+
+    /// Another process, which asks for this share, must not be granted it; if it is, that is worth a look.
+    async fn refuse(
+        &self,
+        context: &RuleContext<'_>,
+        share: &AcquireArguments,
+        granted: &str,
+    ) -> Result<(), CheckEnd> {
+        let other = context.process(CLIENTS - 1).await?;
+        let answered =
+            context.acquire_share(&other, self.key, share.clone(), context.terms().ttl / 4).await?;
+        if !answered.is_ok() {
+            return Ok(());
+        }
+        self.check_time(context)?;
+        let look = "`fencepost test` judges that. If the library is not to blame, look at how the client passes on the mode of an acquire, or \
+                    the number of permits, and the TTL";
+        let numbers = [self.numbers(), vec![other.number]].concat();
+        Err(CheckResult::note(granted, look).of_processes(numbers).into())
+    }
+
+    async fn release(&self, context: &RuleContext<'_>, from: usize) -> Result<(), CheckEnd> {
+        for process in &self.processes[from..] {
+            context.release(process, self.key).await?;
+        }
+        Ok(())
+    }
+
+    /// Nothing can be said where the first of them may have run out.
+    fn check_time(&self, context: &RuleContext<'_>) -> Result<(), CheckEnd> {
+        match self.since.elapsed() + Duration::from_millis(1) < context.terms().ttl {
+            true => Ok(()),
+            false => {
+                Err(CheckResult::unchecked("the machine was too busy: the acquires took longer than the TTL")
+                    .into())
+            }
+        }
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        self.processes.iter().map(|process| process.number).collect()
+    }
+}
+
+fn refused(share: &AcquireArguments, held: usize, answered: &Answered) -> CheckResult {
+    let asked = match share {
+        AcquireArguments { capacity: Some(permits), .. } => format!("one of {permits} permits"),
+        AcquireArguments { mode: Some(Mode::Shared), .. } => "the lock to read".to_owned(),
+        _ => "the lock to write".to_owned(),
+    };
+    let seen = match held {
+        0 => format!("while none held it, an acquire of {asked} was answered with {answered}"),
+        held => format!("while {held} held {asked}, the next acquire was answered with {answered}"),
+    };
+    let change = "Take the lock as the value of the acquire asks for it: `mode` is `shared` for a reader, `capacity` the number of permits (in a \
+                  kit: acquire_shared, acquire_permit). Or say another kind in lock.toml";
+    CheckResult::broken(seen, change)
+}

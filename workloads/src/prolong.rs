@@ -1,0 +1,95 @@
+//! `prolong`: a process that holds the lock prolongs it, asks itself whether it still holds, and goes on,
+//! also beyond the TTL of its acquire. One that is refused goes on no longer. Some wait until their lock has
+//! run out before they prolong it, as programs do that are late: they must be refused. Source: the Redis
+//! documentation, "Distributed locks with Redis", section "Making the algorithm more reliable".
+
+use crate::length::{Length, SectionPlan};
+use crate::section::{Do, Sections, Work};
+use crate::workload::{Script, Settings, Workload};
+use fencepost_history::{Completion, LockKind, Stream, f};
+use serde_json::Value;
+use std::time::Duration;
+
+/// How often a section prolongs its lock, unless it is one that comes late.
+const TIMES: u32 = 3;
+
+/// When one that comes late prolongs it, in tenths of a TTL from its beginning.
+const LATE: u32 = 12;
+
+pub(crate) struct Prolong;
+
+impl Workload for Prolong {
+    fn name(&self) -> &'static str {
+        "prolong"
+    }
+
+    fn about(&self) -> &'static str {
+        "acquire, prolong the lock while it is held, ask the holder whether it still holds, release"
+    }
+
+    fn uses_storage(&self) -> bool {
+        false
+    }
+
+    fn fits(&self, kind: LockKind) -> bool {
+        kind.is_mutex()
+    }
+
+    fn needs(&self) -> Option<&'static str> {
+        Some(f::PROLONG)
+    }
+
+    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+        let ttl = match settings.length {
+            Length::Drawn(drawn) => drawn.ttl,
+            Length::Fixed(_) | Length::Between(..) => Duration::MAX,
+        };
+        Box::new(Sections::new(settings, random, move |plan: SectionPlan| {
+            // Of the long sections, those that would read late prolong late.
+            let is_late = plan.length > ttl / 2 && !plan.read_at.is_zero();
+            let (times, length) =
+                if is_late { (1, plan.length.max(ttl * LATE / 10)) } else { (TIMES, plan.length) };
+            Section { slice: length / times, times, done: 0, at: At::Working }
+        }))
+    }
+}
+
+struct Section {
+    slice: Duration,
+    times: u32,
+    done: u32,
+    at: At,
+}
+
+enum At {
+    Working,
+    Due,
+    Prolonged,
+}
+
+impl Work for Section {
+    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
+        match self.at {
+            At::Working if self.done == self.times || is_no(last) => None,
+            At::Working => {
+                self.done += 1;
+                self.at = At::Due;
+                Some(Do::Until(self.done * self.slice))
+            }
+            At::Due => {
+                self.at = At::Prolonged;
+                Some(Do::Op(f::PROLONG, Value::Null))
+            }
+            At::Prolonged if is_no(last) => None,
+            At::Prolonged => {
+                self.at = At::Working;
+                Some(Do::Op(f::HOLDS, Value::Null))
+            }
+        }
+    }
+}
+
+/// Whether the last step showed that the lock is no longer held.
+fn is_no(last: Option<&Completion>) -> bool {
+    matches!(last, Some(Completion::Fail(_) | Completion::Ok(Value::Bool(false))))
+}
