@@ -1,4 +1,4 @@
-//! Locks that several may hold, on real servers: each holds under faults, and each planted mistake is found.
+//! Kinds of locks but mutexes, on real servers: each holds under faults, and each planted mistake is found.
 
 use crate::common::{Ran, test, under};
 use fencepost_checker::{Outcome, Whose};
@@ -11,11 +11,14 @@ under!(
         planted_mistakes_of_read_write_locks_are_found,
         planted_mistakes_of_semaphores_are_found,
         a_torn_read_is_found,
+        elections_hold_under_faults,
+        planted_mistakes_of_elections_are_found,
     ],
     docker: [],
     docker_by_night: [
         read_write_locks_hold_under_pauses_and_partitions,
         semaphores_hold_under_pauses_and_partitions,
+        elections_hold_under_faults,
     ],
 );
 
@@ -107,4 +110,23 @@ fn a_torn_read_is_found(driver: &str) {
     let verdict = ran.verdict();
     let finding = &verdict.of_checker("torn-reads").expect("judged").findings[0];
     assert_eq!((finding.class.as_str(), finding.whose), ("torn-read", Some(Whose::Library)));
+}
+
+fn elections_hold_under_faults(driver: &str) {
+    for (lock, nemesis) in [
+        ("redis-election", "pause,partition"),
+        ("etcd-election", "pause,partition"),
+        ("zookeeper-election", "pause,partition"),
+        ("kubernetes-election", "pause,partition,clock-jump"),
+        ("postgres-election", "pause"),
+    ] {
+        let ran = holds(&format!("--driver {driver} --lock {lock} --nemesis {nemesis}"));
+        assert_eq!(ran.outcome("leadership"), Outcome::Valid, "{lock}");
+        assert!(most_inside(&ran) > 0, "{lock}: no process led");
+    }
+}
+
+fn planted_mistakes_of_elections_are_found(driver: &str) {
+    let words = ": two leaders; ";
+    is_found(&format!("--driver {driver} --lock etcd-election --nearest-only --seed 1"), "exclusion", words);
 }

@@ -1,5 +1,6 @@
 //! What the processes of a test do. One file a workload; [`registry`] names them all.
 
+mod election;
 mod herd;
 mod increment;
 mod lateness;
@@ -23,6 +24,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &herd::Herd,
         &read_write::ReadWrite,
         &semaphore::Semaphore,
+        &election::Election,
     ]
 }
 

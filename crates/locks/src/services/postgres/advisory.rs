@@ -1,4 +1,4 @@
-//! `postgres-advisory` and `postgres-read-write`: a lock that belongs to a connection, and means what its
+//! `postgres-advisory`, `postgres-read-write` and `postgres-election`: a lock that belongs to a connection, and means what its
 //! users say it means.
 
 use super::connection::{Connection, answer};
@@ -48,6 +48,22 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     },
     options: &["reader-release"],
     capabilities: |options| Capabilities { kind: LockKind::ReadWrite, ..(LOCK.capabilities)(options) },
+    ..LOCK
+};
+
+pub(super) static ELECTION: LockDefinition = LockDefinition {
+    name: "postgres-election",
+    about: "pg_advisory_lock on a connection that its process keeps for as long as it leads",
+    claims: LOCK.claims,
+    recipe: &SqlRecipe::<PostgresServer> {
+        ttl_min: Duration::from_secs(2),
+        lock: |client, _, notices| {
+            let notices = notices.unwatched(client.options.unwatched);
+            Box::new(AdvisoryLock::new(client.server.clone(), notices))
+        },
+    },
+    options: &["unwatched"],
+    capabilities: |options| Capabilities { kind: LockKind::Election, ..(LOCK.capabilities)(options) },
     ..LOCK
 };
 
