@@ -1,5 +1,5 @@
 //! `election`: the leader reads the last entry of a log, and writes its own with its term, again and again
-//! for as long as it leads; who does not lead campaigns. A leader that reads an entry of a later term was
+//! for as long as it leads; all others campaign. A leader that reads an entry of a later term was
 //! deposed and did not know it. Source: Ongaro and Ousterhout, "In search of an understandable consensus
 //! algorithm" (2014), section 5: at most one leader a term, and terms that grow.
 
@@ -22,7 +22,7 @@ impl Workload for Election {
     }
 
     fn about(&self) -> &'static str {
-        "campaign, lead, write a log with the term of the leadership, resign; whoever does not lead campaigns"
+        "campaign, lead, write a log with the term of the leadership, resign; the other processes campaign"
     }
 
     fn uses_storage(&self) -> bool {
@@ -41,7 +41,7 @@ impl Workload for Election {
             let entry = LogEntry { number, process, term: Grant::of(granted).token };
             Term { plan, entry, written: 0, at: At::Begin }
         };
-        // Who does not lead campaigns all the time.
+        // A process that does not lead campaigns all the time.
         let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
         Box::new(Sections::of_grants(&settings, random, begin).writing(true))
     }

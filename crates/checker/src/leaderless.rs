@@ -1,6 +1,6 @@
 //! How long an election had no leader, while some process campaigned. A process leads from its grant until it
 //! lets go of it: it begins to resign, is notified that it no longer leads, or ends. While its client is
-//! stopped it leads nobody, and a leadership of which no more is known ends with its lease. No clock but the
+//! stopped it does not lead, and a leadership of which no more is known ends with its lease. No clock but the
 //! controller's is used, so each time without a leader is known within bounds.
 
 use crate::run_index::{Fault, Hold, RunIndex};
@@ -112,7 +112,7 @@ mod tests {
 
     /// A leader whose client is killed at 0.5 s, and one that is stopped from then until 4.5 s.
     #[test]
-    fn who_is_stopped_or_killed_leads_nobody() {
+    fn a_process_that_is_stopped_or_killed_does_not_lead() {
         let hit = |effect: &str| {
             format!(
                 "{NODES}{LEADS}200 2 invoke acquire a {{ttl_ms:2000}}

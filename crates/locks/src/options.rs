@@ -73,8 +73,8 @@ pub struct Options {
     /// redis-read-write: whether one request looks for others and takes the lock.
     #[arg(long, value_enum, default_value_t)]
     pub look_and_take: LookAndTake,
-    /// zookeeper-read-write: a reader looks only at the znode before its own. etcd-election: a candidate leads
-    /// once the key before its own is gone, whose else it was.
+    /// zookeeper-read-write: a reader looks only at the znode before its own; etcd-election: a candidate only
+    /// at the key before its own.
     #[arg(long)]
     pub nearest_only: bool,
     /// redis-election: the leader renews whatever is there, without a look whose it is.

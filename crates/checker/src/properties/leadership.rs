@@ -20,9 +20,9 @@ figures! {
     LeadershipFigures of "leadership" {
         leaderships: u64,
         deposed: u64,
-        /// The longest time without a leader while a process campaigned: for so long there certainly was none.
+        /// The longest time without a leader while a process campaigned: there certainly was none.
         without_leader_ms: u64,
-        /// For so long there may have been none.
+        /// The same: there may have been none.
         without_leader_at_most_ms: u64,
     }
 }

@@ -1,6 +1,7 @@
 //! `etcd`: the mutex of etcd's concurrency package, over transactions. The recipe itself is in `queue.rs`.
-//! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck of ownership
-//! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` omits it.
+//! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck of
+//! ownership after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck`
+//! omits it.
 
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_deletion, deletes_key};
