@@ -35,8 +35,8 @@ const REST_MAX: f64 = 6.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     Fixed(Duration),
-    /// Each takes any time up to this, and writes at its end.
-    UpTo(Duration),
+    /// Each takes any time from the first to the second, and writes at its end.
+    Between(Duration, Duration),
     Drawn(Drawn),
 }
 
@@ -80,7 +80,7 @@ impl Length {
         let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);
         match self {
             Length::Fixed(length) => *length,
-            Length::UpTo(longest) => *longest / 2,
+            Length::Between(shortest, longest) => (*shortest + *longest) / 2,
             Length::Drawn(drawn) => {
                 let outlasting = if drawn.outlasts { OUTLASTING } else { 0.0 };
                 let short = 1.0 - LONG - outlasting;
@@ -101,7 +101,10 @@ impl Length {
         };
         match *self {
             Length::Fixed(length) => simple(length),
-            Length::UpTo(longest) => simple(longest.mul_f64(random.random_range(0.0..=1.0))),
+            Length::Between(shortest, longest) => {
+                let more = longest.saturating_sub(shortest);
+                simple(shortest + more.mul_f64(random.random_range(0.0..=1.0)))
+            }
             Length::Drawn(drawn) => {
                 let kind = random.random_range(0.0..1.0);
                 let (from, to) = match kind {
@@ -136,7 +139,7 @@ impl Length {
                 let means = -(1.0 - random.random_range(0.0..1.0_f64)).ln() / (1.0 - NO_REST);
                 mean.mul_f64(means.min(REST_MAX))
             }
-            Length::Fixed(_) | Length::UpTo(_) => mean.mul_f64(random.random_range(0.0..=2.0)),
+            Length::Fixed(_) | Length::Between(..) => mean.mul_f64(random.random_range(0.0..=2.0)),
         }
     }
 }
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn means_are_what_was_drawn() {
-        for length in [drawn(false), drawn(true), Length::UpTo(TTL), Length::Fixed(TTL)] {
+        for length in [drawn(false), drawn(true), Length::Between(TTL / 4, TTL), Length::Fixed(TTL)] {
             let mean = plans(length).iter().map(|plan| plan.length).sum::<Duration>() / MANY;
             let difference = mean.abs_diff(length.mean());
             assert!(difference < TTL.mul_f64(0.03), "{length:?}: {mean:?} and {:?}", length.mean());

@@ -7,6 +7,7 @@ use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
+use std::time::Duration;
 
 const VALUES_MAX: u64 = 1_000_000;
 
@@ -33,7 +34,7 @@ impl Workload for Set {
             Section { value, plan, at: At::Begin }
         };
         let length = match settings.length {
-            Length::Fixed(mean) => Length::UpTo(2 * mean),
+            Length::Fixed(mean) => Length::Between(Duration::ZERO, 2 * mean),
             other => other,
         };
         let settings = Settings { length, ..settings.clone() };

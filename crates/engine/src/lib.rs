@@ -37,6 +37,7 @@ pub use settings::names::{BadUsage, find_lock, name_in_list, pick, unknown};
 pub use settings::options::RunOptions;
 pub use settings::ranges::{JOBS_MAX, RUNS_MAX, check_budget, check_count, check_range};
 pub use settings::reference::named_reference;
+pub use settings::section_length::SectionLength;
 pub use settings::shaping::Faults;
 pub use settings::validation::RunSpec;
 pub use standing::{PROGRAMS_NODE, StandingServer, StandingServers};

@@ -5,11 +5,12 @@ use crate::plan::roles::RoleTarget;
 use crate::plan::topology::Topology;
 use crate::plan::trigger::Trigger;
 use crate::registry::{find, registry};
-use fencepost_history::Refusal;
 use fencepost_history::printable;
 use fencepost_history::prose::{second_of_a_name, unknown};
+use fencepost_history::{Refusal, TimeSpan};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// One fault of a plan, with its targets, its beginning and its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,38 @@ pub struct PlannedFault {
 const LONGEST_MS: f64 = 100.0 * 365.0 * 24.0 * 3600.0 * 1000.0;
 
 impl PlannedFault {
+    /// At the beginning of the main phase, and healed so much later.
+    pub fn new(fault: &str, on: &[&str], length: Duration) -> PlannedFault {
+        PlannedFault {
+            at_ms: 0,
+            for_ms: TimeSpan(length).millis().max(1),
+            fault: fault.to_owned(),
+            on: on.iter().map(|&name| name.to_owned()).collect(),
+            when: None,
+            then: None,
+            until: None,
+            parameters: Map::new(),
+        }
+    }
+
+    /// Waits for the next such event.
+    #[must_use]
+    pub fn then(self, event: Trigger) -> PlannedFault {
+        PlannedFault { then: Some(event), ..self }
+    }
+
+    /// Ends at such an event, if that comes before its time is over.
+    #[must_use]
+    pub fn until(self, event: Trigger) -> PlannedFault {
+        PlannedFault { until: Some(event), ..self }
+    }
+
+    #[must_use]
+    pub fn with(mut self, parameter: &str, value: Value) -> PlannedFault {
+        self.parameters.insert(parameter.to_owned(), value);
+        self
+    }
+
     /// What it does to clocks; none where it does nothing to them.
     pub fn motions(&self) -> Option<Motions> {
         find(&self.fault)?.prepare(&self.on, &self.parameters).ok()?.motions()

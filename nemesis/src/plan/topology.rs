@@ -110,7 +110,7 @@ impl Topology {
     }
 
     /// The fewest servers without which no majority remains that knows of a lock.
-    pub(crate) fn majority(&self) -> usize {
+    pub fn majority(&self) -> usize {
         self.servers.len() / 2 + 1
     }
 

@@ -8,6 +8,7 @@
 //! | the later grant came from no server | granted twice | the library |
 //! | its lease ran out, its session ended, and its process was hindered | overstayed, cut off | no fence |
 //! | the same, and its library had promised to know, and said that it held | overstayed, cut off | the library |
+//! | the same, and its library had promised to report it, and never did | overstayed, cut off | the library |
 //! | the same, and its lock does not renew, and the run asked its process to hold it for longer | overstayed | no fence |
 //! | the same, or it still ran and an effect on the service ended it, and nothing had hindered its process | overstayed | the service |
 //! | the same, and nothing had hindered its process but the machine, with the answer or after it | overstayed, cut off | the machine |
@@ -49,6 +50,9 @@ impl Class {
     }
 }
 
+/// A library gets so long at least to say what it promises: threads wake late on a busy machine.
+const LATE_NS: u64 = 1_000_000_000;
+
 pub(crate) enum Because<'r, 'a> {
     /// A release of a process that did not hold the lock removed it.
     Removed(&'r Operation<'a>),
@@ -62,6 +66,8 @@ pub(crate) enum Because<'r, 'a> {
     Hindered,
     /// Its library had promised to report the loss.
     PromisedToKnow { over_ns: u64 },
+    /// The same, and nothing had hindered it for long.
+    NeverSaid { clear_ns: u64 },
     /// The run asked the holder to hold the lock for longer than its TTL.
     AskedToOutlast { asked_ns: u64 },
     /// The machine was late; for so long it certainly gave the holder's client hardly any time.
@@ -103,6 +109,9 @@ pub(crate) fn whose<'r, 'a>(
         Class::Overstayed | Class::CutOff => {
             if let Some(over_ns) = promised_to_know(run, a) {
                 return (Whose::Library, Because::PromisedToKnow { over_ns });
+            }
+            if let Some(clear_ns) = never_said(run, a, b) {
+                return (Whose::Library, Because::NeverSaid { clear_ns });
             }
             let hindered = setting.made_late(a.process, a.invoke_ns, a.until_ns);
             let asked_ns = asked_to_outlast(run, a).unwrap_or_default();
@@ -214,6 +223,20 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
     over.min().filter(|_| !moved)
 }
 
+/// From when on the library of the earlier holder, which had promised to report a loss, could do so and did
+/// not: another process had the lock, every fault was healed, and its holder went on for a TTL more, and for as
+/// long as a fault had lasted, after which a library may rest before it connects again.
+fn never_said(run: &RunIndex, a: &Hold, b: &Hold) -> Option<u64> {
+    let ttl_ns = a.ttl_ns.filter(|_| run.lock.can("lost"))?;
+    let met = || run.faults.iter().filter(|fault| fault.in_force(a.invoke_ns, a.until_ns));
+    let healed_ns =
+        met().map(|fault| fault.healed_ns).try_fold(0, |latest, healed| Some(healed?.max(latest)))?;
+    let lasted_ns = met().filter_map(|fault| Some(fault.healed_ns? - fault.inject_ns)).max().unwrap_or(0);
+    let clear_ns = healed_ns.max(b.granted.latest.ns);
+    let patience_ns = ttl_ns.max(lasted_ns).max(LATE_NS).saturating_add(stalled_ns(run, a));
+    (a.until_ns > clear_ns.saturating_add(patience_ns)).then_some(clear_ns)
+}
+
 /// Why an overlap is whose it is, as a clause that follows "; "; none where the class says it all.
 pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
     match because {
@@ -251,6 +274,11 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             "its client ran and could reach no server, and its library, which promises to report a loss, had not done so, \
              although the lease was over at {} at the latest",
             seconds(*over_ns)
+        )),
+        Because::NeverSaid { clear_ns } => Some(format!(
+            "its library, which promises to report a loss, had not done so, although another process held the lock and no fault \
+             was in force from {} on",
+            seconds(*clear_ns)
         )),
         Because::AskedToOutlast { asked_ns } => Some(format!(
             "the run asked it to hold the lock for {}, and nothing renews it",

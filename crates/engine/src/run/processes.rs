@@ -2,6 +2,7 @@
 
 use crate::run::client_connection::{CallReply, ClientConnection};
 use crate::run::recorder::Recorder;
+use crate::settings::validation::RunSpec;
 use fencepost_history::{
     AcquireArguments, Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f,
 };
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// What the processes of a run share.
@@ -70,6 +72,23 @@ impl Closing {
             let _ = tokio::time::timeout(time, changed).await;
         }
     }
+}
+
+/// Begins the processes of a run, each in its slot, in turns through the clients.
+pub(crate) fn follow_workload(
+    spec: &RunSpec,
+    clients: &[Arc<ClientConnection>],
+    context: &Arc<ProcessContext>,
+) -> JoinSet<()> {
+    let mut processes = JoinSet::new();
+    for slot in 0..spec.options.concurrency {
+        let client = clients[slot % clients.len()].clone();
+        let (workload, settings, seed) = (spec.workload, spec.workload_settings(slot), spec.seed);
+        let new_script =
+            move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
+        processes.spawn(run_process(context.clone(), client, slot, new_script));
+    }
+    processes
 }
 
 impl ProcessContext {

@@ -3,7 +3,7 @@
 use crate::run::lock_state::{KnownHold, LockState};
 use crate::stop::Stop;
 use fencepost_checker::Watch;
-use fencepost_history::{Completion, Event, Kind, OperationError, Process, Writer};
+use fencepost_history::{Completion, Event, Kind, OperationError, Process, Writer, f};
 use fencepost_nemesis::Trigger;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -88,6 +88,18 @@ impl Recorder {
         let times = trigger.times;
         self.inner.lock().waiting.push((trigger, times, sender));
         fired
+    }
+
+    /// Returns when so many acquires have succeeded, counted from this call on; never where none is asked for.
+    pub fn acquired(&self, count: Option<u64>) -> impl Future<Output = ()> + Send + use<> {
+        let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
+        let reached = count.map(|count| self.await_event(acquires(count)));
+        async {
+            match reached {
+                Some(reached) => drop(reached.await),
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Looks at the state of the lock.

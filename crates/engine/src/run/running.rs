@@ -7,17 +7,16 @@ use crate::run::deployment::Deployment;
 use crate::run::injection::Injection;
 use crate::run::observer::{Progress, RunObserver};
 use crate::run::prepared_fault::prepare;
-use crate::run::processes::{ProcessContext, TimeLimits, run_process};
+use crate::run::processes::{ProcessContext, TimeLimits, follow_workload};
 use crate::run::recorder::Recorder;
 use crate::run::run_nodes::run_nodes;
-use crate::run::script_player::{DirectedScript, OnEvent, ScriptPlayer};
+use crate::run::script_player::{DirectedScript, ScriptPlayer};
 use crate::settings::validation::RunSpec;
 use crate::watch::clock_watch::ClockWatch;
 use crate::watch::server_log::ServerLog;
 use crate::watch::server_watch::ServerWatch;
 use anyhow::Result;
-use fencepost_history::{Kind, LOCK, NEMESES, NODES, RunPhase, SERVERS, STORAGE, STORAGE_IS_REGISTER, f};
-use fencepost_nemesis::Trigger;
+use fencepost_history::{Kind, LOCK, NEMESES, NODES, RunPhase, SERVERS, STORAGE, STORAGE_IS_REGISTER};
 use serde_json::json;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,12 +47,13 @@ impl<'a> Running<'a> {
         script: Option<&DirectedScript>,
     ) -> Result<Running<'a>> {
         let times = time_limits(spec, script);
+        record_settings(spec, deployment, recorder);
         let process_context = ProcessContext::new(recorder.clone(), times, spec.options.concurrency);
         let process_context = Arc::new(process_context.with_permits(spec.options.permits));
-        record_settings(spec, deployment, recorder);
-        let mut player = script.map(|script| arm(context, script, &process_context));
+        let mut player =
+            script.map(|script| ScriptPlayer::arm(script, &process_context, context.observer.clone()));
         // Counted from the first event on: processes begin after this.
-        let enough = acquired_enough(spec.options.acquisitions, recorder);
+        let enough = Box::pin(recorder.acquired(spec.options.acquisitions));
         phase(recorder, RunPhase::Main);
         let faults = deployment.context.clone();
         let moved = fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology);
@@ -78,7 +78,7 @@ impl<'a> Running<'a> {
                 player.begin(&process_context, |client| deployment.client(client));
                 JoinSet::new()
             }
-            None => follow_workload(spec, deployment, &process_context),
+            None => follow_workload(spec, &deployment.clients, &process_context),
         };
         let (context, recorder) = (context.clone(), recorder.clone());
         let playing = Playing {
@@ -139,36 +139,6 @@ fn record_settings(spec: &RunSpec, deployment: &Deployment, recorder: &Recorder)
     for (name, value) in settings.into_iter().chain([(NODES, json!(run_nodes(spec)))]).chain(storage) {
         recorder.nemesis(Kind::Info, name, value, None);
     }
-}
-
-fn arm(context: &RunContext<'_>, script: &DirectedScript, processes: &ProcessContext) -> ScriptPlayer {
-    let observer = context.observer.clone();
-    let on_event: OnEvent = Arc::new(move |time, sentence| observer.narrated(time, sentence));
-    ScriptPlayer::arm(script, processes, &on_event)
-}
-
-/// Returns when as many acquires have succeeded; never where there is no such end.
-fn acquired_enough(
-    acquisitions: Option<u64>,
-    recorder: &Recorder,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
-    match acquisitions.map(|count| recorder.await_event(acquires(count))) {
-        Some(reached) => Box::pin(async { drop(reached.await) }),
-        None => Box::pin(std::future::pending()),
-    }
-}
-
-fn follow_workload(spec: &RunSpec, deployment: &Deployment, context: &Arc<ProcessContext>) -> JoinSet<()> {
-    let mut processes = JoinSet::new();
-    for slot in 0..spec.options.concurrency {
-        let client = deployment.clients[slot % deployment.clients.len()].clone();
-        let (workload, settings, seed) = (spec.workload, spec.workload_settings(slot), spec.seed);
-        let new_script =
-            move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
-        processes.spawn(run_process(context.clone(), client, slot, new_script));
-    }
-    processes
 }
 
 /// Returns when the faults of a brief run, and their consequences, are over; never in any other run.

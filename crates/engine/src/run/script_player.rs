@@ -3,6 +3,7 @@
 //! before.
 
 use crate::run::client_connection::ClientConnection;
+use crate::run::observer::RunObserver;
 use crate::run::processes::ProcessContext;
 use crate::run::recorder::{Recorder, TriggerEvent};
 use fencepost_history::{AcquireArguments, Completion, Kind, Mode, SCRIPTS_CUT_SHORT, UnfinishedScript, f};
@@ -72,9 +73,6 @@ pub struct ScriptOutcome {
     pub unfinished: Vec<String>,
 }
 
-/// Called with each sentence of the narration when its event comes, and the time since the run began.
-pub type OnEvent = Arc<dyn Fn(Duration, &str) + Send + Sync>;
-
 const LAST_SENTENCE: Duration = Duration::from_millis(50);
 
 const ANSWER: Duration = Duration::from_secs(2);
@@ -105,17 +103,21 @@ pub struct ScriptPlayer {
 }
 
 impl ScriptPlayer {
-    /// Registers every trigger. `on_event` is called with each sentence when its event comes.
-    pub fn arm(script: &DirectedScript, context: &ProcessContext, on_event: &OnEvent) -> ScriptPlayer {
+    /// Registers every trigger. The observer hears each sentence of the narration when its event comes.
+    pub fn arm(
+        script: &DirectedScript,
+        context: &ProcessContext,
+        observer: Arc<dyn RunObserver>,
+    ) -> ScriptPlayer {
         let narrated = Arc::new(Mutex::new(Vec::new()));
         let narrators = script.narration.iter().map(|narration| {
             let fired = context.recorder.await_event(narration.when.clone());
-            let (narrated, on_event) = (narrated.clone(), on_event.clone());
+            let (narrated, observer) = (narrated.clone(), observer.clone());
             let (recorder, sentence) = (context.recorder.clone(), narration.sentence.clone());
             tokio::spawn(async move {
                 if fired.await.is_ok() {
                     let now = recorder.elapsed();
-                    on_event(now, &sentence);
+                    observer.narrated(now, &sentence);
                     narrated.lock().push((now, sentence));
                 }
             })

@@ -11,6 +11,7 @@ pub(crate) mod options;
 pub(crate) mod other_names;
 pub(crate) mod ranges;
 pub(crate) mod reference;
+pub(crate) mod section_length;
 pub(crate) mod sections;
 pub(crate) mod shaping;
 pub(crate) mod topology;

@@ -3,6 +3,7 @@
 
 use crate::settings::existing_options::ExistingOptions;
 use crate::settings::names::name_in_list;
+use crate::settings::section_length::SectionLength;
 use clap::{Args, Command, FromArgMatches};
 use fencepost_history::run::{RunFile, RunSettings, now};
 use fencepost_history::{Seed, TimeSpan};
@@ -92,11 +93,11 @@ pub struct RunOptions {
     /// Time to live of the lock.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub ttl: TimeSpan,
-    /// Length of every critical section [default: drawn for each, most short, some almost as long as the
-    /// TTL].
+    /// Length of every critical section, or the shortest and the longest (50ms..4s) [default: drawn for each,
+    /// most short, some almost as long as the TTL].
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<TimeSpan>,
+    pub hold: Option<SectionLength>,
     /// Time limit of one acquire.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub acquire_timeout: TimeSpan,

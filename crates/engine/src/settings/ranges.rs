@@ -122,7 +122,7 @@ impl RunOptions {
             ("--time-limit", self.time_limit, MILLISECOND, WEEK),
             ("--acquire-timeout", self.acquire_timeout, MILLISECOND, HOUR),
             ("--nemesis-interval", self.nemesis_interval, MILLISECOND, WEEK),
-            ("--hold", self.hold.unwrap_or(NONE), NONE, HOUR),
+            ("--hold", self.hold.map_or(NONE, |hold| hold.longest), NONE, HOUR),
             ("--start-time", self.start_time.unwrap_or(NONE), NONE, HOUR),
             ("--storage-write-delay", self.storage_write_delay, NONE, HOUR),
             ("--retry-delay", lock.retry_delay.unwrap_or(NONE), NONE, HOUR),

@@ -11,7 +11,7 @@ impl RunSpec {
     pub fn workload_settings(&self, slot: usize) -> Settings {
         let options = &self.options;
         let length = match options.hold {
-            Some(hold) => Length::Fixed(hold.0),
+            Some(hold) => hold.into(),
             None => Length::Drawn(Drawn {
                 ttl: options.ttl.0,
                 outlasts: self.allows_overstay(),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_given_hold_is_the_length_of_every_section() {
         let hold = TimeSpan::from_millis(300);
-        let settings = spec("etcd", |options| options.hold = Some(hold), "").workload_settings(0);
+        let settings = spec("etcd", |options| options.hold = Some(hold.into()), "").workload_settings(0);
         assert_eq!((settings.length, settings.pause), (Length::Fixed(hold.0), hold.0));
         let rated = spec("etcd", |options| options.rate = 5.0, "").workload_settings(0);
         assert_eq!(rated.pause, Duration::from_secs(2), "ten processes begin five sections a second");

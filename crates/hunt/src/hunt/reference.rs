@@ -46,7 +46,7 @@ fn of_reference(reference: &str, schedule: &Schedule) -> Result<Schedule, BadUsa
     let mut renewing = Schedule { options: spec.options, ..schedule.clone() };
     let plain = renewing.clone();
     renewing.options.lock_options.watchdog = true;
-    let outlasts = plain.options.hold.is_some_and(|hold| hold > plain.options.ttl);
+    let outlasts = plain.options.hold.is_some_and(|hold| hold.longest > plain.options.ttl);
     // Not every lock has a watchdog: the lease of a session is prolonged anyway.
     Ok(if outlasts && renewing.spec().is_ok() { renewing } else { plain })
 }
@@ -228,7 +228,7 @@ mod tests {
             let schedule = Schedule::new(options, Plan::default());
             of_reference(reference, &schedule).unwrap().options.lock_options.watchdog
         };
-        let four_ttls = Some(TimeSpan::from_secs(8));
+        let four_ttls = Some(TimeSpan::from_secs(8).into());
         assert!(watches("redis-single", "redis-single", four_ttls));
         assert!(!watches("redis-single", "redis-single", None));
         assert!(!watches("etcd-lock-api", "etcd", four_ttls), "its session is prolonged anyway");

@@ -3,13 +3,13 @@
 //! A schedule is kept if it covered a new situation, or came nearer to a violation in one.
 
 mod archive;
+mod held;
 #[cfg(test)]
 mod model;
 mod moments;
 mod mutation;
 mod opening;
 mod peace;
-mod renewing;
 mod schedule_coverage;
 mod space;
 mod ttl;
@@ -94,7 +94,8 @@ pub struct Search {
 impl Search {
     pub fn new(space: Space, seed: Seed) -> Search {
         let opening = space.opening(&mut seed.stream("opening"));
-        let opening = opening.into_iter().map(|(nemesis, aim)| Opening::Fault(nemesis, aim)).collect();
+        let opening = opening.into_iter().map(|(nemesis, aim)| Opening::Fault(nemesis, aim));
+        let opening = space.held_plays().into_iter().map(Opening::Held).chain(opening).collect();
         Search {
             space,
             archive: ScheduleArchive::default(),
@@ -147,8 +148,7 @@ impl Search {
         self.space.renews = true;
         let is_peace = |opening: &&Opening| matches!(opening, Opening::Peace(_));
         let place = self.opening.iter().take_while(is_peace).count();
-        let renewals = self.space.breaks_renewals().into_iter();
-        self.opening.splice(place..place, renewals.map(|(nemesis, aim)| Opening::Renewal(nemesis, aim)));
+        self.opening.splice(place..place, self.space.renewing_plays().into_iter().map(Opening::Held));
     }
 
     /// Goes on with other options. What the lock was seen to do stays.
@@ -172,11 +172,12 @@ impl Search {
             Opening::Peace(play) => {
                 Some((self.space.without_faults(play, self.peace_most, random), Origin::Peace))
             }
-            Opening::Fault(nemesis, _) | Opening::Renewal(nemesis, _) if is_left_out(nemesis) => None,
+            Opening::Fault(nemesis, _) if is_left_out(nemesis) => None,
+            Opening::Held(play) if is_left_out(play.nemesis()) => None,
             Opening::Fault(nemesis, aim) => self.drawn_with(nemesis, aim, random),
-            Opening::Renewal(nemesis, aim) => {
-                let schedule = (0..8).find_map(|_| self.space.breaking_a_renewal(nemesis, aim, random))?;
-                Some((schedule, Origin::Fresh { nemesis: nemesis.name().to_owned() }))
+            Opening::Held(play) => {
+                let schedule = (0..8).find_map(|_| self.space.held(play, random))?;
+                Some((schedule, Origin::Fresh { nemesis: play.nemesis().name().to_owned() }))
             }
         }
     }

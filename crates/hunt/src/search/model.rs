@@ -192,7 +192,7 @@ fn a_hunt_first_watches_the_lock_without_faults() {
     }
     let options = |proposal: &super::Proposal| {
         let options = &proposal.schedule.options;
-        (options.keys, options.concurrency, options.clients, options.hold.map(TimeSpan::millis))
+        (options.keys, options.concurrency, options.clients, options.hold.map(|hold| hold.longest.millis()))
     };
     assert_eq!((options(&crowd), options(&keys)), ((1, 12, 4, Some(50)), (12, 12, 4, Some(100))));
     // Ten seconds of twelve would leave no time for faults.
@@ -212,12 +212,30 @@ fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
         assert_eq!(fault.fault, name);
         assert!(!options.careful, "a careful holder hides a renewal that died");
         let ttl_ms = options.ttl.millis();
-        assert_eq!(options.hold, Some(TimeSpan::from_millis(4 * ttl_ms)));
+        assert_eq!(options.hold, Some(TimeSpan::from_millis(4 * ttl_ms).into()));
         assert!((ttl_ms / 2..=ttl_ms * 6 / 5).contains(&fault.for_ms), "{fault:?}");
         let plan = serde_json::json!(fault).to_string();
         assert!(!plan.contains("storage"), "the holder can still write: {plan}");
         assert!(plan.contains("holder") || fault.on.iter().all(|on| on.starts_with("granting")), "{plan}");
     }
+    let next: Vec<_> = (0..4).map(|_| search.propose().expect("a schedule").schedule).collect();
+    let [bare, taken, again, slow] = &next[..] else { panic!("four") };
+    // Two of five servers are cut off from all clients, and the holder from one of the three that granted.
+    let [minority, lost] = &bare.plan.faults[..] else { panic!("two faults: {:?}", bare.plan) };
+    let side = |fault: &PlannedFault, side: usize| fault.parameters["groups"][side].clone();
+    assert_eq!(
+        (side(minority, 0).as_array().map(Vec::len), side(lost, 0)),
+        (Some(2), serde_json::json!(["holder"]))
+    );
+    assert!(!side(minority, 0).as_array().unwrap().contains(&side(lost, 1)[0]), "{minority:?}, {lost:?}");
+    for taken in [taken, again] {
+        let [fault] = &taken.plan.faults[..] else { panic!("one fault: {:?}", taken.plan) };
+        assert_eq!((fault.fault.as_str(), &fault.on[..]), ("pause", &["holder".to_owned()][..]));
+        assert_eq!((fault.until.as_ref().unwrap().f.as_str(), taken.options.concurrency), ("release", 2));
+    }
+    // A slow acquire, whose process looks at its validity and uses nearly all of it.
+    assert_eq!((slow.plan.faults[0].fault.as_str(), slow.options.careful), ("delay", true));
+    assert!(slow.options.hold.is_some_and(|hold| hold.longest < slow.options.ttl));
     let later = (0..60).filter_map(|_| search.propose()).filter(|later| !later.schedule.options.careful);
     assert!(later.count() > 3, "some of the others, too");
 }

@@ -1,3 +1,4 @@
+use super::held::HeldPlay;
 use super::peace::PeacePlay;
 use fencepost_nemesis::{Nemesis, WhichAim};
 
@@ -6,6 +7,5 @@ pub(super) enum Opening {
     /// No fault, for so long that it can be judged who gets the lock, and how soon.
     Peace(PeacePlay),
     Fault(&'static dyn Nemesis, Option<WhichAim>),
-    /// The same, while a holder prolongs its lock again and again.
-    Renewal(&'static dyn Nemesis, WhichAim),
+    Held(HeldPlay),
 }

@@ -4,7 +4,7 @@
 use super::space::Space;
 use super::ttl::ACQUIRE_TTLS;
 use crate::schedule::Schedule;
-use fencepost_engine::RunOptions;
+use fencepost_engine::{RunOptions, SectionLength};
 use fencepost_history::{Seed, Stream, TimeSpan};
 use fencepost_nemesis::Plan;
 use rand::RngExt;
@@ -16,6 +16,8 @@ pub(super) enum PeacePlay {
     Crowd,
     /// As many keys as processes: which of them are ever held at once.
     Keys,
+    /// Two patient processes pass the lock on as fast as they can: one may begin to wait as the other lets go.
+    PassedOn,
 }
 
 const CLIENTS: usize = 4;
@@ -28,6 +30,12 @@ const KEYS: usize = 12;
 /// How long a process of the crowd holds the lock and waits for it: about one of ten acquires is in vain.
 const CROWD_HOLDS_TTLS: f64 = 0.1;
 const CROWD_WAITS_TTLS: u32 = 1;
+
+/// How long a process of two holds the lock at most, and how often it is passed on: so often that a waiter
+/// looks, sees it held, and begins to wait only once it is free.
+const PASSED_ON_AFTER: Duration = Duration::from_millis(6);
+const PASSED_ON: u64 = 400;
+const PASSED_ON_WAITS_MORE: Duration = Duration::from_secs(2);
 
 /// How long a process holds one of many keys: others are wanted meanwhile, and many turns fit in.
 const KEY_HELD: Duration = Duration::from_millis(100);
@@ -48,39 +56,53 @@ impl Space {
 
     pub(super) fn peace_plays(&self) -> Vec<PeacePlay> {
         let has_keys = self.drawn.keys && self.drawn.concurrency;
-        [PeacePlay::Crowd, PeacePlay::Keys]
-            .into_iter()
-            .filter(|play| *play == PeacePlay::Crowd || has_keys)
-            .collect()
+        let has_two = self.drawn.concurrency && self.drawn.clients && self.drawn.hold;
+        let fits = |play: &PeacePlay| match play {
+            PeacePlay::Crowd => true,
+            PeacePlay::Keys => has_keys,
+            PeacePlay::PassedOn => has_two,
+        };
+        [PeacePlay::Crowd, PeacePlay::Keys, PeacePlay::PassedOn].into_iter().filter(fits).collect()
     }
 
     pub(super) fn without_faults(&self, play: PeacePlay, most: Duration, random: &mut Stream) -> Schedule {
         let ttl = self.ttl();
         let mut options = RunOptions {
             seed: Some(Seed(random.random_range(0..1 << 53))),
-            acquisitions: None,
+            acquisitions: (play == PeacePlay::PassedOn).then_some(PASSED_ON),
             ..self.base.clone()
         };
         let (keys, hold) = match play {
             PeacePlay::Crowd => (1, ttl.mul_f64(CROWD_HOLDS_TTLS)),
             PeacePlay::Keys => (KEYS, KEY_HELD.min(ttl.mul_f64(KEY_HELD_TTLS))),
+            PeacePlay::PassedOn => (1, PASSED_ON_AFTER),
         };
+        let (clients, processes) = if play == PeacePlay::PassedOn { (2, 2) } else { (CLIENTS, PROCESSES) };
         if self.drawn.clients {
-            options.clients = CLIENTS;
+            options.clients = clients;
         }
         if self.drawn.concurrency {
-            options.concurrency = PROCESSES.max(options.clients);
+            options.concurrency = processes.max(options.clients);
         }
         if self.drawn.keys {
             options.keys = keys;
         }
         if self.drawn.hold {
-            options.hold = Some(TimeSpan(hold));
+            options.hold = Some(TimeSpan(hold).into());
+        }
+        if play == PeacePlay::PassedOn {
+            options.hold =
+                Some(SectionLength { shortest: TimeSpan::from_millis(0), longest: TimeSpan(hold) });
+            options.acquire_timeout = TimeSpan(self.idle_bound() + PASSED_ON_WAITS_MORE);
         }
         if play == PeacePlay::Crowd && options.acquire_timeout.0 == ttl * ACQUIRE_TTLS {
             options.acquire_timeout = TimeSpan(ttl * CROWD_WAITS_TTLS);
         }
-        let bound = BOUND_MIN.max(2 * (ttl + options.acquire_timeout.0)).max(self.idle_bound());
+        let bound = match play {
+            // A waiter that sleeps beside a free lock is seen once it gives up.
+            PeacePlay::PassedOn => self.idle_bound() + PASSED_ON_WAITS_MORE,
+            _ => BOUND_MIN.max(2 * (ttl + options.acquire_timeout.0)).max(self.idle_bound()),
+        };
         options.time_limit = TimeSpan((bound * BOUNDS).min(most));
         Schedule::new(options, Plan::default())
     }

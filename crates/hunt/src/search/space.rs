@@ -2,7 +2,7 @@ use super::moments::draw_moment;
 use super::ttl::with_ttl;
 use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
-use fencepost_history::{Seed, Stream, TimeSpan};
+use fencepost_history::{Lease, Seed, Stream, TimeSpan};
 use fencepost_nemesis::{
     Nemesis, Plan, PlannedFault, PossibleAim, Role, Topology, Trigger, WhichAim, aims, draw_fault, find,
     reaches_points,
@@ -71,7 +71,8 @@ pub struct Space {
     pub renews: bool,
     pub(super) topology: Topology,
     /// The TTL of few schedules, where the lock takes one that is no whole number of seconds.
-    odd_ttl: Option<TimeSpan>,
+    pub(super) odd_ttl: Option<TimeSpan>,
+    pub(super) lease: Lease,
 }
 
 impl Space {
@@ -87,8 +88,9 @@ impl Space {
         let ttl = TimeSpan(base.ttl.0 + ODD_TTL_MORE);
         let takes = spec.lock.recipe.program().is_none_or(|program| program.ttl_step.is_none())
             && spec.lock.check(&base.lock_options, ttl.0).is_ok();
+        let lease = spec.lock.capabilities(&base.lock_options).lease;
         let odd_ttl = (drawn.ttl && takes).then_some(ttl);
-        Ok(Space { base, drawn, nemeses, renews: false, topology: spec.topology, odd_ttl })
+        Ok(Space { base, drawn, nemeses, renews: false, topology: spec.topology, odd_ttl, lease })
     }
 
     pub fn ttl(&self) -> Duration {

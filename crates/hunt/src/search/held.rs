@@ -1,0 +1,244 @@
+//! Schedules in which it matters how long a lock is held. A holder keeps its lock for several TTLs, while the
+//! connection breaks over which the lock is prolonged, the waiter behind it sleeps beyond its session, or
+//! another takes the lock and gives it back; or it uses the last of the validity of a lock that it got slowly.
+//!
+//! Where renewals are broken, no holder looks at the validity. A client that does stops by itself when a
+//! renewal did not come, and so hides a renewal that died. A library promises that it prolongs the lock again,
+//! or reports it as lost.
+
+use super::space::{Space, is_of_holder};
+use super::ttl::{LIMIT_TTLS as USUAL_TTLS, with_ttl};
+use crate::schedule::Schedule;
+use fencepost_engine::{RunOptions, SectionLength};
+use fencepost_history::{Kind, Lease, Stream, TimeSpan, f};
+use fencepost_nemesis::{Nemesis, Plan, PlannedFault, PossibleAim, Role, Trigger, WhichAim, aims};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use serde_json::json;
+
+const HOLD_TTLS: u32 = 4;
+const LIMIT_TTLS: u32 = 8;
+
+/// How long the connection is broken: most libraries prolong a lock every third of its TTL, and try again.
+const BROKEN_TTLS: (f64, f64) = (0.5, 1.2);
+
+/// What breaks a connection: the end of its server, silence of the server or of the network, and a reset.
+const BREAKERS: [&str; 4] = ["kill", "pause", "partition", "reset"];
+
+/// Longer than a session lasts that nothing keeps alive, with what servers take to notice.
+const ASLEEP_TTLS: (f64, f64) = (1.5, 2.2);
+/// How long a holder holds its lock that sleeps and wakes.
+const AWAKE_TTLS: u32 = 6;
+/// A waiter waits for as long as it takes.
+const PATIENT_TTLS: u32 = 8;
+
+/// Sections of any length: of a holder that is stopped for the longest, others come and go.
+const SECTIONS_TTLS: (f64, f64) = (0.05, 4.0);
+const TAKEN_TTLS: f64 = 2.5;
+/// How long a minority is cut off, each section lasts, and a holder is cut off from one of the others.
+const BARE_TTLS: f64 = 2.4;
+const HANDED_ON_TTLS: f64 = 1.6;
+const CUT_OFF_TTLS: f64 = 2.2;
+
+/// How much of a TTL it takes to ask all servers, each in its turn, and how much of a lease is used.
+const ASKING_TTLS: f64 = 0.4;
+const USED_TTLS: f64 = 0.95;
+
+/// What a schedule tries on a lock that is held.
+#[derive(Clone, Copy)]
+pub(super) enum HeldPlay {
+    /// This nemesis breaks the connection over which the lock is prolonged.
+    Broken(&'static dyn Nemesis, WhichAim),
+    /// A process in this role sleeps until its session is over, and wakes before the lock is released.
+    Sleeps(Role, &'static dyn Nemesis),
+    /// While the holder is stopped, another takes the lock and gives it back.
+    TakenAndGivenBack(&'static dyn Nemesis),
+    /// The lock is granted by a bare majority, and its holder loses one of these servers.
+    BareMajority(&'static dyn Nemesis),
+    /// The servers answer slowly as the lock is acquired, and the section uses all of its validity.
+    WholeValidity(&'static dyn Nemesis),
+}
+
+impl HeldPlay {
+    pub(super) fn nemesis(self) -> &'static dyn Nemesis {
+        match self {
+            HeldPlay::Broken(nemesis, _)
+            | HeldPlay::Sleeps(_, nemesis)
+            | HeldPlay::TakenAndGivenBack(nemesis)
+            | HeldPlay::BareMajority(nemesis)
+            | HeldPlay::WholeValidity(nemesis) => nemesis,
+        }
+    }
+}
+
+impl Space {
+    /// Those that fit a lock whether or not it prolongs what it holds.
+    pub(super) fn held_plays(&self) -> Vec<HeldPlay> {
+        let play: fn(&'static dyn Nemesis) -> HeldPlay = HeldPlay::WholeValidity;
+        let slow = (self.lease == Lease::Ttl).then(|| self.named("delay")).flatten().map(play);
+        let asleep = (self.lease == Lease::Session).then(|| self.named("pause")).flatten();
+        let sleeps = |role| asleep.map(|pause| HeldPlay::Sleeps(role, pause));
+        slow.into_iter().chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).collect()
+    }
+
+    /// Those for a lock that prolongs what it holds.
+    pub(super) fn renewing_plays(&self) -> Vec<HeldPlay> {
+        let broken = self.breaks_renewals().into_iter().map(|(nemesis, aim)| HeldPlay::Broken(nemesis, aim));
+        let votes = !self.topology.has_leader && self.topology.servers.len() >= 3;
+        let bare = votes.then(|| self.named("partition")).flatten().map(HeldPlay::BareMajority);
+        // Others' sections have to be short enough, which they are in one of three.
+        let taken = self.named("pause").map(|pause| [HeldPlay::TakenAndGivenBack(pause); 2]);
+        broken.chain(bare).chain(taken.into_iter().flatten()).collect()
+    }
+
+    fn named(&self, name: &str) -> Option<&'static dyn Nemesis> {
+        self.nemeses.iter().copied().find(|nemesis| nemesis.name() == name)
+    }
+
+    /// A schedule of this kind; none where the options that the user fixed do not allow it.
+    pub(super) fn held(&self, play: HeldPlay, random: &mut Stream) -> Option<Schedule> {
+        let drawn = self.options(random);
+        let drawn = match play {
+            HeldPlay::Broken(..) | HeldPlay::Sleeps(..) => drawn,
+            // What a share of the TTL comes to is then seen beside what any machine takes.
+            _ => self.odd_ttl.map_or_else(|| drawn.clone(), |ttl| with_ttl(drawn.clone(), ttl)),
+        };
+        let drawn = RunOptions { keys: if self.drawn.keys { 1 } else { drawn.keys }, ..drawn };
+        let (options, faults) = match play {
+            HeldPlay::Broken(nemesis, aim) => {
+                let options = self.held_for_long(drawn);
+                let fault = self.breaking_a_renewal(nemesis, aim, &options, random)?;
+                (options, vec![fault])
+            }
+            HeldPlay::Sleeps(role, _) => {
+                let mut options = self.held_for_long(drawn);
+                if self.drawn.hold && role == Role::Holder {
+                    // A TTL and as long as it slept, in which its library can report the loss.
+                    options.hold = Some(TimeSpan(options.ttl.0 * AWAKE_TTLS).into());
+                }
+                let patience = TimeSpan(options.ttl.0 * PATIENT_TTLS);
+                let options =
+                    RunOptions { acquire_timeout: options.acquire_timeout.max(patience), ..options };
+                let (shortest, longest) = ASLEEP_TTLS;
+                let asleep = self.topology(&options).ttl.mul_f64(random.random_range(shortest..=longest));
+                let fault = PlannedFault::new("pause", &[role.name()], asleep).then(Trigger::of(f::ACQUIRE));
+                (options, vec![fault])
+            }
+            HeldPlay::TakenAndGivenBack(_) => self.taken_and_given_back(drawn)?,
+            HeldPlay::BareMajority(_) => self.bare_majority(drawn, random),
+            HeldPlay::WholeValidity(_) => self.whole_validity(drawn)?,
+        };
+        let mut schedule = Schedule::new(options, Plan { faults, ..Plan::default() });
+        self.put_in_order(&mut schedule).then_some(schedule)
+    }
+
+    fn taken_and_given_back(&self, drawn: RunOptions) -> Option<(RunOptions, Vec<PlannedFault>)> {
+        if !(self.drawn.hold && self.drawn.clients && self.drawn.concurrency) {
+            return None;
+        }
+        let options = self.held_for_long(drawn);
+        let ttls = |ttls: f64| TimeSpan(options.ttl.0.mul_f64(ttls));
+        let (shortest, longest) = (ttls(SECTIONS_TTLS.0), ttls(SECTIONS_TTLS.1));
+        let mut long = Trigger::of(f::ACQUIRE);
+        long.section_ms = Some(ttls(TAKEN_TTLS).millis());
+        let fault = PlannedFault::new("pause", &[Role::Holder.name()], ttls(TAKEN_TTLS).0).then(long);
+        let fault = fault.until(Trigger::of(f::RELEASE));
+        // With a third process the lock would hardly be free when the holder goes on.
+        let (clients, concurrency) = (2, 2);
+        let hold = Some(SectionLength { shortest, longest });
+        Some((RunOptions { clients, concurrency, hold, ..options }, vec![fault]))
+    }
+
+    fn bare_majority(&self, drawn: RunOptions, random: &mut Stream) -> (RunOptions, Vec<PlannedFault>) {
+        let mut options = self.held_for_long(drawn);
+        if self.drawn.hold {
+            options.hold = Some(TimeSpan(options.ttl.0.mul_f64(HANDED_ON_TTLS)).into());
+        }
+        let topology = self.topology(&options);
+        let mut servers: Vec<&str> = topology.servers.iter().map(String::as_str).collect();
+        servers.shuffle(random);
+        let (granting, others) = servers.split_at(topology.majority());
+        // The first grant may come before the partition is in force. The second one comes while it is, and ends
+        // after the others can be reached again, so that they and the one that the holder lost are a majority.
+        let ttls = |ttls: f64| topology.ttl.mul_f64(ttls);
+        let clients: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
+        let apart = |one: &[&str], other: &[&str], length| {
+            PlannedFault::new("partition", one, length).with("groups", json!([one, other]))
+        };
+        let first = apart(others, &clients, ttls(BARE_TTLS));
+        let second = apart(&[Role::Holder.name()], &granting[..1], ttls(CUT_OFF_TTLS));
+        let second = second.then(Trigger::of(f::ACQUIRE));
+        let second = PlannedFault { at_ms: TimeSpan(ttls(BARE_TTLS / 3.0)).millis(), ..second };
+        (options, vec![first, second])
+    }
+
+    fn whole_validity(&self, drawn: RunOptions) -> Option<(RunOptions, Vec<PlannedFault>)> {
+        if !self.drawn.hold || !(drawn.careful || self.drawn.careful) {
+            return None;
+        }
+        let ttl = drawn.ttl.0;
+        let time_limit = if self.drawn.time_limit { TimeSpan(ttl * USUAL_TTLS) } else { drawn.time_limit };
+        let options = RunOptions { time_limit, ..drawn };
+        let topology = self.topology(&options);
+        let late = options.ttl.0.mul_f64(ASKING_TTLS / topology.servers.len().max(1) as f64);
+        let clients: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
+        let fault =
+            PlannedFault::new("delay", &clients, options.ttl.0).with("peers", json!(topology.servers));
+        let fault = fault.with("ways", json!("out")).with("delay_ms", json!(TimeSpan(late).millis().max(1)));
+        let fault = fault.until(Trigger::of(f::ACQUIRE).with_kind(Kind::Ok));
+        let hold = Some(TimeSpan(options.ttl.0.mul_f64(USED_TTLS)).into());
+        Some((RunOptions { careful: true, hold, ..options }, vec![fault]))
+    }
+
+    fn breaks_renewals(&self) -> Vec<(&'static dyn Nemesis, WhichAim)> {
+        let aimed = |nemesis: &'static dyn Nemesis| {
+            // Those at points of a recipe take no turns.
+            let in_turn = aims(nemesis, &self.topology).into_iter().filter(|aim| !is_at_point(aim));
+            let place = in_turn.into_iter().position(|aim| breaks(&aim, self.topology.storage.as_deref()))?;
+            Some((nemesis, WhichAim::InTurn(place)))
+        };
+        BREAKERS.iter().filter_map(|name| self.named(name)).filter_map(aimed).collect()
+    }
+
+    /// The same options, with a holder that holds for several TTLs whatever becomes of its lock.
+    pub(super) fn held_for_long(&self, options: RunOptions) -> RunOptions {
+        let ttl = options.ttl.0;
+        RunOptions {
+            careful: options.careful && !self.drawn.careful,
+            hold: if self.drawn.hold { Some(TimeSpan(ttl * HOLD_TTLS).into()) } else { options.hold },
+            time_limit: if self.drawn.time_limit { TimeSpan(ttl * LIMIT_TTLS) } else { options.time_limit },
+            ..options
+        }
+    }
+
+    /// A fault of this nemesis that breaks the connection over which the lock is prolonged.
+    fn breaking_a_renewal(
+        &self,
+        nemesis: &'static dyn Nemesis,
+        aim: WhichAim,
+        options: &RunOptions,
+        random: &mut Stream,
+    ) -> Option<PlannedFault> {
+        let mut fault = self.fault(nemesis, Some(aim), options, random)?;
+        let (shortest, longest) = BROKEN_TTLS;
+        let length = options.ttl.0.mul_f64(random.random_range(shortest..=longest));
+        fault.for_ms = TimeSpan(length).millis().max(1);
+        // At the first grant, so that most of the hold comes after the lease that was prolonged last.
+        (fault.at_ms, fault.then) = (0, Some(Trigger::of(f::ACQUIRE)));
+        fault.until = None;
+        Some(fault)
+    }
+}
+
+fn is_at_point(aim: &PossibleAim) -> bool {
+    aim.moments.iter().any(|moment| moment.point.is_some())
+}
+
+/// Whether a fault with this aim breaks what a holder has open to its servers, and spares the storage.
+fn breaks(aim: &PossibleAim, storage: Option<&str>) -> bool {
+    let is_of_servers = |target: &String| {
+        [Role::Granting.name(), Role::Leader.name()].iter().any(|role| target.starts_with(role))
+    };
+    let spares_storage = aim.peers.iter().all(|peer| Some(peer.as_str()) != storage);
+    is_of_holder(aim) && !aim.peers.is_empty() && spares_storage || aim.on.iter().all(is_of_servers)
+}
