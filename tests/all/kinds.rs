@@ -1,6 +1,6 @@
 //! Kinds of locks but mutexes, on real servers: each holds under faults, and each planted mistake is found.
 
-use crate::common::{Ran, test, under};
+use crate::common::{Ran, planned, test, under};
 use fencepost_checker::{Outcome, Whose};
 use fencepost_history::{Kind, f};
 
@@ -132,13 +132,25 @@ fn elections_hold_under_faults(driver: &str) {
 
 /// That of `kubernetes-election` is found by its scenario.
 fn planted_mistakes_of_elections_are_found(driver: &str) {
+    let words = ": two leaders; ";
     let found = |pace: &str, args: &str| {
-        is_found_at(pace, &format!("--driver {driver} --seed 1 {args}"), "exclusion", ": two leaders; ");
+        is_found_at(pace, &format!("--driver {driver} --seed 1 {args}"), "exclusion", words);
     };
     // A candidate gives up before the leader resigns.
     found("--ttl 20s --hold 3s --acquire-timeout 1s", "--lock etcd-election --nearest-only");
-    let short = "--ttl 2s --hold 3s";
-    found(short, "--lock redis-election --blind-renewal --nemesis pause");
-    found(short, "--lock zookeeper-election --unwatched --nemesis partition");
-    found(short, "--lock postgres-election --unwatched --nemesis partition");
+    found("--ttl 2s --hold 3s", "--lock redis-election --blind-renewal --nemesis pause");
+    for (lock, servers) in [("zookeeper-election", "n1,n2,n3"), ("postgres-election", "n1")] {
+        let plan = format!(
+            "[[fault]]\nafter = \"1s\"\nfault = \"partition\"\non = [\"holder\"]\ngroups = \"holder|{servers}\"\nfor = \"9s\""
+        );
+        let args = format!("--driver {driver} --seed 1 --lock {lock} --unwatched");
+        let ran = planned(&plan, &format!("{args} --ttl 2s --hold 9s --time-limit 12s"));
+        let verdict = ran.verdict();
+        let findings = &verdict.of_checker("exclusion").expect("judged").findings;
+        assert!(findings.iter().any(|each| each.sentence.contains(words)), "{lock}: {findings:?}");
+        // Of a connection it is not known when it was over, so not that its library had to know.
+        let is_session = lock == "zookeeper-election";
+        let by_library = findings.iter().any(|each| each.whose == Some(Whose::Library));
+        assert_eq!(by_library, is_session, "{lock}: {findings:?}");
+    }
 }

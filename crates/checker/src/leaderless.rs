@@ -20,8 +20,7 @@ pub(crate) struct Leaderless {
 
 pub(crate) fn longest_without_leader(run: &RunIndex) -> Leaderless {
     let from_ns = run.phase(RunPhase::Main).map_or(0, |phase| phase.from_ns);
-    let close = run.phase(RunPhase::Closing).map_or(run.end_ns, |phase| phase.from_ns);
-    let within = (from_ns, close.max(from_ns));
+    let within = (from_ns, last_campaign_ns(run).max(from_ns));
     let mut longest = Leaderless::default();
     for (key, wanted) in wants(run, (0, within.1), View::Benefit) {
         let holds = || run.holds.iter().filter(|hold| hold.key == key);
@@ -38,6 +37,14 @@ pub(crate) fn longest_without_leader(run: &RunIndex) -> Leaderless {
         }
     }
     longest
+}
+
+/// Until when processes began to campaign: near the end of a run each ends what it is in the middle of.
+fn last_campaign_ns(run: &RunIndex) -> u64 {
+    let Some(heal) = run.phase(RunPhase::Heal) else { return run.end_ns };
+    let close_ns = run.phase(RunPhase::Closing).map_or(run.end_ns, |phase| phase.from_ns);
+    let began = run.acquires().map(|acquire| acquire.invoke.time).filter(|began_ns| *began_ns < close_ns);
+    began.fold(heal.from_ns, u64::max)
 }
 
 /// When it certainly led.
@@ -100,6 +107,18 @@ mod tests {
             "1000 2 fail acquire a null taken\n1400 2 invoke acquire a {ttl_ms:2000}\n1500 2 ok acquire a",
         );
         assert_eq!(longest(&refused), [900, 500, 600]);
+    }
+
+    #[test]
+    fn the_end_of_a_run_in_which_processes_stop_does_not_count() {
+        let run = |next: &str| {
+            format!(
+                "{LEADS}200 2 invoke acquire a {{ttl_ms:2000}}\n500 nemesis info phase - \"heal\"\n600 1 invoke release a
+                 610 1 ok release a {{believed:true}}\n{next}1900 2 fail acquire a null taken\n2000 nemesis info phase - \"closing\""
+            )
+        };
+        assert_eq!(longest(&run(""))[2], 10, "before the first");
+        assert_eq!(longest(&run("1500 1 invoke acquire a\n1700 1 fail acquire a null taken\n"))[2], 900);
     }
 
     #[test]
