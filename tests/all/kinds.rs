@@ -1,6 +1,6 @@
-//! Locks that several may hold, on real servers: each holds under faults, and each planted mistake is found.
+//! Kinds of locks but mutexes, on real servers: each holds under faults, and each planted mistake is found.
 
-use crate::common::{Ran, test, under};
+use crate::common::{Ran, planned, test, under};
 use fencepost_checker::{Outcome, Whose};
 use fencepost_history::{Kind, f};
 
@@ -12,11 +12,14 @@ under!(
         planted_mistakes_of_semaphores_are_found,
         a_torn_read_is_found,
         a_lock_that_is_prolonged_holds_and_a_blind_prolong_is_found,
+        elections_hold_under_faults,
+        planted_mistakes_of_elections_are_found,
     ],
     docker: [],
     docker_by_night: [
         read_write_locks_hold_under_pauses_and_partitions,
         semaphores_hold_under_pauses_and_partitions,
+        elections_hold_under_faults,
     ],
 );
 
@@ -69,7 +72,11 @@ fn semaphores_hold_under_pauses_and_partitions(driver: &str) {
 /// Found by a run of this length as the library's, and said in these words. The TTL is long: on a busy
 /// machine a short one may have run out.
 fn is_found(args: &str, checker: &str, words: &str) {
-    let ran = test(&format!("--time-limit 60s --ttl 20s --hold 20ms --fail-fast {args}"));
+    is_found_at("--ttl 20s --hold 20ms", args, checker, words);
+}
+
+fn is_found_at(pace: &str, args: &str, checker: &str, words: &str) {
+    let ran = test(&format!("--time-limit 60s {pace} --fail-fast {args}"));
     let verdict = ran.verdict();
     let found = verdict.of_checker(checker).expect("judged");
     assert_eq!(found.outcome, Outcome::Violation, "{args}: {}", found.summary);
@@ -125,4 +132,43 @@ fn a_lock_that_is_prolonged_holds_and_a_blind_prolong_is_found(driver: &str) {
     let verdict = blind.verdict();
     let finding = &verdict.of_checker("renewal").expect("judged").findings[0];
     assert_eq!((finding.class.as_str(), finding.whose), ("prolonged-when-lost", Some(Whose::Library)));
+}
+
+fn elections_hold_under_faults(driver: &str) {
+    for (lock, nemesis) in [
+        ("redis-election", "pause,partition"),
+        ("etcd-election", "pause,partition"),
+        ("zookeeper-election", "pause,partition"),
+        ("kubernetes-election", "pause,partition,clock-jump"),
+        ("postgres-election", "pause"),
+    ] {
+        let ran = holds(&format!("--driver {driver} --lock {lock} --nemesis {nemesis}"));
+        assert_eq!(ran.outcome("leadership"), Outcome::Valid, "{lock}");
+        assert!(most_inside(&ran) > 0, "{lock}: no process led");
+    }
+}
+
+/// That of `kubernetes-election` is found by its scenario.
+fn planted_mistakes_of_elections_are_found(driver: &str) {
+    let words = ": two leaders; ";
+    let found = |pace: &str, args: &str| {
+        is_found_at(pace, &format!("--driver {driver} --seed 1 {args}"), "exclusion", words);
+    };
+    // A candidate gives up before the leader resigns.
+    found("--ttl 20s --hold 3s --acquire-timeout 1s", "--lock etcd-election --nearest-only");
+    found("--ttl 2s --hold 3s", "--lock redis-election --blind-renewal --nemesis pause");
+    for (lock, servers) in [("zookeeper-election", "n1,n2,n3"), ("postgres-election", "n1")] {
+        let plan = format!(
+            "[[fault]]\nafter = \"1s\"\nfault = \"partition\"\non = [\"holder\"]\ngroups = \"holder|{servers}\"\nfor = \"9s\""
+        );
+        let args = format!("--driver {driver} --seed 1 --lock {lock} --unwatched");
+        let ran = planned(&plan, &format!("{args} --ttl 2s --hold 9s --time-limit 12s"));
+        let verdict = ran.verdict();
+        let findings = &verdict.of_checker("exclusion").expect("judged").findings;
+        assert!(findings.iter().any(|each| each.sentence.contains(words)), "{lock}: {findings:?}");
+        // Of a connection it is not known when it was over, so not that its library had to know.
+        let is_session = lock == "zookeeper-election";
+        let by_library = findings.iter().any(|each| each.whose == Some(Whose::Library));
+        assert_eq!(by_library, is_session, "{lock}: {findings:?}");
+    }
 }

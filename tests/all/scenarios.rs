@@ -65,12 +65,13 @@ pub fn agrees(name: &str, driver: &str, seed: u64) -> bool {
 
 const ON_REDIS: &[&str] = &["redis-", "valkey-"];
 const CONSENSUS: &[&str] = &["zookeeper-", "etcd-", "nats-"];
-const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-", "mariadb-"];
+const OTHERS: &[&str] = &["fence-", "chubby-", "kubernetes-", "hadoop-", "postgres-", "mariadb-"];
 
 /// Scenarios of consensus that are played by night: each service has one by day that shows its lease.
 const CONSENSUS_BY_NIGHT: &[&str] = &[
     "etcd-18-percent",
     "etcd-clock-comes-back",
+    "etcd-election-zombie",
     "etcd-leader-killed",
     "etcd-no-recheck",
     "zookeeper-clock-jump",

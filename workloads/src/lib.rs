@@ -1,5 +1,6 @@
 //! What the processes of a test do. One file a workload; [`registry`] names them all.
 
+mod election;
 mod herd;
 mod increment;
 mod lateness;
@@ -25,6 +26,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &read_write::ReadWrite,
         &semaphore::Semaphore,
         &prolong::Prolong,
+        &election::Election,
     ]
 }
 
@@ -129,6 +131,30 @@ mod tests {
         let again = [ok(json!({})), ok(json!([3, 5]))];
         let done = follow(&mut *set, &again, 99);
         assert_eq!(done.last().map(String::as_str), Some("write [3,5,7000001]"), "each value is tried once");
+    }
+
+    #[test]
+    fn a_leader_writes_its_term_and_campaigns_again() {
+        let entry = json!(["entry", 3, 31, 3_000_003]);
+        let term = [ok(json!(true)), ok(entry), ok(json!(4))];
+        let led = [vec![ok(json!({"token": 33}))], [term.clone(), term.clone(), term].concat()].concat();
+        let answers = [led, vec![ok(json!({})), Completion::Fail("taken".into())]].concat();
+        let done = follow(&mut *script("election", 1), &answers, 99);
+        assert_eq!(done[..4], ["acquire null", "holds null", "read null", r#"write ["entry",7,33,7000003]"#]);
+        assert_eq!(done[9], r#"write ["entry",7,33,7000005]"#);
+        assert_eq!(done[10..], ["release null", "acquire null", "acquire null"], "at once");
+    }
+
+    #[test]
+    fn who_no_longer_leads_resigns_and_writes_nothing() {
+        for answers in [
+            vec![ok(json!({})), ok(json!(false))],
+            vec![ok(json!({})), ok(json!(true)), Completion::Fail("refused".into())],
+        ] {
+            let done = follow(&mut *script("election", 1), &[answers, vec![ok(json!({}))]].concat(), 99);
+            let [.., last, _] = &done[..] else { panic!("{done:?}") };
+            assert_eq!(last, "release null");
+        }
     }
 
     #[test]

@@ -29,10 +29,10 @@ enum At {
     Releasing,
 }
 
-pub(crate) struct Sections<B> {
+pub(crate) struct Sections<W> {
     settings: Settings,
     random: Stream,
-    begin: B,
+    begin: Begin<W>,
     work: Option<Box<dyn Work>>,
     lateness: Lateness,
     request: Value,
@@ -41,9 +41,24 @@ pub(crate) struct Sections<B> {
     writes: bool,
 }
 
-impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
+type Begin<W> = Box<dyn FnMut(SectionPlan, &Value) -> W + Send>;
+
+impl<W: Work + 'static> Sections<W> {
     /// `begin` makes the work of each section.
-    pub(crate) fn new(settings: &Settings, random: Stream, begin: B) -> Sections<B> {
+    pub(crate) fn new(
+        settings: &Settings,
+        random: Stream,
+        mut begin: impl FnMut(SectionPlan) -> W + Send + 'static,
+    ) -> Sections<W> {
+        Sections::of_grants(settings, random, move |plan, _| begin(plan))
+    }
+
+    /// `begin` makes the work of each section, also by what its acquire answered.
+    pub(crate) fn of_grants(
+        settings: &Settings,
+        random: Stream,
+        begin: impl FnMut(SectionPlan, &Value) -> W + Send + 'static,
+    ) -> Sections<W> {
         let request = if settings.reader {
             AcquireArguments { mode: Some(Mode::Shared), ..AcquireArguments::default() }.into()
         } else {
@@ -54,7 +69,7 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
         Sections {
             settings,
             random,
-            begin,
+            begin: Box::new(begin),
             work: None,
             lateness,
             request,
@@ -64,11 +79,11 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
         }
     }
 
-    pub(crate) fn requesting(self, request: Value) -> Sections<B> {
+    pub(crate) fn requesting(self, request: Value) -> Sections<W> {
         Sections { request, ..self }
     }
 
-    pub(crate) fn writing(self, writes: bool) -> Sections<B> {
+    pub(crate) fn writing(self, writes: bool) -> Sections<W> {
         Sections { writes, ..self }
     }
 
@@ -123,7 +138,7 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
     }
 }
 
-impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Script for Sections<B> {
+impl<W: Work + 'static> Script for Sections<W> {
     fn next(&mut self, last: Option<&Completion>, now: Now) -> Step {
         match self.at {
             At::Outside if now.closing => Step::Done,
@@ -131,7 +146,7 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Script for Sections<B
             At::Acquiring(plan) => match last {
                 Some(Completion::Ok(granted)) => {
                     self.at = At::Working;
-                    self.work = Some(Box::new((self.begin)(plan)));
+                    self.work = Some(Box::new((self.begin)(plan, granted)));
                     self.lateness = Lateness::of_grant(&self.settings.length, plan.length, granted, now.time);
                     self.work_on(None, now)
                 }

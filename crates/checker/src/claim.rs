@@ -49,7 +49,11 @@ impl Claim {
         let shared = claims.iter().filter(|claim| **claim == Claim::SHARED).count();
         let permits = claims.iter().map(|claim| claim.capacity).min()?;
         match (shared, permits) {
-            (0, 1) => (kind == LockKind::ReadWrite).then(|| "two writers".to_owned()),
+            (0, 1) => match kind {
+                LockKind::ReadWrite => Some("two writers".to_owned()),
+                LockKind::Election => Some("two leaders".to_owned()),
+                LockKind::Mutex | LockKind::Semaphore => None,
+            },
             (1, 1) => Some("a reader beside a writer".to_owned()),
             (readers, 1) => Some(format!("{readers} readers beside a writer")),
             (_, 2..) => {
@@ -60,12 +64,14 @@ impl Claim {
         }
     }
 
-    /// What of the lock it takes, for a sentence: `k0`, `k0 as a reader`, `one of 3 permits of k0`.
+    /// What of the lock it takes, for a sentence: `k0`, `k0 as a reader`, `one of 3 permits of k0`, `the
+    /// leadership of k0`.
     pub fn of_lock(self, key: &str, kind: LockKind) -> String {
         let name = lock(key);
         match (self, kind) {
             (Claim::SHARED, _) => format!("{name} as a reader"),
             (Claim::EXCLUSIVE, LockKind::ReadWrite) => format!("{name} as a writer"),
+            (Claim::EXCLUSIVE, LockKind::Election) => format!("the leadership of {name}"),
             (Claim { capacity, .. }, _) if self.excludes_any() && !self.is_alone() => {
                 format!("one of {capacity} permits of {name}")
             }
@@ -126,6 +132,7 @@ mod tests {
         let said = |words: &str| Some(words.to_owned());
         let (mutex, read_write) = (LockKind::Mutex, LockKind::ReadWrite);
         assert_eq!(of(mutex, &[Claim::EXCLUSIVE; 2]), None);
+        assert_eq!(of(LockKind::Election, &[Claim::EXCLUSIVE; 2]), said("two leaders"));
         assert_eq!(of(read_write, &[Claim::EXCLUSIVE; 2]), said("two writers"));
         assert_eq!(of(read_write, &[Claim::EXCLUSIVE, Claim::SHARED]), said("a reader beside a writer"));
         assert_eq!(of(mutex, &[Claim::SHARED, Claim::EXCLUSIVE]), said("a reader beside a writer"));
@@ -137,6 +144,7 @@ mod tests {
             (Claim::NOTHING, mutex, "k0"),
             (Claim::EXCLUSIVE, read_write, "k0 as a writer"),
             (Claim::SHARED, read_write, "k0 as a reader"),
+            (Claim::EXCLUSIVE, LockKind::Election, "the leadership of k0"),
             (SEMAPHORE, LockKind::Semaphore, "one of 3 permits of k0"),
         ] {
             assert_eq!(claim.of_lock("k0", kind), words);

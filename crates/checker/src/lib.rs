@@ -82,6 +82,7 @@ mod figures;
 #[path = "../tests/generate/mod.rs"]
 mod generate;
 mod judge;
+mod leaderless;
 mod lease_mutex;
 mod ledger;
 #[cfg(test)]
@@ -130,10 +131,10 @@ pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
     AvailabilityFigures, Blame, Checker, ErrorsFigures, ExclusionFigures, FairnessFigures, FencingFigures,
-    FindingClass, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures, NotJudged, Overlap,
-    OwnershipFigures, ProgressFigures, RenewalFigures, StaleWritesFigures, TimeOutsFigures, TornReadsFigures,
-    UsersFigures, VacuousFigures, ValidityFigures, claimable, classes, find_class, overlaps, registry,
-    too_many,
+    FindingClass, LeadershipFigures, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures,
+    NotJudged, Overlap, OwnershipFigures, ProgressFigures, RenewalFigures, StaleWritesFigures, TermsFigures,
+    TimeOutsFigures, TornReadsFigures, UsersFigures, VacuousFigures, ValidityFigures, claimable, classes,
+    find_class, overlaps, registry, too_many,
 };
 pub use prose::{milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};

@@ -127,6 +127,11 @@ impl Wants<'_> {
         difference(&self.wanted, &union([&self.taken[..], pending, &self.perhaps].concat()), within)
     }
 
+    /// The stretches in which it was wanted, without these.
+    pub fn without(&self, taken: &[Span], within: Span) -> Vec<Span> {
+        difference(&self.wanted, taken, within)
+    }
+
     /// How long failed acquires were under way: while no process held it, and while certainly none did.
     pub fn in_vain_ns(&self, within: Span) -> (u64, u64) {
         let span = |acquire: &&Operation| {

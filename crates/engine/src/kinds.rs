@@ -17,7 +17,7 @@ impl RunOptions {
             kind.name().clone_into(&mut self.workload);
         }
         match kind {
-            LockKind::Mutex => {}
+            LockKind::Mutex | LockKind::Election => {}
             LockKind::ReadWrite if self.workload == kind.name() && self.readers == 0 => {
                 self.readers = self.concurrency / 2;
             }
@@ -47,11 +47,11 @@ impl RunOptions {
                     self.concurrency
                 ),
             ),
-            (LockKind::Mutex | LockKind::ReadWrite, Some(_)) => (
+            (LockKind::Mutex | LockKind::ReadWrite | LockKind::Election, Some(_)) => (
                 "permits",
                 format!("--permits are for semaphores, and {name} is {is}; use --lock redis-semaphore"),
             ),
-            (LockKind::Mutex | LockKind::Semaphore, _) if self.readers > 0 => (
+            (LockKind::Mutex | LockKind::Semaphore | LockKind::Election, _) if self.readers > 0 => (
                 "readers",
                 format!(
                     "--readers are for read-write locks, and {name} is {is}; use --lock postgres-read-write"
@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(fitted("redis-single", |_| {}), ("increment".to_owned(), 0, None));
         assert_eq!(fitted("postgres-read-write", |_| {}), ("read-write".to_owned(), 5, None));
         assert_eq!(fitted("redis-semaphore", |_| {}), ("semaphore".to_owned(), 0, Some(3)));
+        assert_eq!(fitted("etcd-election", |_| {}), ("election".to_owned(), 0, None));
         let lock = |options: &mut RunOptions| options.workload = "lock".to_owned();
         assert_eq!(fitted("postgres-read-write", lock), ("lock".to_owned(), 0, None));
         assert_eq!(fitted("redis-semaphore", lock), ("lock".to_owned(), 0, Some(3)));
@@ -149,6 +150,9 @@ mod tests {
             ("chubby", |it| it.permits = Some(2), "chubby is a read-write lock"),
             ("etcd", |it| it.workload = "prolong".to_owned(), "etcd cannot be prolonged by its holder"),
             ("redis-semaphore", |it| it.workload = "prolong".to_owned(), "is not for a semaphore"),
+            ("etcd-election", |it| it.permits = Some(2), "etcd-election is an election"),
+            ("etcd-election", |it| it.readers = 2, "etcd-election is an election"),
+            ("etcd", |it| it.workload = "election".to_owned(), "the workload election is not for a mutex"),
         ] {
             let sentence = refused(lock, edit);
             assert!(sentence.contains(expected), "{sentence}");

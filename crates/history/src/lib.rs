@@ -65,7 +65,7 @@ pub use run_nodes::{
 pub use run_phase::{PHASE, RunPhase};
 pub use seed::{Seed, Stream};
 pub use shard::{InvalidShard, Shard};
-pub use shared_data::{Pair, ResourceUse, is_set, users};
+pub use shared_data::{LogEntry, Pair, ResourceUse, is_set, users};
 pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
 pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};

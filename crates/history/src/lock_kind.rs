@@ -12,10 +12,13 @@ pub enum LockKind {
     ReadWrite,
     /// As many processes as it has permits.
     Semaphore,
+    /// One process at a time, which leads: to campaign is to acquire, to resign is to release.
+    Election,
 }
 
 impl LockKind {
-    pub const ALL: [LockKind; 3] = [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore];
+    pub const ALL: [LockKind; 4] =
+        [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election];
 
     /// Its name in `lock.toml` and in histories.
     pub fn name(self) -> &'static str {
@@ -23,6 +26,7 @@ impl LockKind {
             LockKind::Mutex => "mutex",
             LockKind::ReadWrite => "read-write",
             LockKind::Semaphore => "semaphore",
+            LockKind::Election => "election",
         }
     }
 
@@ -36,6 +40,7 @@ impl LockKind {
             LockKind::Mutex => "a mutex",
             LockKind::ReadWrite => "a read-write lock",
             LockKind::Semaphore => "a semaphore",
+            LockKind::Election => "an election",
         }
     }
 
@@ -45,13 +50,14 @@ impl LockKind {
             LockKind::Mutex => "one process at a time",
             LockKind::ReadWrite => "any number of readers, or one writer (--readers, --workload read-write)",
             LockKind::Semaphore => "as many processes as it has permits (--permits, --workload semaphore)",
+            LockKind::Election => "one leader at a time (--workload election)",
         }
     }
 
     /// The word of the hello's `can` by which a client says that it can ask for a lock of this kind.
     pub fn announced(self) -> Option<&'static str> {
         match self {
-            LockKind::Mutex => None,
+            LockKind::Mutex | LockKind::Election => None,
             LockKind::ReadWrite => Some("mode"),
             LockKind::Semaphore => Some("permits"),
         }

@@ -1,5 +1,5 @@
-//! What processes keep under a lock that several may hold: lists that begin with a word. A list that begins
-//! otherwise is a set, whose values processes add.
+//! What processes keep under locks of other kinds than mutexes: lists that begin with a word. A list that
+//! begins otherwise is a set, whose values processes add.
 
 use serde_json::{Value, json};
 
@@ -7,6 +7,7 @@ const PAIR: &str = "pair";
 const ENTER: &str = "enter";
 const LEAVE: &str = "leave";
 const USERS: &str = "users";
+const ENTRY: &str = "entry";
 
 /// A pair whose halves a writer changes one after the other, to a value that no other write has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +70,34 @@ impl From<ResourceUse> for Value {
     }
 }
 
+/// The last entry of the log that leaders write. No other entry has its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LogEntry {
+    pub number: u64,
+    /// The process that wrote it.
+    pub process: u64,
+    /// The token of its leadership; none where the election gives none.
+    pub term: Option<i64>,
+}
+
+impl LogEntry {
+    /// What was never written reads as 0, and is no entry.
+    pub fn of(value: &Value) -> Option<LogEntry> {
+        match words(value)? {
+            (ENTRY, [process, term, number]) => {
+                Some(LogEntry { number: number.as_u64()?, process: process.as_u64()?, term: term.as_i64() })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<LogEntry> for Value {
+    fn from(LogEntry { number, process, term }: LogEntry) -> Value {
+        json!([ENTRY, process, term, number])
+    }
+}
+
 /// The processes in a resource, in the order in which they came; none where the value is no resource.
 pub fn users(resource: &Value) -> Option<Vec<u64>> {
     match words(resource)? {
@@ -98,9 +127,17 @@ mod tests {
         for used in [ResourceUse::Enter(7), ResourceUse::Leave(7)] {
             assert_eq!(ResourceUse::of(&used.into()), Some(used));
         }
-        for (value, set) in
-            [(json!([]), true), (json!([3, 5]), true), (json!(["pair", 1, 2]), false), (json!(0), false)]
-        {
+        for term in [None, Some(31)] {
+            let entry = LogEntry { number: 7_000_001, process: 7, term };
+            assert_eq!(LogEntry::of(&entry.into()), Some(entry));
+        }
+        for (value, set) in [
+            (json!([]), true),
+            (json!([3, 5]), true),
+            (json!(["pair", 1, 2]), false),
+            (json!(["entry", 1, 2, null]), false),
+            (json!(0), false),
+        ] {
             assert_eq!(is_set(&value), set, "{value}");
         }
         for value in [json!(0), json!(["pair", 1]), json!(["enter", -1]), json!([1, 2, 3]), json!([])] {

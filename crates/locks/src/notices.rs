@@ -12,16 +12,25 @@ pub struct Notices {
     process: u64,
     out: mpsc::UnboundedSender<Notice>,
     pauses: Arc<[PauseAt]>,
+    reports_loss: bool,
 }
 
 impl Notices {
     /// Reports of `process`, to `out`; `pauses` are the points at which the client pauses.
     pub fn new(process: u64, out: mpsc::UnboundedSender<Notice>, pauses: Arc<[PauseAt]>) -> Notices {
-        Notices { process, out, pauses }
+        Notices { process, out, pauses, reports_loss: true }
+    }
+
+    /// The same without a word of losses, if `unwatched`: a client that does not watch what keeps its lock.
+    pub(crate) fn unwatched(self, unwatched: bool) -> Notices {
+        Notices { reports_loss: self.reports_loss && !unwatched, ..self }
     }
 
     /// The lock is lost, and why.
     pub fn lost(&self, key: &str, reason: impl Into<String>) {
+        if !self.reports_loss {
+            return;
+        }
         self.send(Notice::lost(self.process, key, reason));
     }
 

@@ -76,9 +76,25 @@ pub struct Options {
     /// redis-read-write: whether one request looks for others and takes the lock.
     #[arg(long, value_enum, default_value_t)]
     pub look_and_take: LookAndTake,
-    /// zookeeper-read-write: a reader looks only at the znode before its own.
+    /// zookeeper-read-write: a reader looks only at the znode before its own; etcd-election: a candidate only
+    /// at the key before its own.
     #[arg(long)]
     pub nearest_only: bool,
+    /// redis-election: the leader renews whatever is there, without a look whose it is.
+    #[arg(long)]
+    pub blind_renewal: bool,
+    /// zookeeper-election, postgres-election: the leader does not learn that its session or connection ended.
+    #[arg(long)]
+    pub unwatched: bool,
+    /// kubernetes-election: how long the leader goes on without a renewal [default: two thirds of the TTL].
+    #[arg(long, value_name = "TIME")]
+    pub renew_deadline: Option<TimeSpan>,
+    /// kubernetes-election: the rest between two looks at the record [default: two fifteenths of the TTL].
+    #[arg(long, value_name = "TIME")]
+    pub retry_period: Option<TimeSpan>,
+    /// kubernetes-election: by what a candidate knows that the record has run out.
+    #[arg(long, value_enum, default_value_t)]
+    pub record_clock: RecordClock,
     /// zookeeper-semaphore: a client counts the holders before it makes its znode, and not afterwards.
     #[arg(long)]
     pub count_first: bool,
@@ -124,6 +140,17 @@ pub enum LookAndTake {
     Together,
     /// Two requests.
     Apart,
+}
+
+/// By what a candidate of Kubernetes' election knows that the record of the leader has run out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordClock {
+    /// By its own monotonic clock, since it last saw the record change.
+    #[default]
+    Observed,
+    /// By the time of renewal in the record, and its own time of day.
+    Written,
 }
 
 /// How a reader releases an advisory lock of PostgreSQL.

@@ -23,12 +23,19 @@ pub(crate) struct RenewedLease {
     pub(crate) value: String,
     pub(crate) ttl: Duration,
     valid_until: Mutex<Reading>,
+    /// The time between two renewals.
+    period: Duration,
 }
 
 impl RenewedLease {
     pub(crate) fn new(key: &str, value: &str, ttl: Duration, valid_until: Reading) -> RenewedLease {
         let (key, value) = (key.to_owned(), value.to_owned());
-        RenewedLease { key, value, ttl, valid_until: Mutex::new(valid_until) }
+        RenewedLease { key, value, ttl, valid_until: Mutex::new(valid_until), period: ttl / SHARE }
+    }
+
+    /// The same, renewed once in such a period in the place of a third of the TTL.
+    pub(crate) fn every(self, period: Duration) -> RenewedLease {
+        RenewedLease { period, ..self }
     }
 
     pub(crate) fn valid_until(&self) -> Reading {
@@ -82,16 +89,16 @@ impl Drop for Watchdog {
 }
 
 async fn keep(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) {
-    let RenewedLease { key, ttl, .. } = &*lease;
-    let mut rest = *ttl / SHARE;
+    let RenewedLease { key, ttl, period, .. } = &*lease;
+    let mut rest = *period;
     loop {
         sleep(rest).await;
         let (sent, sent_at) = (Instant::now(), CLOCK.now());
-        match by.renew(&lease, sent + *ttl / SHARE).await {
+        match by.renew(&lease, sent + *period).await {
             RenewalOutcome::Renewed => {
                 lease.prolong(sent_at + *ttl);
                 notices.renewed(key, sent.elapsed());
-                rest = (*ttl / SHARE).saturating_sub(sent.elapsed());
+                rest = period.saturating_sub(sent.elapsed());
             }
             RenewalOutcome::Again => rest = REST,
             RenewalOutcome::Lost(reason) => return notices.lost(key, reason),

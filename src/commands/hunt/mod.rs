@@ -44,7 +44,7 @@ pub fn hunt(args: &HuntArgs) -> Result<i32> {
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         tokio::spawn(listen_for_signals(stop.clone()));
-        begin_or_resume(args, corpus.as_deref(), &stop).await
+        Box::pin(begin_or_resume(args, corpus.as_deref(), &stop)).await
     });
     // A client that hangs in a blocking call must not keep a finished hunt from ending.
     runtime.shutdown_background();

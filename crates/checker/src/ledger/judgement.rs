@@ -208,8 +208,13 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
     let setting = run.setting();
     let own = run.nodes.client_of(hold.process)?;
     let ttl_ns = hold.ttl_ns.filter(|_| run.lock.can("lost"))?;
-    let said = run.operations.partition_point(|operation| operation.invoke.index < hold.until);
-    let said = run.operations.get(said).filter(|said| [f::HOLDS, f::RELEASE].contains(&said.f()))?;
+    let of_hold = run.operations[hold.acquire..].iter().take_while(|said| said.invoke.index <= hold.until);
+    let said = of_hold.filter(|said| {
+        let is_own = said.process == hold.process && said.key == hold.key;
+        let holds = said.ok().and_then(|answer| answer.value.as_bool()) == Some(true);
+        let is_last = said.invoke.index == hold.until;
+        is_own && (said.f() == f::HOLDS && (holds || is_last) || said.f() == f::RELEASE && is_last)
+    });
     let hindered = |effect| {
         // Late packets hinder no clock of its own. A process that stands still in part may look at it late.
         let of_node = |fault: &crate::run_index::Fault| fault.description.between.is_empty();
@@ -218,15 +223,17 @@ fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
         };
         run.faults.iter().filter(of_own).any(|fault| fault.in_force(hold.from_ns, hold.until_ns))
     };
-    let reached = |over_ns: u64| over_ns <= said.invoke.time;
     let outages = setting.outages(Some(own));
-    let away = outages
-        .iter()
-        .find(|(from_ns, until_ns)| *from_ns > hold.from_ns && *until_ns >= said.invoke.time)?;
-    let over_ns = away.0.saturating_add(ttl_ns);
+    let over = said.filter_map(|said| {
+        let away = outages.iter().find(|(from_ns, until_ns)| {
+            *from_ns > hold.from_ns && (*from_ns..=*until_ns).contains(&said.invoke.time)
+        })?;
+        let over_ns = away.0.saturating_add(ttl_ns);
+        (over_ns <= said.invoke.time).then_some(over_ns)
+    });
     use FaultEffect::{Delays, Kills, MovesClocks, Stops};
     let moved = [Stops, Kills, MovesClocks, Delays].into_iter().any(hindered);
-    (reached(over_ns) && !moved).then_some(over_ns)
+    over.min().filter(|_| !moved)
 }
 
 /// From when on the library of the earlier holder, which had promised to report a loss, could do so and did

@@ -6,6 +6,7 @@ mod errors;
 mod exclusion;
 mod fairness;
 mod fencing;
+mod leadership;
 mod linearizable;
 pub(crate) mod lost_additions;
 mod lost_updates;
@@ -13,6 +14,7 @@ mod ownership;
 mod progress;
 mod renewal;
 mod stale_writes;
+mod terms;
 mod time_outs;
 mod torn_reads;
 mod under_holds;
@@ -29,6 +31,7 @@ pub(crate) use exclusion::sentence as exclusion_sentence;
 pub use exclusion::{ExclusionFigures, Overlap, overlaps, too_many};
 pub use fairness::FairnessFigures;
 pub use fencing::FencingFigures;
+pub use leadership::LeadershipFigures;
 pub use linearizable::LinearizableFigures;
 pub use lost_additions::LostAdditionsFigures;
 pub use lost_updates::LostUpdatesFigures;
@@ -37,6 +40,7 @@ pub use progress::ProgressFigures;
 pub(crate) use progress::stuck_by_the_service;
 pub use renewal::RenewalFigures;
 pub use stale_writes::StaleWritesFigures;
+pub use terms::TermsFigures;
 pub use time_outs::TimeOutsFigures;
 pub use torn_reads::TornReadsFigures;
 pub use users::UsersFigures;
@@ -75,6 +79,8 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &lost_additions::LostAdditions,
         &torn_reads::TornReads,
         &users::Users,
+        &leadership::Leadership,
+        &terms::Terms,
         &stale_writes::StaleWrites,
         &fencing::Fencing,
         &linearizable::Linearizable,

@@ -55,6 +55,8 @@ const FILES: &[(&str, &str)] = scenarios![
     "etcd-clock-comes-back",
     "etcd-clock-jump",
     "etcd-leader-killed",
+    "etcd-election-zombie",
+    "kubernetes-election-clock",
     "fence-racy-check",
     "fence-unique-token",
     "fence-epoch-quorum",

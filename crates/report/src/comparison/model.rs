@@ -5,8 +5,8 @@ use super::difference::CellDifference;
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{
-    Figures, Harm, LOSS_NOTICE_LONGEST, LOSS_NOTICE_NEVER, LostAdditionsFigures, LostUpdatesFigures, Metric,
-    Outcome, Unjudged, registry,
+    Figures, Harm, LOSS_NOTICE_LONGEST, LOSS_NOTICE_NEVER, LeadershipFigures, LostAdditionsFigures,
+    LostUpdatesFigures, Metric, Outcome, Unjudged, registry,
 };
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub struct Cell {
     /// How holders learned that they had lost the lock. None where none lost it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_notice: Option<CellLossNotice>,
+    /// The longest time without a leader. None of locks that are no elections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_leader: Option<CellWithoutLeader>,
     /// How much confidence its verdict deserves. None in older comparisons, and without runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "worth")]
@@ -131,6 +134,13 @@ pub struct CellLossNotice {
     pub longest_ms: Option<f64>,
     /// The share of losses of which the holder never learned: the median of the runs.
     pub never_percent: f64,
+}
+
+/// For how long an election had no leader while a process campaigned: the longest of all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellWithoutLeader {
+    pub at_least_ms: u64,
+    pub at_most_ms: u64,
 }
 
 /// What the lock cost: medians over the runs, and of the time to recover the longest.
@@ -323,6 +333,7 @@ pub fn cell(runs: Vec<MadeRun>) -> Cell {
         lost: lost(&judgements),
         costs: costs(&judgements),
         loss_notice: loss_notice(&judgements),
+        without_leader: without_leader(&judgements),
         confidence: (!judgements.is_empty()).then(|| confidence(&judgements)),
         ..Cell::default()
     };
@@ -398,6 +409,14 @@ fn loss_notice(judgements: &[&Judgement]) -> Option<CellLossNotice> {
     };
     let never_percent = median(of(LOSS_NOTICE_NEVER))?;
     Some(CellLossNotice { longest_ms: of(LOSS_NOTICE_LONGEST).max_by(f64::total_cmp), never_percent })
+}
+
+fn without_leader(judgements: &[&Judgement]) -> Option<CellWithoutLeader> {
+    let all = decided::<LeadershipFigures>(judgements);
+    Some(CellWithoutLeader {
+        at_least_ms: all.iter().map(|figures| figures.without_leader_ms).max()?,
+        at_most_ms: all.iter().map(|figures| figures.without_leader_at_most_ms).max()?,
+    })
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

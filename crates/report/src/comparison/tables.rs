@@ -1,7 +1,7 @@
 //! A comparison as tables of short texts, which terminal, Markdown and page each show in their own way.
 
 use super::confidence::rule;
-use super::model::{Cell, CellLossNotice, Comparison, Outcomes, Row};
+use super::model::{Cell, CellLossNotice, CellWithoutLeader, Comparison, Outcomes, Row};
 use crate::confidence::distance_of;
 use crate::words::property;
 use fencepost_checker::{
@@ -117,7 +117,7 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
 
 /// How much confidence the verdicts deserve, and what was measured, as far as anything is known of it.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
-    let all: [(&str, &str, &Legend, Value); 9] = [
+    let all: [(&str, &str, &Legend, Value); 10] = [
         ("Situations covered", "of those possible, all runs together", &[], |cell| {
             let confidence = cell.confidence.as_ref().filter(|confidence| confidence.possible > 0)?;
             Some(format!("{} of {}", confidence.covered, confidence.possible))
@@ -159,6 +159,15 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
             "from when the lock was gone until its holder learned of it, at most, all runs together; and the share of losses of which it never learned",
             &[],
             |cell| Some(noticed(cell.loss_notice?)),
+        ),
+        (
+            "Longest time without a leader",
+            "while a process campaigned, from the end of a leadership to the next: certainly, and at most; all runs together",
+            &[],
+            |cell| {
+                let CellWithoutLeader { at_least_ms, at_most_ms } = cell.without_leader?;
+                Some(format!("{} to {}", length(at_least_ms as f64), length(at_most_ms as f64)))
+            },
         ),
     ];
     let tables = all.into_iter().map(|(title, note, legend, value)| {

@@ -109,6 +109,7 @@ fn too_many(run: &RunIndex) -> &'static str {
         LockKind::Mutex => "two processes",
         LockKind::ReadWrite => "a writer and another process",
         LockKind::Semaphore => "more processes than it has permits",
+        LockKind::Election => "two leaders",
     }
 }
 

@@ -13,7 +13,7 @@ use crate::pictures::lanes::Lanes;
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times,
 };
-use fencepost_history::{LockKind, NodeKind, Pair, ResourceUse, RunPhase, f};
+use fencepost_history::{LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -88,6 +88,7 @@ fn never(run: &RunIndex) -> &'static str {
         LockKind::Mutex => "never to two processes at once",
         LockKind::ReadWrite => "never to a writer beside another process",
         LockKind::Semaphore => "never to more processes at once than it has permits",
+        LockKind::Election => "never to two leaders at once",
     }
 }
 
@@ -178,6 +179,7 @@ fn lets_in(run: &RunIndex) -> &'static str {
         LockKind::Mutex => "A lock lets at most one process in at a time.",
         LockKind::ReadWrite => "A read-write lock lets in any number of readers, or one writer.",
         LockKind::Semaphore => "A semaphore lets in as many processes at a time as it has permits.",
+        LockKind::Election => "An election lets at most one process lead at a time.",
     }
 }
 
@@ -185,6 +187,9 @@ fn protected(run: &RunIndex) -> &'static str {
     match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
         Some(write) if Pair::of(&write.invoke.value).is_some() => {
             "Inside, writers changed a pair in two steps, and readers read it. "
+        }
+        Some(write) if LogEntry::of(&write.invoke.value).is_some() => {
+            "The leader read the last entry of a log, and wrote its own with its term. "
         }
         Some(write) if ResourceUse::of(&write.invoke.value).is_some() => {
             "Inside, each entered a resource that counts its users, and left it. "

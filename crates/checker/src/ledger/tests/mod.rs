@@ -181,6 +181,12 @@ fn a_leader_that_promised_to_know_and_says_that_it_leads_is_the_librarys() {
     assert_eq!(of("\"parts\"", "\"delays\""), Whose::NoFence, "it may have been answered");
     let stopped = fault("\"stops\"", "", "\"c1\"", (3000, 11000)).replace("id:1", "id:2");
     assert_eq!(last_overlap(&format!("{text}\n{stopped}")).1, Whose::NoFence, "it could not know");
+    let goes_on = "15500 1 invoke write a 1\n15510 1 ok write a 1";
+    assert_eq!(
+        last_overlap(&format!("{text}\n{goes_on}")).1,
+        Whose::Library,
+        "what came later hides nothing"
+    );
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub(super) struct KeyValue {
     pub(super) key: Vec<u8>,
     #[prost(int64, tag = "2")]
     pub(super) create_revision: i64,
+    #[prost(int64, tag = "3")]
+    pub(super) mod_revision: i64,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) value: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -152,7 +156,7 @@ pub(super) enum TransactionResponse {
     Delete(DeleteRangeResponse),
 }
 
-/// A condition of a transaction: the create revision of a key, or of each key of a range, equals a number.
+/// A condition of a transaction: a revision of a key, or of each key of a range, equals a number.
 /// Equality is etcd's default (`EQUAL = 0`), so it needs no field.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Compare {
@@ -160,7 +164,7 @@ pub(super) struct Compare {
     pub(super) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(super) key: Vec<u8>,
-    #[prost(oneof = "ComparedWith", tags = "5")]
+    #[prost(oneof = "ComparedWith", tags = "5, 6")]
     pub(super) compared: Option<ComparedWith>,
     #[prost(bytes = "vec", tag = "64")]
     pub(super) range_end: Vec<u8>,
@@ -171,6 +175,7 @@ pub(super) struct Compare {
 pub(super) enum CompareTarget {
     Version = 0,
     Create = 1,
+    Mod = 2,
 }
 
 /// With what is compared. A `oneof`, since etcd wants the field to be there even if it is 0.
@@ -178,6 +183,8 @@ pub(super) enum CompareTarget {
 pub(super) enum ComparedWith {
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
+    #[prost(int64, tag = "6")]
+    ModRevision(i64),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -324,6 +331,15 @@ impl Compare {
         }
     }
 
+    /// The key was changed last at this revision; 0: there is no such key.
+    pub(super) fn changed(key: impl Into<Vec<u8>>, revision: i64) -> Compare {
+        Compare {
+            target: CompareTarget::Mod.into(),
+            compared: Some(ComparedWith::ModRevision(revision)),
+            ..Compare::created(key, revision)
+        }
+    }
+
     pub(super) fn none_under(prefix: &str) -> Compare {
         Compare { range_end: prefix_end(prefix), ..Compare::created(prefix, 0) }
     }
@@ -338,6 +354,12 @@ impl RequestOp {
         RequestOp {
             request: Some(TransactionRequest::Put(PutRequest { key: key.into(), value: Vec::new(), lease })),
         }
+    }
+
+    /// Sets a key that lives under no lease.
+    pub(super) fn put_value(key: impl Into<Vec<u8>>, value: Vec<u8>) -> RequestOp {
+        let put = PutRequest { key: key.into(), value, lease: 0 };
+        RequestOp { request: Some(TransactionRequest::Put(put)) }
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
@@ -396,6 +418,8 @@ mod tests {
     fn messages_are_encoded_as_etcd_defines_them() {
         let compare = Compare::created("k", 0);
         assert_eq!(compare.encode_to_vec(), [0x10, 1, 0x1a, 1, b'k', 0x28, 0]);
+        let changed = Compare::changed("k", 5);
+        assert_eq!(changed.encode_to_vec(), [0x10, 2, 0x1a, 1, b'k', 0x30, 5]);
         let put = RequestOp::put("k", 5);
         assert_eq!(put.encode_to_vec(), [0x12, 5, 0x0a, 1, b'k', 0x18, 5]);
         let oldest = RangeRequest::key("k").first_created(SortOrder::Ascend);
@@ -407,11 +431,12 @@ mod tests {
         assert_eq!(Compare::none_under("k").encode_to_vec()[7..], [0x82, 4, 1, b'l']);
     }
 
-    /// A field that is not written down here (the value of a key, number 5) is skipped.
+    /// A field that is not written down here (the version of a key, number 4) is skipped.
     #[test]
     fn unknown_fields_are_skipped() {
-        let bytes = [0x0a, 1, b'k', 0x10, 7, 0x2a, 1, b'v'];
+        let bytes = [0x0a, 1, b'k', 0x10, 7, 0x18, 9, 0x20, 3, 0x2a, 1, b'v'];
         let key = KeyValue::decode(&bytes[..]).unwrap();
-        assert_eq!((key.key, key.create_revision), (b"k".to_vec(), 7));
+        assert_eq!((key.key, key.create_revision, key.mod_revision), (b"k".to_vec(), 7, 9));
+        assert_eq!(key.value, b"v");
     }
 }

@@ -1,4 +1,5 @@
-//! Locks on etcd, a cluster with consensus. One file a recipe: `mutex.rs`, `lock_api.rs`, `chubby.rs`; what
+//! Locks on etcd, a cluster with consensus. One file a recipe: `mutex.rs`, `lock_api.rs`, `chubby.rs`,
+//! `kubernetes.rs`; what
 //! they share is in `recipe.rs`, what answers mean in `decisions.rs`, the servers are in `service.rs`.
 
 mod api;
@@ -6,6 +7,7 @@ mod chubby;
 mod client;
 mod decisions;
 mod existing;
+mod kubernetes;
 mod leader;
 mod lock_api;
 mod members;
@@ -21,4 +23,4 @@ mod user;
 use crate::definition::LockDefinition;
 
 pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&mutex::LOCK, &lock_api::LOCK, &chubby::LOCK, &mutex::READ_WRITE];
+    &[&mutex::LOCK, &lock_api::LOCK, &chubby::LOCK, &mutex::READ_WRITE, &mutex::ELECTION, &kubernetes::LOCK];

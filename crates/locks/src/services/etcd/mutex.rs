@@ -1,11 +1,12 @@
 //! `etcd`: the mutex of etcd's concurrency package, over transactions. The recipe itself is in `queue.rs`.
-//! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership
-//! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` omits it.
+//! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck of
+//! ownership after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck`
+//! omits it.
 
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_deletion, deletes_key};
 use super::members::Members;
-use super::queue::{QueueGrant, prefix, take};
+use super::queue::{Care, QueueGrant, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
 use super::sequencers::sequencer;
 use super::service::ETCD;
@@ -15,6 +16,7 @@ use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::held::{Held, never_acquired};
+use crate::options::Options;
 use crate::recipe::{Lock, Share, no_such_share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, LockKind, Mode};
@@ -30,7 +32,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         check: |_| Ok(()),
         holders: Some(|name, mode| (mode == Mode::Exclusive).then(|| prefix(name))),
         lock: |user, options| {
-            Box::new(EtcdLock { user, recheck: !options.no_recheck, reads: false, held: Held::default() })
+            Box::new(EtcdLock { user, care: care(options), reads: false, held: Held::default() })
         },
     },
     options: &["no-recheck"],
@@ -47,16 +49,38 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
         check: |_| Ok(()),
         holders: None,
         lock: |user, options| {
-            Box::new(EtcdLock { user, recheck: !options.no_recheck, reads: true, held: Held::default() })
+            Box::new(EtcdLock { user, care: care(options), reads: true, held: Held::default() })
         },
     },
     options: &["no-recheck"],
     capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::ReadWrite, ..LEASED },
 };
 
+/// Source: `client/v3/concurrency/election.go` of etcd, with the recheck of the mutex, which it lacks: a
+/// candidate whose session ended while it waited leads all the same (issue 19597).
+pub(super) static ELECTION: LockDefinition = LockDefinition {
+    name: "etcd-election",
+    about: "etcd's Election: a key with a lease for each candidate; the lowest create revision leads, and is the term",
+    claims: LOCK.claims,
+    service: &ETCD,
+    recipe: &EtcdRecipe {
+        check: |_| Ok(()),
+        holders: None,
+        lock: |user, options| {
+            Box::new(EtcdLock { user, care: care(options), reads: false, held: Held::default() })
+        },
+    },
+    options: &["no-recheck", "nearest-only"],
+    capabilities: |_| Capabilities { kind: LockKind::Election, ..LEASED },
+};
+
+fn care(options: &Options) -> Care {
+    Care { recheck: !options.no_recheck, looks_for_older: !options.nearest_only }
+}
+
 struct EtcdLock {
     user: User,
-    recheck: bool,
+    care: Care,
     /// It is a read-write lock.
     reads: bool,
     held: Held<MutexHold>,
@@ -75,12 +99,12 @@ struct MutexAttempt {
     own: String,
     /// It waits for older keys here.
     waits_for: String,
-    recheck: bool,
+    care: Care,
 }
 
 impl MutexAttempt {
     /// `mode`: none for a mutex.
-    fn new(key: &str, mode: Option<Mode>, recheck: bool) -> MutexAttempt {
+    fn new(key: &str, mode: Option<Mode>, care: Care) -> MutexAttempt {
         let all = prefix(key);
         let (readers, writers) = (format!("{all}read/"), format!("{all}write/"));
         let (own, waits_for) = match mode {
@@ -88,7 +112,7 @@ impl MutexAttempt {
             Some(Mode::Exclusive) => (writers, all),
             Some(Mode::Shared) => (readers, writers),
         };
-        MutexAttempt { own, waits_for, recheck }
+        MutexAttempt { own, waits_for, care }
     }
 
     fn path(&self, session: &LeaseSession) -> String {
@@ -101,7 +125,7 @@ impl Attempt for MutexAttempt {
     type Held = QueueGrant;
 
     fn aborts_on_lease_loss(&self) -> bool {
-        self.recheck
+        self.care.recheck
     }
 
     async fn attempt(
@@ -112,7 +136,7 @@ impl Attempt for MutexAttempt {
         deadline: Instant,
     ) -> Attempted<QueueGrant> {
         let path = self.path(session);
-        let failure = match take(members, session, &self.waits_for, &path, self.recheck, until).await {
+        let failure = match take(members, session, &self.waits_for, &path, self.care, until).await {
             Ok(taken) => return Attempted::Held(taken),
             Err(failure) => failure,
         };
@@ -129,14 +153,14 @@ impl Attempt for MutexAttempt {
 
 impl EtcdLock {
     async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
-        let attempt = MutexAttempt::new(key, self.reads.then_some(mode), self.recheck);
+        let attempt = MutexAttempt::new(key, self.reads.then_some(mode), self.care);
         let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
             Ok(taken) => taken,
             Err(completion) => return completion,
         };
         let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
         let QueueGrant { created, wakeups } = taken;
-        session.hold(key, self.recheck);
+        session.hold(key, self.care.recheck);
         if created.waits {
             // The lease was prolonged while the process waited (or it was not: then the report is old, and
             // says so); checkers count from the last report.

@@ -17,14 +17,23 @@ pub(super) struct QueueGrant {
     pub(super) wakeups: u64,
 }
 
+/// What a waiter looks at once its turn seems to have come.
+#[derive(Clone, Copy)]
+pub(super) struct Care {
+    /// Whether its own key is still there. Not to look is the defect of etcd issue 11456.
+    pub(super) recheck: bool,
+    /// Whether any older key is left. Not to look: the key before its own may have been another waiter's.
+    pub(super) looks_for_older: bool,
+}
+
 /// Puts our key if it is not there, waits until no older one is left under `prefix`, and looks whether it is
-/// still there. Without `recheck` it does not look again: the defect of etcd issue 11456.
+/// still there.
 pub(super) async fn take(
     members: &Members,
     session: &LeaseSession,
     prefix: &str,
     path: &str,
-    recheck: bool,
+    care: Care,
     deadline: Instant,
 ) -> Result<QueueGrant, QueueFailure> {
     let begun = Instant::now();
@@ -37,10 +46,10 @@ pub(super) async fn take(
     };
     let created = after_put(members.txn(&put, deadline).await)?;
     let wakeups = match created.waits {
-        true => wait_for_older(members, prefix, &created, deadline).await?,
+        true => wait_for_older(members, prefix, &created, care, deadline).await?,
         false => 0,
     };
-    if !recheck {
+    if !care.recheck {
         return Ok(QueueGrant { created, wakeups });
     }
     if created.waits {
@@ -59,6 +68,7 @@ async fn wait_for_older(
     members: &Members,
     prefix: &str,
     created: &Created,
+    care: Care,
     deadline: Instant,
 ) -> Result<u64, QueueFailure> {
     let older = RangeRequest {
@@ -67,7 +77,11 @@ async fn wait_for_older(
     };
     let mut wakeups = 0;
     while let Some(watch) = created.after_look(members.range(&older, deadline).await)? {
-        wakeups += u64::from(await_deletion(members, watch, deadline).await);
+        let is_gone = await_deletion(members, watch, deadline).await;
+        wakeups += u64::from(is_gone);
+        if is_gone && !care.looks_for_older {
+            break;
+        }
         if Instant::now() >= deadline {
             return Err(created.still_waits());
         }

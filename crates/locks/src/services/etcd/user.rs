@@ -52,6 +52,11 @@ impl User {
         User { members, notices, random, session: None }
     }
 
+    /// What a recipe without sessions needs of it.
+    pub(super) fn into_parts(self) -> (Arc<Members>, Notices, Stream) {
+        (self.members, self.notices, self.random)
+    }
+
     async fn enter(&mut self, terms: LeaseTimes, deadline: Instant) -> Result<(), CallError> {
         if self.session.as_ref().is_some_and(|session| session.ttl == terms.ttl && session.lost().is_none()) {
             return Ok(());

@@ -1,7 +1,7 @@
-//! `postgres-advisory` and `postgres-read-write`: a lock that belongs to a connection, and means what its
-//! users say it means.
+//! `postgres-advisory`, `postgres-read-write` and `postgres-election`: a lock that belongs to a connection,
+//! and means what its users say it means.
 
-use super::connection::{Connection, answer};
+use super::connection::{Connection, ConnectionWatch, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::server::PostgresServer;
 use super::service::POSTGRES;
@@ -51,12 +51,31 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     ..LOCK
 };
 
+pub(super) static ELECTION: LockDefinition = LockDefinition {
+    name: "postgres-election",
+    about: "pg_advisory_lock on a connection that its process keeps for as long as it leads",
+    claims: LOCK.claims,
+    recipe: &SqlRecipe::<PostgresServer> {
+        ttl_min: Duration::from_secs(2),
+        lock: |client, _, notices| {
+            let unwatched = client.options.unwatched;
+            let lock = AdvisoryLock::new(client.server.clone(), notices.unwatched(unwatched));
+            Box::new(AdvisoryLock { is_watched: !unwatched, ..lock })
+        },
+    },
+    options: &["unwatched"],
+    capabilities: |options| Capabilities { kind: LockKind::Election, ..(LOCK.capabilities)(options) },
+    ..LOCK
+};
+
 struct AdvisoryLock {
     server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
     ttl: Duration,
     reader_release: ReaderRelease,
+    is_watched: bool,
+    watch: Option<ConnectionWatch>,
     /// The keys that it holds as a reader.
     read: HashSet<String>,
 }
@@ -69,6 +88,8 @@ impl AdvisoryLock {
             connection: None,
             ttl: Duration::ZERO,
             reader_release: ReaderRelease::default(),
+            is_watched: false,
+            watch: None,
             read: HashSet::new(),
         }
     }
@@ -119,10 +140,14 @@ impl AdvisoryLock {
             self.connection = None;
             return Completion::Fail(failed.why());
         }
+        let asked = Instant::now();
         let lock = format!("SELECT pg_advisory_lock{suffix}(hashtextextended($1, 0))");
         let end =
             match after_lock(answer(connection.client.query_one(&lock, &[&key]), deadline).await.map(drop)) {
-                AfterLock::Granted if connection.hold(key) => return Completion::ok(Grant::default()),
+                AfterLock::Granted if connection.hold(key) => {
+                    self.watch = self.is_watched.then(|| connection.watch(ttl, asked));
+                    return Completion::ok(Grant::default());
+                }
                 AfterLock::Granted => ended_with_grant(),
                 AfterLock::TakeBack(why) => {
                     after_advisory_taken_back(unlock(connection, suffix, key, deadline).await, why)
@@ -158,6 +183,7 @@ impl Lock for AdvisoryLock {
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
+        self.watch = None;
         let is_shared = self.read.remove(key) && self.reader_release == ReaderRelease::Shared;
         let suffix = if is_shared { SHARED } else { "" };
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {

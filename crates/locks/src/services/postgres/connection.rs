@@ -6,15 +6,28 @@ use crate::notices::Notices;
 use crate::sql::{self, Failed};
 use fencepost_history::{ErrorCode, OperationError};
 use std::sync::Arc;
-use tokio::time::{Instant, timeout_at};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::{Client, Error};
 
 /// Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
 pub(super) struct Connection {
-    pub(super) client: Client,
+    pub(super) client: Arc<Client>,
     held: Arc<HeldKeys>,
     notices: Notices,
+    /// A watch had no answer from the server.
+    silent: Arc<AtomicBool>,
+}
+
+/// The task that asks the server, again and again, whether it is there. Dropping it stops that.
+pub(super) struct ConnectionWatch(tokio::task::JoinHandle<()>);
+
+impl Drop for ConnectionWatch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Connection {
@@ -34,12 +47,35 @@ impl Connection {
                 Err(error) => ending.lose(&format!("closed: {}", words(&error))),
             }
         });
-        Ok(Connection { client, held, notices })
+        Ok(Connection { client: Arc::new(client), held, notices, silent: Arc::default() })
     }
 
     /// Whether it can be used, as far as this end knows.
     pub(super) fn lives(&self) -> bool {
-        !self.client.is_closed()
+        !self.client.is_closed() && !self.silent.load(Ordering::Relaxed)
+    }
+
+    /// Watches the connection from now on, where the server was last heard of at `heard`: what is held is
+    /// reported as lost well before the server ends a connection that is silent for that TTL.
+    pub(super) fn watch(&self, ttl: Duration, heard: Instant) -> ConnectionWatch {
+        let (client, held, silent) = (self.client.clone(), self.held.clone(), self.silent.clone());
+        ConnectionWatch(tokio::spawn(async move {
+            let mut heard = heard;
+            loop {
+                sleep_until(heard + ttl / 3).await;
+                let sent = Instant::now();
+                // A client that was stopped for so long finds that, too.
+                match timeout_at(heard + ttl * 5 / 6, client.simple_query("SELECT 1")).await {
+                    Ok(Ok(_)) => heard = sent,
+                    // The end of the connection is reported as such.
+                    Ok(Err(_)) => return,
+                    Err(_) => {
+                        silent.store(true, Ordering::Relaxed);
+                        return held.lose("silent: the server did not answer for most of the TTL");
+                    }
+                }
+            }
+        }))
     }
 
     /// The process holds this key: a notice reports the end of the connection. False if it has ended already.

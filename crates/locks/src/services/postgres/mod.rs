@@ -16,4 +16,4 @@ mod version;
 use crate::definition::LockDefinition;
 
 pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&advisory::LOCK, &row::LOCK, &version::LOCK, &advisory::READ_WRITE];
+    &[&advisory::LOCK, &row::LOCK, &version::LOCK, &advisory::READ_WRITE, &advisory::ELECTION];

@@ -66,7 +66,16 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
 /// The lock on one Redis, for the processes of one client. Waits a while for the connection; a server that is
 /// down now may come up: operations say so until it is there.
 pub(crate) async fn session(node: RedisNode, hello: &Hello) -> Result<Session, ClientError> {
-    let options = Arc::new(hello.options()?);
+    session_with(node, hello, hello.options()?).await
+}
+
+/// As [`session`], with these options.
+pub(super) async fn session_with(
+    node: RedisNode,
+    hello: &Hello,
+    options: Options,
+) -> Result<Session, ClientError> {
+    let options = Arc::new(options);
     node.ready(Instant::now() + FIRST_CONNECT).await;
     if let Some(sentence) = node.denial() {
         return Err(ClientError::Environment(sentence));
@@ -101,11 +110,21 @@ struct RedisHold {
     _watchdog: Option<Watchdog>,
 }
 
+struct Renewal {
+    node: Arc<RedisNode>,
+    /// It prolongs whatever is there.
+    blind: bool,
+}
+
 #[async_trait]
-impl Renews for Arc<RedisNode> {
+impl Renews for Renewal {
     async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> RenewalOutcome {
         let RenewedLease { key, value, ttl, .. } = lease;
-        let reply = self.connection().renew_if_mine(key, value, *ttl, deadline).await;
+        let connection = self.node.connection();
+        let reply = match self.blind {
+            true => connection.expire(key, *ttl, deadline).await,
+            false => connection.renew_if_mine(key, value, *ttl, deadline).await,
+        };
         after_renewal(reply, lease.is_over())
     }
 }
@@ -147,13 +166,17 @@ impl RedisLock {
         let valid_until = (self.options.acquire != Acquire::NoTtl).then(|| begun + ttl);
         let lease = valid_until.map(|end| Arc::new(RenewedLease::new(key, &value, ttl, end)));
         let renewed = lease.clone().filter(|_| self.options.watchdog);
-        let watchdog = renewed.map(|lease| Watchdog::start(self.node.clone(), lease, self.notices.clone()));
+        let watchdog = renewed.map(|lease| Watchdog::start(self.renewal(), lease, self.notices.clone()));
         self.held.remember(key, RedisHold { value, lease, _watchdog: watchdog });
         Completion::ok(Grant {
             granted_by: Some(vec![by.into()]),
             validity_ms: valid_until.map(|end| CLOCK.millis_until(end).into()),
             ..Grant::default()
         })
+    }
+
+    fn renewal(&self) -> Renewal {
+        Renewal { node: self.node.clone(), blind: self.options.blind_renewal }
     }
 
     /// GET, compare, DEL: what `--release get-del` does.

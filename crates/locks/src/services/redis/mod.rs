@@ -17,4 +17,4 @@ mod single;
 use crate::definition::LockDefinition;
 
 pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&single::LOCK, &single::VALKEY, &read_write::LOCK, &semaphore::LOCK];
+    &[&single::LOCK, &single::VALKEY, &read_write::LOCK, &semaphore::LOCK, &single::ELECTION];

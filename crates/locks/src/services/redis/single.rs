@@ -1,8 +1,9 @@
-//! `redis-single` and `valkey`: one server. The recipe is in lock.rs.
+//! `redis-single`, `redis-election` and `valkey`: one server. The recipe is in lock.rs.
 
-use super::lock::{capabilities, check_recipe, session};
+use super::lock::{capabilities, check_recipe, session, session_with};
 use super::node::{RedisDialer, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
+use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
@@ -11,6 +12,7 @@ use crate::recipe::{Recipe, Session};
 use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::images::ServerChoice;
+use fencepost_history::LockKind;
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-single",
@@ -21,6 +23,21 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     options: &["acquire", "release", "prolong", "value", "watchdog"],
     capabilities,
 };
+
+/// Source: the recipe of [`LOCK`] with a watchdog, as libraries elect leaders by it.
+pub(super) static ELECTION: LockDefinition = LockDefinition {
+    name: "redis-election",
+    about: "SET NX PX with a unique value, renewed at a third of the TTL for as long as its process leads",
+    claims: LOCK.claims,
+    service: &REDIS_SERVER,
+    recipe: &SingleElection,
+    options: &["blind-renewal"],
+    capabilities: |options| Capabilities { kind: LockKind::Election, ..capabilities(&renewing(options)) },
+};
+
+fn renewing(options: &Options) -> Options {
+    Options { watchdog: true, ..options.clone() }
+}
 
 static REDIS_SERVER: LockService = LockService {
     name: "redis",
@@ -66,6 +83,8 @@ static VALKEY_SERVER: LockService = LockService {
 
 struct SingleServer;
 
+struct SingleElection;
+
 struct SingleValkey;
 
 pub(super) async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
@@ -81,6 +100,13 @@ impl Recipe for SingleServer {
 
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         session(one_node(hello, LOCK.name).await?, hello).await
+    }
+}
+
+#[async_trait]
+impl Recipe for SingleElection {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        session_with(one_node(hello, ELECTION.name).await?, hello, renewing(&hello.options()?)).await
     }
 }
 

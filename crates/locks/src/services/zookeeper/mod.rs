@@ -1,8 +1,8 @@
-//! Locks on ZooKeeper, as long as a session lives: `zookeeper-ephemeral`, `zookeeper-sequential`, the locks
-//! that several may hold (`shared.rs`), and Hadoop's election, `hadoop`. Sources: ZooKeeper's "Recipes and
-//! Solutions", section "Locks"; Apache Curator's `LockInternals` and `StandardLockInternalsDriver`, with the
-//! protected creation of `CreateBuilderImpl` (a random part of the name, by which a client finds its own
-//! znode again).
+//! Locks on ZooKeeper, as long as a session lives: `zookeeper-ephemeral`, `zookeeper-sequential`,
+//! `zookeeper-election`, the locks that several may hold (`shared.rs`), and Hadoop's election, `hadoop`.
+//! Sources: ZooKeeper's "Recipes and Solutions", section "Locks"; Apache Curator's `LockInternals` and
+//! `StandardLockInternalsDriver`, with the protected creation of `CreateBuilderImpl` (a random part of the
+//! name, by which a client finds its own znode again).
 
 mod attempt;
 mod decisions;
@@ -21,5 +21,11 @@ use crate::definition::LockDefinition;
 
 pub use fencing::{FENCING_PORT, run_fencing};
 
-pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&recipe::SEQUENTIAL, &recipe::EPHEMERAL, &hadoop::LOCK, &shared::READ_WRITE, &shared::SEMAPHORE];
+pub(crate) static LOCKS: &[&LockDefinition] = &[
+    &recipe::SEQUENTIAL,
+    &recipe::EPHEMERAL,
+    &hadoop::LOCK,
+    &shared::READ_WRITE,
+    &shared::SEMAPHORE,
+    &recipe::ELECTION,
+];

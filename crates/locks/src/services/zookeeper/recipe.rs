@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
 use async_trait::async_trait;
-use fencepost_history::Lease;
+use fencepost_history::{Lease, LockKind};
 
 /// What every lock on ZooKeeper can do: its session is kept alive, and its end is noticed.
 pub(super) const SESSION_BOUND: Capabilities = Capabilities {
@@ -45,13 +45,25 @@ pub(super) static SEQUENTIAL: LockDefinition = LockDefinition {
     capabilities: |_| SESSION_BOUND,
 };
 
+/// Source: ZooKeeper's "Recipes and Solutions", section "Leader Election"; Curator's `LeaderLatch`.
+pub(super) static ELECTION: LockDefinition = LockDefinition {
+    name: "zookeeper-election",
+    about: "the recipe for elections: an ephemeral sequential znode for each candidate, the lowest leads; its czxid is the term",
+    options: &["unwatched"],
+    capabilities: |_| Capabilities { kind: LockKind::Election, ..SESSION_BOUND },
+    ..SEQUENTIAL
+};
+
 struct ZnodeRecipe(ZnodeKind);
 
 #[async_trait]
 impl Recipe for ZnodeRecipe {
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         // Ephemeral znodes belong to sessions, so each process has its own; only the servers are shared.
-        let (servers, kind) = (ZkServers::of(hello).await?, self.0);
-        Ok(Box::new(move |_, notices| Box::new(ZkLock::new(servers.clone(), kind, notices))))
+        let (servers, kind, options) = (ZkServers::of(hello).await?, self.0, hello.options()?);
+        let unwatched = options.unwatched;
+        Ok(Box::new(move |_, notices| {
+            Box::new(ZkLock::new(servers.clone(), kind, notices.unwatched(unwatched)))
+        }))
     }
 }

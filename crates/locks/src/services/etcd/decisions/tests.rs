@@ -31,7 +31,11 @@ fn header(revision: i64) -> Option<ResponseHeader> {
 
 /// What a read found: keys with these create revisions.
 fn found(revisions: &[i64]) -> RangeResponse {
-    let kv = |revision: &i64| KeyValue { key: format!("k{revision}").into(), create_revision: *revision };
+    let kv = |revision: &i64| KeyValue {
+        key: format!("k{revision}").into(),
+        create_revision: *revision,
+        ..KeyValue::default()
+    };
     RangeResponse { header: header(50), kvs: revisions.iter().map(kv).collect() }
 }
 
