@@ -90,8 +90,10 @@ impl Language {
     /// All files of a new lock of this name, with their paths in its folder.
     pub(super) fn files(&self, name: &str, kind: LockKind, service: &LockService) -> Vec<(String, String)> {
         let client = match (self.works_on(service.name), kind) {
-            (true, LockKind::Mutex) => self.on_redis.to_owned(),
+            (true, LockKind::Mutex | LockKind::Election) => self.on_redis.to_owned(),
             (true, LockKind::ReadWrite | LockKind::Semaphore) => self.of_kinds.to_owned(),
+            // An election is campaigned for as a mutex is acquired.
+            (false, LockKind::Election) => of_kind(self.empty, LockKind::Mutex),
             (false, kind) => of_kind(self.empty, kind),
         };
         let renamed = |text: &str| {
@@ -115,15 +117,17 @@ impl Language {
 
     fn lock_file(&self, name: &str, kind: LockKind, service: &LockService) -> String {
         let LockService { name: servers, about, lease, .. } = *service;
-        let unique =
-            if kind.is_mutex() && self.works_on(servers) && self.on_redis.to_lowercase().contains("unique") {
-                "# Each grant has a value that no other has.\nunique = true\n"
-            } else {
-                ""
-            };
+        let unique = if kind.announced().is_none()
+            && self.works_on(servers)
+            && self.on_redis.to_lowercase().contains("unique")
+        {
+            "# Each grant has a value that no other has.\nunique = true\n"
+        } else {
+            ""
+        };
         let of_kind = match kind {
             LockKind::Mutex => String::new(),
-            LockKind::ReadWrite | LockKind::Semaphore => {
+            LockKind::ReadWrite | LockKind::Semaphore | LockKind::Election => {
                 format!("# Who may hold it together: {}.\nkind = \"{kind}\"\n", kind.about())
             }
         };
@@ -155,6 +159,7 @@ impl Language {
             LockKind::Mutex => "redlock",
             LockKind::ReadWrite => "postgres-read-write",
             LockKind::Semaphore => "redis-semaphore",
+            LockKind::Election => "redis-election",
         };
         let kit = self.kit[0].0.split('/').next().unwrap_or_default();
         format!(

@@ -24,7 +24,7 @@ pub(super) const PROLONG: &str = "prolong";
 
 /// The rules for a lock of this kind.
 pub(super) fn groups(kind: LockKind) -> impl Iterator<Item = &'static [Rule]> {
-    let groups = GROUPS.iter().filter(move |group| !kind.is_mutex() || group[0].name != TOGETHER);
+    let groups = GROUPS.iter().filter(move |group| kind.announced().is_some() || group[0].name != TOGETHER);
     groups.copied()
 }
 

@@ -18,7 +18,7 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
         let key = context.key(&number.to_string());
         let tried = match context.terms().kind {
             LockKind::ReadWrite => readers(context, &key).await,
-            LockKind::Mutex | LockKind::Semaphore => permits(context, &key).await,
+            LockKind::Mutex | LockKind::Election | LockKind::Semaphore => permits(context, &key).await,
         };
         result = match tried {
             Ok(result) | Err(CheckEnd::Found(result)) => result,
