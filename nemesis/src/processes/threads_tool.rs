@@ -184,6 +184,7 @@ fn await_look(pid: i32, tid: i32, wanted: impl Fn(&ThreadLook) -> bool) -> Threa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn one_thread_stands_still_while_the_other_goes_on() {
         let script = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\nthreading.Event().wait()";
-        let mut child = std::process::Command::new("python3").args(["-c", script]).spawn().expect("python3");
+        let mut child = Command::new("python3").args(["-c", script]).spawn().expect("python3");
         let pid = child.id() as i32;
         while threads(pid).len() < 2 {
             std::thread::yield_now();
@@ -216,6 +217,12 @@ mod tests {
         }
         let all = threads(pid);
         assert!(all.len() >= 2 && all.iter().any(|thread| thread.tid == pid), "{}", all.len());
-        assert_eq!(look(pid, pid).others, threads(pid).len() - 1);
+        // Of another program: other tests begin and end threads of this one.
+        let mut child = Command::new("sh").args(["-c", "read it"]).stdin(Stdio::piped()).spawn().unwrap();
+        let of_child = child.id() as i32;
+        let (all, seen) = (threads(of_child), look(of_child, of_child));
+        let _ = child.kill();
+        let _ = child.wait();
+        assert_eq!((all.len(), seen.others), (1, 0));
     }
 }

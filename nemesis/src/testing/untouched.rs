@@ -90,6 +90,8 @@ impl StubNode for Untouched {
                 "sent": args["count"], "answered": args["count"], "duplicates": 0, "overtaken": 0,
                 "median_ms": 1.0, "least_ms": 1.0, "most_ms": 1.0,
             }),
+            ("packets", Some("keep")) => Value::Null,
+            ("packets", Some("look-at-kept")) => json!({"all": 1, "silent": 0}),
             ("packets", Some("listen")) => json!(1024),
             ("packets", Some("streams")) => args["count"].clone(),
             _ => return Err(ClusterError::new(format!("{name} was called with {args}"))),

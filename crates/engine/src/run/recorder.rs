@@ -90,7 +90,7 @@ impl Recorder {
         fired
     }
 
-    /// Returns when so many acquires have succeeded, counted from this call on; never where none is asked for.
+    /// Returns when so many acquires have succeeded from this call on; never where no number is given.
     pub fn acquired(&self, count: Option<u64>) -> impl Future<Output = ()> + Send + use<> {
         let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
         let reached = count.map(|count| self.await_event(acquires(count)));

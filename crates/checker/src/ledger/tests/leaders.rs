@@ -1,4 +1,4 @@
-//! Grants of one leader and of another.
+//! Grants of one leader and of another, and leaders that go on.
 
 use super::*;
 
@@ -22,4 +22,19 @@ fn a_grant_of_another_leader_may_have_forgotten_the_one_before_until_then_and_no
         ends.into_iter().filter(|end| end.events == [run.holds[1].from]).count()
     };
     assert_eq!([199, 200, 201].map(by_leader), [0, 1, 1]);
+}
+
+#[test]
+fn a_library_that_promised_to_report_a_loss_and_never_did_is_to_blame_once_no_fault_hinders_it() {
+    let stopped = |until: u64| fault("\"stops\"", "", "\"c1\"", (2000, until));
+    let whose = |text: &str| last_overlap(text).1;
+    // It ran again from 7.5 s on, and believed at 14 s still.
+    let text = format!("{}\n{}", PARTED_LEADER.replace("12000 1 invoke", "14000 1 invoke"), stopped(7480));
+    let text = text.replace("12010 1 ok", "14010 1 ok");
+    assert_eq!(whose(&text), Whose::Library);
+    assert_eq!(whose(&text.replace("can:[\"lost\"]", "can:[]")), Whose::NoFence, "it promised nothing");
+    let soon = text.replace("14000 1 invoke", "12900 1 invoke").replace("14010 1 ok", "12910 1 ok");
+    assert_eq!(whose(&soon), Whose::NoFence, "it may rest for as long as it was stopped");
+    let later = fault("\"stops\"", "", "\"c1\"", (11000, 12000)).replace("id:1", "id:2");
+    assert_eq!(whose(&format!("{text}\n{later}")), Whose::NoFence, "it was stopped once more");
 }

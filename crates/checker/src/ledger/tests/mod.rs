@@ -190,21 +190,6 @@ fn a_leader_that_promised_to_know_and_says_that_it_leads_is_the_librarys() {
 }
 
 #[test]
-fn a_library_that_promised_to_report_a_loss_and_never_did_is_to_blame_once_no_fault_hinders_it() {
-    let stopped = |until: u64| fault("\"stops\"", "", "\"c1\"", (2000, until));
-    let whose = |text: &str| last_overlap(text).1;
-    // It ran again from 7.5 s on, and believed at 14 s still.
-    let text = format!("{}\n{}", PARTED_LEADER.replace("12000 1 invoke", "14000 1 invoke"), stopped(7480));
-    let text = text.replace("12010 1 ok", "14010 1 ok");
-    assert_eq!(whose(&text), Whose::Library);
-    assert_eq!(whose(&text.replace("can:[\"lost\"]", "can:[]")), Whose::NoFence, "it promised nothing");
-    let soon = text.replace("14000 1 invoke", "12900 1 invoke").replace("14010 1 ok", "12910 1 ok");
-    assert_eq!(whose(&soon), Whose::NoFence, "it may rest for as long as it was stopped");
-    let later = fault("\"stops\"", "", "\"c1\"", (11000, 12000)).replace("id:1", "id:2");
-    assert_eq!(whose(&format!("{text}\n{later}")), Whose::NoFence, "it was stopped once more");
-}
-
-#[test]
 fn what_no_server_can_have_granted_is_the_librarys() {
     let grants = "
         0    1 invoke acquire a {ttl_ms:2000}
