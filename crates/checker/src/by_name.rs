@@ -1,5 +1,5 @@
 use crate::judge::{CheckOptions, KeyVerdict, judge};
-use crate::lease_mutex;
+use crate::models::lease_mutex;
 use crate::models::{FencedMutex, Mutex, OwnerMutex, Register, SharedLock};
 use crate::read::{Lines, ReadError, ReadOptions, read};
 use fencepost_history::Refusal;

@@ -70,7 +70,7 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     /// Acquires that take long, and in the end a lock that no process gets.
     fn late(other: &str) -> Vec<Event> {

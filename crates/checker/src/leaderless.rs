@@ -82,7 +82,7 @@ fn stops(run: &RunIndex, hold: &Hold, span: impl Fn(&Fault) -> (u64, Option<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     fn longest(text: &str) -> [u64; 3] {
         let events = events(text);

@@ -83,18 +83,13 @@ mod figures;
 mod generate;
 mod judge;
 mod leaderless;
-mod lease_mutex;
 mod ledger;
-#[cfg(test)]
-mod literal;
 mod metrics;
 pub mod model;
 pub mod models;
 pub mod operations;
 mod properties;
 mod prose;
-#[cfg(test)]
-mod random_run;
 pub mod read;
 pub mod run_index;
 mod say_whose;

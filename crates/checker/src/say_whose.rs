@@ -67,7 +67,7 @@ fn forgot_meanwhile(run: &RunIndex, finding: &Finding) -> bool {
 mod tests {
     use super::*;
     use crate::check_run;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     /// Process 2 gets the lock although process 1 got it for 0.5 s no more than 0.4 s ago, after a long wait.
     const GRANTED_TWICE: &str = "

@@ -74,7 +74,7 @@ fn is_of(operation: &Operation, access: &StorageAccess) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     const RUN: &str = "
         0  1 invoke acquire a {ttl_ms:10}

@@ -162,7 +162,7 @@ pub(crate) fn length_of(span: Span) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     #[test]
     fn an_attempt_is_within_a_span_only_if_it_shares_a_moment_with_it() {

@@ -2,8 +2,8 @@
 
 use crate::ClusterError;
 use crate::driver::ClusterSpec;
+use crate::network::subnet::Subnet;
 use crate::register::{RunEntry, RunRegister};
-use crate::subnet::Subnet;
 use std::path::{Path, PathBuf};
 
 const SUBNET: &str = "subnet";

@@ -3,8 +3,8 @@
 use crate::capability::Capability;
 use crate::debian::DownloadSettings;
 use crate::environment::Environment;
+use crate::network::subnet::Subnet;
 use crate::node::{Node, NodeSpec};
-use crate::subnet::Subnet;
 use crate::{ClusterError, Progress};
 use async_trait::async_trait;
 use std::collections::HashSet;

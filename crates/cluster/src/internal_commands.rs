@@ -2,8 +2,9 @@
 
 use crate::agent::{self, Tool};
 use crate::confinement::Confinement;
-use crate::netlink::Netlink;
-use crate::{door, drivers, probe};
+use crate::network::door;
+use crate::network::netlink::Netlink;
+use crate::{drivers, probe};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -6,7 +6,7 @@
 
 use crate::ClusterError;
 use crate::cache;
-use crate::control_groups;
+use crate::confinement::control_groups;
 use crate::file_lock::{FileLock, is_held, lock};
 use nix::unistd::{AccessFlags, access};
 use std::io::{self, Write};

@@ -9,15 +9,13 @@ compile_error!(
 );
 
 mod address;
-mod bounded;
 mod completion;
-mod compressed;
 mod deserializer;
 mod error;
 mod event;
 pub mod fault;
 mod fields;
-mod file;
+mod files;
 mod inline_toml;
 mod lock_facts;
 mod lock_kind;
@@ -27,23 +25,16 @@ mod printable;
 pub mod prose;
 mod refusal;
 pub mod run;
-mod run_nodes;
-mod run_phase;
 mod seed;
 mod shard;
 mod shared_data;
 mod shell;
 mod storage_access;
-mod stored;
 mod time_span;
 mod values;
 
 pub use address::without_secrets;
-pub use bounded::{
-    BASELINE_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, SETTINGS_BYTES_MAX, is_too_long, read_line, too_long,
-};
 pub use completion::Completion;
-pub use compressed::{compress, decompressed};
 pub use deserializer::read_fields;
 pub use error::{ErrorCode, ErrorKind, OperationError};
 pub use event::{
@@ -52,22 +43,26 @@ pub use event::{
 };
 pub use fault::{FaultDescription, FaultEffect, FaultEvent, FaultStage, ServerEnded};
 pub use fields::{changed_fields, fields};
-pub use file::{HistoryError, Writer};
+pub use files::bounded::{
+    BASELINE_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, SETTINGS_BYTES_MAX, is_too_long, read_line, too_long,
+};
+pub use files::compressed::{compress, decompressed};
+pub use files::file::{HistoryError, Writer};
+pub use files::stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use inline_toml::inline_toml;
 pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use lock_kind::LockKind;
 pub use name::Name;
 pub use printable::{is_steering, printable};
 pub use refusal::Refusal;
-pub use run_nodes::{
+pub use run::run_nodes::{
     NEMESES, NODES, NodeKind, RunNodes, SERVERS, STALLED, STORAGE_NODE, Stalled, is_storage,
 };
-pub use run_phase::{PHASE, RunPhase};
+pub use run::run_phase::{PHASE, RunPhase};
 pub use seed::{Seed, Stream};
 pub use shard::{InvalidShard, Shard};
 pub use shared_data::{LogEntry, Pair, ResourceUse, is_set, users};
 pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
-pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};
 pub use values::{AcquireArguments, Grant, Millis, Mode, NoticeValue, ObservedTarget, Released};

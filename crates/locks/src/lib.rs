@@ -14,8 +14,6 @@ mod answer_value;
 mod attempts;
 mod capabilities;
 mod client;
-mod client_clock;
-mod client_program;
 mod definition;
 mod described;
 mod dialer;
@@ -28,7 +26,6 @@ mod http;
 mod notices;
 mod on_server;
 mod options;
-mod pause_points;
 pub mod protocol;
 mod readiness;
 mod recipe;
@@ -44,9 +41,10 @@ mod watchdog;
 
 pub use access::{Access, Secret, TlsFiles};
 pub use capabilities::Capabilities;
+pub use client::client_clock::ClientClock;
+pub use client::client_program::{ClientProgram, GrantValues, OwnOption};
+pub use client::pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use client::{run_client, serve_client};
-pub use client_clock::ClientClock;
-pub use client_program::{ClientProgram, GrantValues, OwnOption};
 pub use definition::LockDefinition;
 pub use error::{ClientError, OptionError};
 pub use existing::ExistingService;
@@ -57,7 +55,6 @@ pub use options::{
     Acquire, Fence, LockValue, MariaDbExpiry, MariaDbReconnect, NatsRelease, NatsSync, Options, Persistence,
     ReleaseBy, ReleaseWhere, TokenFrom,
 };
-pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use readiness::log_says_why;
 pub use recipe::{Lock, Recipe, Session};
 pub use run_access::{AccessFile, RunAccess};

@@ -1,6 +1,6 @@
 //! Notices of a lock: it was lost, it was renewed, its recipe has reached a point.
 
-use crate::pause_points::PauseAt;
+use crate::client::pause_points::PauseAt;
 use crate::protocol::Notice;
 use std::sync::Arc;
 use std::time::Duration;

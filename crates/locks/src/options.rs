@@ -1,6 +1,6 @@
 //! Options of locks: how a lock service is set up, and which variant of its recipe clients follow.
 
-use crate::client_clock::ClientClock;
+use crate::client::client_clock::ClientClock;
 use clap::{Args, ValueEnum};
 use fencepost_cluster::images::ServerChoice;
 use fencepost_history::{TimeSpan, changed_fields, fields};

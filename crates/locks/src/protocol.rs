@@ -2,9 +2,9 @@
 //! Fencepost's own client (`fencepost client`) speaks it, and adapters in any language.
 
 use crate::access::Access;
+use crate::client::pause_points::PauseAt;
 use crate::error::ClientError;
 use crate::options::Options;
-use crate::pause_points::PauseAt;
 use fencepost_history::{Completion, Lease, OperationError, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

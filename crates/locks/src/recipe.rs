@@ -1,7 +1,7 @@
 //! What a recipe is: how a client connects, acquires, renews and releases.
 
 use crate::access::Access;
-use crate::client_program::ClientProgram;
+use crate::client::client_program::ClientProgram;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::Options;

@@ -1,7 +1,7 @@
 //! Renews a lock at a third of its TTL, for as long as it is held. Source: Redisson's lock watchdog (its
 //! reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a third of it).
 
-use crate::client_clock::{ClientClock, Reading};
+use crate::client::client_clock::{ClientClock, Reading};
 use crate::notices::Notices;
 use async_trait::async_trait;
 use fencepost_history::OperationError;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::literal::events;
-use crate::random_run::histories;
+use crate::testing::literal::events;
+use crate::testing::random_run::histories;
 use proptest::prelude::*;
 
 /// Two clients; process 1 (c2) holds a from 20 ms on, writes, renews and releases; process 2 (c1) waits all

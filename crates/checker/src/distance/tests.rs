@@ -1,7 +1,7 @@
 use super::*;
-use crate::literal::events;
 use crate::properties::overlaps;
-use crate::random_run::histories;
+use crate::testing::literal::events;
+use crate::testing::random_run::histories;
 use proptest::prelude::*;
 
 fn nearest(text: &str) -> Option<NearMiss> {

@@ -71,7 +71,7 @@ fn recovery_ns(run: &RunIndex) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     fn measured(text: &str) -> Costs {
         costs(&RunIndex::new(&events(text)).unwrap())

@@ -60,7 +60,7 @@ fn number(grant: &Operation, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     fn shown(text: &str) -> Vec<String> {
         metrics(&RunIndex::new(&events(text)).unwrap()).iter().map(ToString::to_string).collect()

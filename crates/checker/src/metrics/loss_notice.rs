@@ -65,7 +65,7 @@ fn learned(hold: &Hold, next: Option<&Hold>) -> Option<Learned> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::events;
+    use crate::testing::literal::events;
 
     fn shown(text: &str) -> Vec<String> {
         let metrics = metrics(&RunIndex::new(&events(text)).unwrap());

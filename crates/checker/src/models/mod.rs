@@ -1,5 +1,6 @@
 //! The objects that locks are made of: a model for each, its words in history files, and a fast algorithm.
 
+pub(crate) mod lease_mutex;
 pub mod mutex;
 pub mod owner_mutex;
 mod pending;

@@ -235,7 +235,7 @@ fn finding(drought: &Drought, bound_ns: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     /// n1 of three is down from second 1 to second 41, and the lock is free and tried for over and over.
     fn tried(end: &str, servers: &str) -> String {

@@ -155,7 +155,7 @@ fn finding(ends: &[&Event], sentence: String) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     /// A hundred acquires, of which the first `count` end so.
     fn ending(count: u64, end: &str) -> String {

@@ -293,7 +293,7 @@ fn finding(run: &RunIndex, earlier: usize, later: usize) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     const GROWING: &str = "
         0 1 invoke acquire a

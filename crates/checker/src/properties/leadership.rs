@@ -113,7 +113,7 @@ fn deposed(run: &RunIndex) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     /// Process 1 leads in a term, and process 2 in another one meanwhile; process 1 reads its entry.
     fn history(second: i64, after: &str) -> String {

@@ -147,7 +147,7 @@ fn findings(key: &str, set: &AddedValues) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{events, maybe_verdict, verdict};
+    use crate::testing::literal::{events, maybe_verdict, verdict};
 
     const SET: &str = "
         0 1 invoke write a [1]

@@ -224,7 +224,7 @@ fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     /// Renewed once, and held for six seconds with a TTL of two.
     const HELD: &str = "

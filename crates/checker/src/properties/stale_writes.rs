@@ -199,7 +199,7 @@ fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Latest) -> Find
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::verdict;
+    use crate::testing::literal::verdict;
 
     const SUPERSEDED: &str = "
         0  1 invoke acquire a {ttl_ms:10}

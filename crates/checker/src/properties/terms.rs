@@ -83,7 +83,7 @@ fn shared_term(earlier: &Hold, later: &Hold, term: i64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     fn elected(first: &str, (process, second): (u64, &str)) -> String {
         format!(

@@ -141,7 +141,7 @@ fn median_of_others(run: &RunIndex) -> Option<(&'static str, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     fn acquires(took_ms: u64) -> String {
         let acquire = |at: u64| {

@@ -117,7 +117,7 @@ fn finding(run: &RunIndex, read: &Operation, certain: &[usize]) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     /// Three processes acquire one of two permits, enter, and release at the end; the last one reads.
     fn history(read: &str, second_leaves: &str) -> String {

@@ -130,7 +130,7 @@ fn contended(run: &RunIndex) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::verdict;
+    use crate::testing::literal::verdict;
 
     const COMPETING: &str = "
         0  1 invoke acquire a

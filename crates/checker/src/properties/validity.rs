@@ -155,7 +155,7 @@ fn finding(class: &str, hold: &Hold, ttl_ns: u64, said: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     fn granted(facts: &str, validity_ms: f64) -> String {
         format!(

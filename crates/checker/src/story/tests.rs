@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check_run;
-use crate::literal::events;
+use crate::testing::literal::events;
 
 const JUMP: &str = "
     0    nemesis info phase - \"main\"

@@ -7,7 +7,7 @@ use super::output::Out;
 use super::programs;
 use crate::ClusterError;
 use crate::confinement::{Confinement, user};
-use crate::network_programs::network_command;
+use crate::network::network_programs::network_command;
 use crate::program;
 use crate::protocol::{CommandOutput, Connected, FileContent, Op, Service, Signalled, Started, State};
 use parking_lot::Mutex;

@@ -3,6 +3,7 @@
 //! capabilities leave the bounding set, too, set-user-ID files give nothing (`no_new_privs`), and system
 //! calls that only an administrator needs are refused.
 
+pub(crate) mod control_groups;
 mod system_calls;
 pub(crate) mod user;
 

@@ -6,6 +6,8 @@ mod clock_samples;
 mod file;
 mod folder;
 mod regular;
+pub(crate) mod run_nodes;
+pub(crate) mod run_phase;
 mod time;
 mod write;
 

@@ -1,6 +1,6 @@
 //! Opens files of a run's folder from elsewhere: a link could lead out of it, and a pipe would never end.
 
-use crate::bounded::{FILE_BYTES_MAX, SETTINGS_BYTES_MAX, read_text, too_long};
+use crate::files::bounded::{FILE_BYTES_MAX, SETTINGS_BYTES_MAX, read_text, too_long};
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

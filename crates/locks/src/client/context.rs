@@ -1,9 +1,9 @@
 //! What the processes of one client share.
 
 use crate::capabilities::Capabilities;
+use crate::client::pause_points::PauseAt;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
-use crate::pause_points::PauseAt;
 use crate::protocol::Hello;
 use crate::recipe::Session;
 use fencepost_storage::{Guard, ProtectedStorage, find_guard};

@@ -2,7 +2,10 @@
 //! (`docs/client-protocol.md`). One task reads lines and hands each to the task of its process, which carries
 //! out one operation at a time; one task writes the answers.
 
+pub(crate) mod client_clock;
+pub(crate) mod client_program;
 mod context;
+pub(crate) mod pause_points;
 mod process;
 
 use crate::definition::LockDefinition;

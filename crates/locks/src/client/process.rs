@@ -1,8 +1,8 @@
 //! One process of a client: its operations, one at a time, and what it believes to hold.
 
 use super::context::ClientContext;
+use crate::client::pause_points;
 use crate::notices::Notices;
-use crate::pause_points;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
 use crate::recipe::{Lock, Share};
 use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, Released, f};

@@ -1,6 +1,6 @@
 //! The recipe of a lock of one's own: its client is a program, which no code of ours replaces.
 
-use crate::client_program::ClientProgram;
+use crate::client::client_program::ClientProgram;
 use crate::error::ClientError;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};

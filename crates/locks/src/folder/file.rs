@@ -1,6 +1,6 @@
 //! `lock.toml`: its format, as it is written. docs/your-own-lock.md is its manual.
 
-use crate::client_program::OwnOption;
+use crate::client::client_program::OwnOption;
 use crate::options::Persistence;
 use fencepost_cluster::images::ServerChoice;
 use fencepost_history::{Lease, LockKind, Refusal, TimeSpan};

@@ -12,7 +12,7 @@ mod file;
 mod service_table;
 mod texts;
 
-use crate::client_program::{ClientProgram, GrantValues};
+use crate::client::client_program::{ClientProgram, GrantValues};
 use crate::definition::LockDefinition;
 use crate::service::{LockService, ServiceDefaults};
 use crate::services;

@@ -68,7 +68,7 @@ pub fn reference(lock: &LockDefinition) -> Option<&'static LockDefinition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pause_points::points;
+    use crate::client::pause_points::points;
     use std::collections::HashSet;
 
     #[test]

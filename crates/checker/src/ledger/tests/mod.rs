@@ -6,8 +6,8 @@ mod machine;
 use super::ends::{Cause, possible_ends};
 use super::interval::Reason;
 use crate::check_run;
-use crate::literal::events;
 use crate::run_index::{Hold, RunIndex};
+use crate::testing::literal::events;
 use crate::verdict::{Finding, Outcome};
 use crate::whose::Whose;
 

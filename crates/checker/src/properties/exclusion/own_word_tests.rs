@@ -1,7 +1,7 @@
 //! What a library says of its lease: how long it is still valid, when it looked, and what it prolonged.
 
 use super::*;
-use crate::literal::verdict;
+use crate::testing::literal::verdict;
 
 /// Process 1 waits for two seconds; its library says that the lease began with the attempt that was granted.
 const WAITED: &str = "

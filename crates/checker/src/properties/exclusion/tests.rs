@@ -1,5 +1,5 @@
 use super::*;
-use crate::literal::{events, verdict};
+use crate::testing::literal::{events, verdict};
 use serde_json::json;
 
 fn classes(text: &str) -> Vec<&'static str> {
@@ -305,7 +305,7 @@ proptest::proptest! {
     /// By definition: at some instant the holds that are certainly believed in do not fit together.
     #[test]
     fn holds_overlap_where_beliefs_at_one_instant_weigh_more_than_the_capacity(
-        mut events in crate::random_run::histories(),
+        mut events in crate::testing::random_run::histories(),
         claims in proptest::collection::vec(0..4_usize, 30),
     ) {
         let acquires = events.iter_mut().filter(|event| event.f == "acquire" && event.kind == fencepost_history::Kind::Invoke);
@@ -349,8 +349,8 @@ fn a_shared_hold_overlaps_without_violation() {
              4 1 invoke holds a\n5 1 ok holds a true"
         )
     };
-    assert!(crate::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
-    assert_eq!(crate::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
+    assert!(crate::testing::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
+    assert_eq!(crate::testing::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
 }
 
 /// Process 2 asked first, and learned of its grant when that was over.
@@ -369,7 +369,7 @@ const LATE_ANSWER: &str = "
 #[test]
 fn a_grant_that_is_over_when_its_client_learns_of_it_counts_if_it_is_used() {
     let outcomes = |history: &str| {
-        let events = crate::literal::events(history);
+        let events = crate::testing::literal::events(history);
         let verdict = crate::check_run(&events);
         let outcome = |name| verdict.of_checker(name).map(|of| of.outcome);
         let mut watch = crate::Watch::new();

@@ -186,8 +186,8 @@ impl<'a> KeysOfRun<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::literal::verdict;
     use crate::properties::fairness::Fairness;
+    use crate::testing::literal::verdict;
     use crate::verdict::Outcome;
     use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! What is fair, what is idle, and what only a slow machine explains.
 
 use super::*;
-use crate::literal::{events, maybe_verdict, verdict};
+use crate::testing::literal::{events, maybe_verdict, verdict};
 
 /// Twelve seconds of attempts, one a second, each of which ends so. Then the run is closed.
 fn attempts(end: &str) -> String {

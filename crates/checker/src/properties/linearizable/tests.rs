@@ -1,5 +1,5 @@
 use super::*;
-use crate::literal::{maybe_verdict, verdict};
+use crate::testing::literal::{maybe_verdict, verdict};
 
 fn outcome(text: &str) -> Outcome {
     verdict(&Linearizable, text).outcome

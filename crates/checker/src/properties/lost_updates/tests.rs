@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Whose;
-use crate::literal::{maybe_verdict, verdict};
+use crate::testing::literal::{maybe_verdict, verdict};
 use serde_json::json;
 
 fn history(writes: &[(u64, i64, &str)], last: i64) -> String {
@@ -149,7 +149,7 @@ fn a_late_write_that_took_the_counter_back_is_to_blame_for_the_values_that_come_
         section(700, 2, 3),
         section(850, 4, 2),
     );
-    let run = crate::check_run(&crate::literal::events(&text));
+    let run = crate::check_run(&crate::testing::literal::events(&text));
     let findings = &run.of_checker("lost-updates").unwrap().findings;
     let twice = findings.iter().find(|finding| finding.sentence.contains("write of 2 was")).unwrap();
     let late =
@@ -161,7 +161,7 @@ fn a_late_write_that_took_the_counter_back_is_to_blame_for_the_values_that_come_
 #[test]
 fn a_late_write_is_named_with_how_that_is_known() {
     let of = |text: &str| {
-        let run = crate::check_run(&crate::literal::events(text));
+        let run = crate::check_run(&crate::testing::literal::events(text));
         let finding = run.of_checker("lost-updates").unwrap().findings[0].clone();
         let cause = finding.sentence.split("; ").last().unwrap_or_default().to_owned();
         (finding.class, finding.whose.unwrap(), cause)

@@ -242,7 +242,7 @@ fn last_hold<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
 
     /// Process 1 overstays, and its release removes the lock of process 2.
     const BLIND: &str = "

@@ -55,7 +55,7 @@ fn of_hold<'r, 'a>(
 #[cfg(test)]
 mod tests {
     use super::super::Ownership;
-    use crate::literal::{maybe_verdict, verdict};
+    use crate::testing::literal::{maybe_verdict, verdict};
     use crate::verdict::Outcome;
 
     /// The only server is killed from 0.1 to 0.9 s, and process 1 releases its lock meanwhile.

@@ -1,7 +1,7 @@
 //! Locks that come free, that come free late, and that stay stuck.
 
 use super::*;
-use crate::literal::{maybe_verdict, verdict};
+use crate::testing::literal::{maybe_verdict, verdict};
 
 const HEALED: &str = "
     0    1 invoke acquire a {ttl_ms:2000}

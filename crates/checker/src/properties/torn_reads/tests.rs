@@ -1,5 +1,5 @@
 use super::*;
-use crate::literal::{maybe_verdict, verdict};
+use crate::testing::literal::{maybe_verdict, verdict};
 
 /// Process 1 writes, in two steps; process 2 reads in between, at the times given.
 fn history(between: &str, end: &str) -> String {

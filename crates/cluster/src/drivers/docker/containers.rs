@@ -4,11 +4,11 @@ use super::confinement::security_options;
 use super::engine::{EngineLimits, failed, has_status};
 use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
-use crate::control_groups;
+use crate::confinement::control_groups;
 use crate::environment::PLACE;
-use crate::network_programs;
+use crate::network::network_programs;
+use crate::network::subnet::Subnet;
 use crate::protocol::NodeLimits;
-use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
 use bollard::models::{

@@ -13,7 +13,7 @@ use crate::environment::{
 };
 use crate::hash::short_hash;
 use crate::images;
-use crate::network_programs;
+use crate::network::network_programs;
 use crate::{ClusterError, DriverOptions};
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};

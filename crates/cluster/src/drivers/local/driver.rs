@@ -9,7 +9,7 @@ use crate::ClusterError;
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
-use crate::control_groups::{self, MemoryEvents, NodeGroups};
+use crate::confinement::control_groups::{self, MemoryEvents, NodeGroups};
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::drivers::docker::known_by_any;

@@ -8,11 +8,11 @@
 use super::namespaces::{die_with_parent, enter_namespaces};
 use super::root::{Data, Root, RootLock};
 use crate::confinement::confine_agent;
-use crate::control_groups::TASKS;
+use crate::confinement::control_groups::TASKS;
 use crate::environment::{PLACE, USUAL_PATH};
-use crate::netlink::Netlink;
+use crate::network::netlink::Netlink;
+use crate::network::subnet::Subnet;
 use crate::protocol::NodeLimits;
-use crate::subnet::Subnet;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::sched::CloneFlags;

@@ -18,7 +18,7 @@ use super::service::ETCD;
 use super::session::LeaseSession;
 use super::user::{Attempt, LeaseTimes, User};
 use crate::capabilities::Capabilities;
-use crate::client_clock::millis_until;
+use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::error::{OptionError, bad_option};
 use crate::held::{Held, never_acquired};

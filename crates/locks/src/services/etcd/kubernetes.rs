@@ -11,7 +11,7 @@ use super::recipe::{EtcdRecipe, LEASED};
 use super::service::ETCD;
 use crate::attempts::rest;
 use crate::capabilities::Capabilities;
-use crate::client_clock::Reading;
+use crate::client::client_clock::Reading;
 use crate::definition::LockDefinition;
 use crate::error::bad_option;
 use crate::held::{Held, never_acquired};

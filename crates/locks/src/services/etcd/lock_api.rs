@@ -12,7 +12,7 @@ use super::recipe::{EtcdRecipe, LEASED};
 use super::service::ETCD;
 use super::session::LeaseSession;
 use super::user::{Attempt, LeaseTimes, User};
-use crate::client_clock::millis_until;
+use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::held::{Held, never_acquired};
 use crate::recipe::Lock;

@@ -7,7 +7,7 @@ use super::service::MARIADB;
 use super::statements::{RELEASE_ROW, lock_name, take_row};
 use crate::attempts::{Attempts, wait_until};
 use crate::capabilities::Capabilities;
-use crate::client_clock::{ClientClock, Reading};
+use crate::client::client_clock::{ClientClock, Reading};
 use crate::definition::LockDefinition;
 use crate::end::End;
 use crate::held::{Held, never_acquired};

@@ -1,7 +1,7 @@
 //! A client's connection to NATS, and the requests of the recipe.
 
 use super::decisions::{FoundEntry, Stored};
-use crate::client_clock::whole_millis;
+use crate::client::client_clock::whole_millis;
 use crate::dialer::{self, Dialer, wrong_password};
 use crate::error::ClientError;
 use crate::protocol::{Hello, Server};

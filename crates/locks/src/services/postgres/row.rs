@@ -9,7 +9,7 @@ use super::server::PostgresServer;
 use super::service::POSTGRES;
 use crate::attempts::wait_until;
 use crate::capabilities::Capabilities;
-use crate::client_clock::millis_until;
+use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;

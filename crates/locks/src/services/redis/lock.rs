@@ -9,12 +9,12 @@ use super::decisions::{
 use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
 use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
-use crate::client_clock::Reading;
+use crate::client::client_clock::Reading;
+use crate::client::pause_points;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Acquire, LockValue, Options, ProlongBy, ReleaseBy};
-use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
 use crate::reply::Reply;

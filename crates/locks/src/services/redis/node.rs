@@ -1,6 +1,6 @@
 //! A client's way to one Redis server: the commands of the recipes, and what became of them.
 
-use crate::client_clock::whole_millis;
+use crate::client::client_clock::whole_millis;
 use crate::dialer::{Dialer, explained, wrong_password};
 use crate::error::ClientError;
 use crate::protocol::{Hello, Server};

@@ -7,7 +7,7 @@ use super::node::NodeConnection;
 use super::shared::{Asked, REDIS_SERVER, Shares, session};
 use super::single::one_node;
 use crate::capabilities::Capabilities;
-use crate::client_clock::whole_millis;
+use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
 use crate::options::LookAndTake;

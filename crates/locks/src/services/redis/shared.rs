@@ -4,7 +4,7 @@ use super::decisions::{AttemptEnd, after_ask, after_delete, after_take_back};
 use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
 use crate::attempts::Attempts;
-use crate::client_clock::Reading;
+use crate::client::client_clock::Reading;
 use crate::error::{ClientError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::options::Options;

@@ -3,11 +3,11 @@
 use super::ballots::{Ballot, BallotTally, Votes};
 use super::tokens;
 use crate::attempts::{Attempts, mean_retry_delay, rest};
-use crate::client_clock::{ClientClock, Reading};
+use crate::client::client_clock::{ClientClock, Reading};
+use crate::client::pause_points;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Options, ReleaseWhere};
-use crate::pause_points;
 use crate::recipe::Lock;
 use crate::reply::Reply;
 use crate::services::redis::node::RedisNode;

@@ -3,10 +3,10 @@
 use super::lock::{self, RedlockLock};
 use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
+use crate::client::pause_points;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::TokenFrom;
-use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
 use crate::service::{LockService, ServerKind};

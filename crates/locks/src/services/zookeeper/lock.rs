@@ -7,7 +7,7 @@ use super::decisions::{
 };
 use super::servers::ZkServers;
 use super::session::ZkSession;
-use crate::client_clock::millis_until;
+use crate::client::client_clock::millis_until;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::Options;

@@ -4,6 +4,9 @@
 //! word that ends with `)` completes it at once. `?` instead leaves it indeterminate, `!` or `!error` says
 //! that it failed.
 
+pub(crate) mod literal;
+pub(crate) mod random_run;
+
 use crate::budget::Budget;
 use crate::model::{Conflict, Decision, History, Model};
 use crate::models::Codec;
