@@ -1,9 +1,9 @@
 //! What a user's programs may use of a node: memory, and programs and threads.
 //!
-//! The kernel enforces the limits ([`control_groups`](crate::confinement::control_groups), sizes of file systems). The
-//! agent looks ten times a second at what it can see anywhere, ends all programs of a node that use more, and
-//! says what it was. Limits of the kernel for one program would not do for memory: one of address space
-//! breaks programs that reserve much and use little (Java, Node.js, Go).
+//! The kernel enforces the limits ([`control_groups`](crate::confinement::control_groups), sizes of file
+//! systems). The agent looks ten times a second at what it can see anywhere, ends all programs of a node that
+//! use more, and says what it was. Limits of the kernel for one program would not do for memory: one of
+//! address space breaks programs that reserve much and use little (Java, Node.js, Go).
 
 use super::memory_use::{machine_has, uses_more};
 use super::output::Out;

@@ -36,9 +36,9 @@ const PATIENT_TTLS: u32 = 8;
 const SECTIONS_TTLS: (f64, f64) = (0.05, 4.0);
 const TAKEN_TTLS: f64 = 2.5;
 /// How long a minority is cut off, each section lasts, and a holder is cut off from one of the others.
-const BARE_TTLS: f64 = 2.4;
-const HANDED_ON_TTLS: f64 = 1.6;
-const CUT_OFF_TTLS: f64 = 2.2;
+const BARE_TTLS: f64 = 3.0;
+const HANDED_ON_TTLS: f64 = 2.2;
+const CUT_OFF_TTLS: f64 = 2.4;
 
 /// How much of a TTL it takes to ask all servers, each in its turn, and how much of a lease is used.
 const ASKING_TTLS: f64 = 0.4;
@@ -168,7 +168,7 @@ impl Space {
         let first = apart(others, &clients, ttls(BARE_TTLS));
         let second = apart(&[Role::Holder.name()], &granting[..1], ttls(CUT_OFF_TTLS));
         let second = second.then(Trigger::of(f::ACQUIRE));
-        let second = PlannedFault { at_ms: TimeSpan(ttls(BARE_TTLS / 3.0)).millis(), ..second };
+        let second = PlannedFault { at_ms: TimeSpan(ttls(BARE_TTLS * 0.4)).millis(), ..second };
         (options, vec![first, second])
     }
 
