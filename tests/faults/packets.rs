@@ -290,6 +290,17 @@ fn a_delay_ends_with_the_fault(by: Mechanism) {
 }
 
 #[test]
+fn a_mechanism_is_chosen_beside_a_fault_that_only_the_emulator_knows() {
+    let pair = Pair::new();
+    pair.left(|| {
+        let mut network = Network::default();
+        network.set("copies", &[RIGHT], Impairment { duplicate: 1.0, ..NOTHING }).unwrap();
+        network.set("delay", &[RIGHT], HELD).unwrap();
+        assert!(is_held());
+    });
+}
+
+#[test]
 fn connection_tracking_does_not_lose_what_is_held() {
     let pair = Pair::new();
     pair.left(|| {

@@ -44,14 +44,14 @@ class Repaired:
     def votes(self, server, key, ttl):
         try:
             return server.ask("SET", key, self.values[key], "NX", "PX", int(ttl * 1000)) == "OK"
-        except OSError:
+        except (OSError, resp.Refused):
             return False
 
     def free(self, key):
         for server in self.servers:
             try:
                 server.ask("EVAL", DELETE, 1, key, self.values[key])
-            except OSError:
+            except (OSError, resp.Refused):
                 pass  # the key expires
 
     def release(self, key):
@@ -81,7 +81,7 @@ class ErrorsAsVotes(Repaired):
     def votes(self, server, key, ttl):
         try:
             return server.ask("SET", key, self.values[key], "NX", "PX", int(ttl * 1000)) is not None
-        except OSError:
+        except (OSError, resp.Refused):
             return True  # a server that is down cannot have granted it to another
 
 
@@ -110,7 +110,7 @@ class MajorityOfTheReached(Repaired):
     def votes(self, server, key, ttl):
         try:
             granted = server.ask("SET", key, self.values[key], "NX", "PX", int(ttl * 1000)) == "OK"
-        except OSError:
+        except (OSError, resp.Refused):
             return False
         self.reached += 1
         self.quorum = self.reached // 2 + 1
@@ -145,8 +145,8 @@ class RepairedRenewing(Renewing, Repaired):
     def prolongs(self, server, key, ttl):
         try:
             return server.ask("EVAL", self.script, 1, key, self.values[key], int(ttl * 1000)) == 1
-        except OSError:
-            return False
+        except (OSError, resp.Refused):
+            return False  # the next server may say yes
 
 
 class ExtensionAcquiresAnew(RepairedRenewing):

@@ -117,7 +117,7 @@ fn prolonged(run: &RunIndex) -> Vec<Finding> {
             let is_other = |other: &&&Hold| {
                 other.process != hold.process
                     && hold.excludes(other)
-                    && other.invoke_ns >= hold.from_ns
+                    && other.granted.earliest.ns >= hold.from_ns
                     && !other.was_over_at_once()
             };
             let other =
@@ -298,6 +298,15 @@ mod tests {
         assert_eq!(twice.summary, lost.summary);
         assert_eq!(history("4200 1 info renewed a {age_ms:1300}").outcome, Outcome::Valid);
         assert_eq!(history("4200 1 info lost a").outcome, Outcome::Valid);
+        // One that waits from before the first grant gets the lock when its lease can be over, from 2.990 s on.
+        let waiting = |granted_ms: u64| {
+            let waits = format!(
+                "5 2 invoke acquire a {{ttl_ms:2000}}\n{granted_ms} 2 ok acquire a\n4200 1 info renewed a"
+            );
+            let text = HELD.replace("2000 1 info   renewed a {age_ms:5}\n", "");
+            verdict(&Renewal, &text.replace("6000 1 invoke", &format!("{waits}\n6000 1 invoke"))).outcome
+        };
+        assert_eq!([2_990, 3_010].map(waiting), [Outcome::Valid, Outcome::Violation]);
     }
 
     /// Held for two seconds, and prolonged at a given time; then another acquires, after `free`.

@@ -1,6 +1,6 @@
 //! Schedules in which it matters how long a lock is held. A holder keeps its lock for several TTLs, while
 //! the connection breaks over which the lock is prolonged, the waiter behind it sleeps beyond its session,
-//! or another takes the lock and gives it back; or it got the lock slowly, and uses the last of its validity.
+//! or another takes the lock and is gone again; or it got the lock slowly, and uses the last of its validity.
 //!
 //! Where renewals are broken, no holder looks at the validity. A client that does stops by itself when a
 //! renewal did not come, and so hides a renewal that died. A library promises that it prolongs the lock
@@ -9,7 +9,7 @@
 use super::space::{Space, is_of_holder};
 use super::ttl::{LIMIT_TTLS as USUAL_TTLS, with_ttl};
 use crate::schedule::Schedule;
-use fencepost_engine::{RunOptions, SectionLength};
+use fencepost_engine::RunOptions;
 use fencepost_history::{Kind, Lease, Stream, TimeSpan, f};
 use fencepost_nemesis::{Nemesis, Plan, PlannedFault, PossibleAim, Role, Trigger, WhichAim, aims};
 use rand::RngExt;
@@ -25,24 +25,34 @@ const BROKEN_TTLS: (f64, f64) = (0.5, 1.2);
 /// What breaks a connection: the end of its server, silence of the server or of the network, and a reset.
 const BREAKERS: [&str; 4] = ["kill", "pause", "partition", "reset"];
 
-/// Longer than a session lasts that nothing keeps alive, with what servers take to notice.
+/// Longer than a session lasts that nothing keeps alive, with what servers take to notice. A waiter may sleep
+/// for longer, until shortly before its turn comes.
 const ASLEEP_TTLS: (f64, f64) = (1.5, 2.2);
+const WAITER_ASLEEP_TTLS: (f64, f64) = (2.2, 3.0);
 /// How long a holder holds its lock that sleeps and wakes.
 const AWAKE_TTLS: u32 = 6;
 /// A waiter waits for as long as it takes.
 const PATIENT_TTLS: u32 = 8;
 
-/// Sections of any length: of a holder that is stopped for the longest, others come and go.
-const SECTIONS_TTLS: (f64, f64) = (0.05, 4.0);
-const TAKEN_TTLS: f64 = 2.5;
+/// How long a holder is stopped, from when on another that gets the lock is killed, for how long, and how
+/// long sections last: the lease of the second has run out as the first goes on.
+const TAKEN_TTLS: f64 = 3.2;
+const TAKEN_FROM_TTLS: f64 = 0.3;
+const TAKER_GONE_TTLS: f64 = 3.0;
+const TAKEN_HOLD_TTLS: u32 = 5;
 /// How long a minority is cut off, each section lasts, and a holder is cut off from one of the others.
-const BARE_TTLS: f64 = 3.0;
-const HANDED_ON_TTLS: f64 = 2.2;
-const CUT_OFF_TTLS: f64 = 2.4;
+const BARE_TTLS: f64 = 4.0;
+const HANDED_ON_TTLS: f64 = 3.0;
+const CUT_OFF_TTLS: f64 = 3.0;
 
 /// How much of a TTL it takes to ask all servers, each in its turn, and how much of a lease is used.
 const ASKING_TTLS: f64 = 0.4;
 const USED_TTLS: f64 = 0.95;
+/// How long that lasts at most, from the first grant on: the next one comes as this hold ends.
+const SLOW_TTLS: f64 = 2.5;
+
+/// How long processes rest where a lock that is not held in truth has to be wanted while it is not.
+const RESTS_TTLS: f64 = 0.25;
 
 /// What a schedule tries on a lock that is held.
 #[derive(Clone, Copy)]
@@ -51,8 +61,8 @@ pub(super) enum HeldPlay {
     Broken(&'static dyn Nemesis, WhichAim),
     /// A process in this role sleeps until its session is over, and wakes before the lock is released.
     Sleeps(Role, &'static dyn Nemesis),
-    /// While the holder is stopped, another takes the lock and gives it back.
-    TakenAndGivenBack(&'static dyn Nemesis),
+    /// While the holder is stopped, another takes the lock and is killed.
+    TakenAndGone(&'static dyn Nemesis),
     /// The lock is granted by a bare majority, and its holder loses one of these servers.
     BareMajority(&'static dyn Nemesis),
     /// The servers answer slowly as the lock is acquired, and the section uses all of its validity.
@@ -64,7 +74,7 @@ impl HeldPlay {
         match self {
             HeldPlay::Broken(nemesis, _)
             | HeldPlay::Sleeps(_, nemesis)
-            | HeldPlay::TakenAndGivenBack(nemesis)
+            | HeldPlay::TakenAndGone(nemesis)
             | HeldPlay::BareMajority(nemesis)
             | HeldPlay::WholeValidity(nemesis) => nemesis,
         }
@@ -75,20 +85,23 @@ impl Space {
     /// Those that fit a lock whether or not it prolongs what it holds.
     pub(super) fn held_plays(&self) -> Vec<HeldPlay> {
         let play: fn(&'static dyn Nemesis) -> HeldPlay = HeldPlay::WholeValidity;
-        let slow = (self.lease == Lease::Ttl).then(|| self.named("delay")).flatten().map(play);
+        // The window is a fraction of a TTL, and another process has to meet it.
+        let slow =
+            (self.lease == Lease::Ttl).then(|| self.named("delay")).flatten().map(|slow| [play(slow); 2]);
         let asleep = (self.lease == Lease::Session).then(|| self.named("pause")).flatten();
         let sleeps = |role| asleep.map(|pause| HeldPlay::Sleeps(role, pause));
-        slow.into_iter().chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).collect()
+        slow.into_iter().flatten().chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).collect()
     }
 
     /// Those for a lock that prolongs what it holds.
     pub(super) fn renewing_plays(&self) -> Vec<HeldPlay> {
         let broken = self.breaks_renewals().into_iter().map(|(nemesis, aim)| HeldPlay::Broken(nemesis, aim));
         let votes = !self.topology.has_leader && self.topology.servers.len() >= 3;
-        let bare = votes.then(|| self.named("partition")).flatten().map(HeldPlay::BareMajority);
-        // Others' sections have to be short enough, which they are in one of three.
-        let taken = self.named("pause").map(|pause| [HeldPlay::TakenAndGivenBack(pause); 2]);
-        broken.chain(bare).chain(taken.into_iter().flatten()).collect()
+        let bare =
+            votes.then(|| self.named("partition")).flatten().map(|cut| [HeldPlay::BareMajority(cut); 2]);
+        let kills = self.named("kill").is_some();
+        let taken = self.named("pause").filter(|_| kills).map(|pause| [HeldPlay::TakenAndGone(pause); 2]);
+        broken.chain(bare.into_iter().flatten()).chain(taken.into_iter().flatten()).collect()
     }
 
     fn named(&self, name: &str) -> Option<&'static dyn Nemesis> {
@@ -116,15 +129,18 @@ impl Space {
                     // A TTL and as long as it slept, in which its library can report the loss.
                     options.hold = Some(TimeSpan(options.ttl.0 * AWAKE_TTLS).into());
                 }
+                if role == Role::Waiter {
+                    options = self.wanted_by_two(options);
+                }
                 let patience = TimeSpan(options.ttl.0 * PATIENT_TTLS);
                 let options =
                     RunOptions { acquire_timeout: options.acquire_timeout.max(patience), ..options };
-                let (shortest, longest) = ASLEEP_TTLS;
+                let (shortest, longest) = if role == Role::Waiter { WAITER_ASLEEP_TTLS } else { ASLEEP_TTLS };
                 let asleep = self.topology(&options).ttl.mul_f64(random.random_range(shortest..=longest));
                 let fault = PlannedFault::new("pause", &[role.name()], asleep).then(Trigger::of(f::ACQUIRE));
                 (options, vec![fault])
             }
-            HeldPlay::TakenAndGivenBack(_) => self.taken_and_given_back(drawn)?,
+            HeldPlay::TakenAndGone(_) => self.taken_and_gone(drawn)?,
             HeldPlay::BareMajority(_) => self.bare_majority(drawn, random),
             HeldPlay::WholeValidity(_) => self.whole_validity(drawn)?,
         };
@@ -132,21 +148,36 @@ impl Space {
         self.put_in_order(&mut schedule).then_some(schedule)
     }
 
-    fn taken_and_given_back(&self, drawn: RunOptions) -> Option<(RunOptions, Vec<PlannedFault>)> {
+    fn taken_and_gone(&self, drawn: RunOptions) -> Option<(RunOptions, Vec<PlannedFault>)> {
         if !(self.drawn.hold && self.drawn.clients && self.drawn.concurrency) {
             return None;
         }
-        let options = self.held_for_long(drawn);
-        let ttls = |ttls: f64| TimeSpan(options.ttl.0.mul_f64(ttls));
-        let (shortest, longest) = (ttls(SECTIONS_TTLS.0), ttls(SECTIONS_TTLS.1));
-        let mut long = Trigger::of(f::ACQUIRE);
-        long.section_ms = Some(ttls(TAKEN_TTLS).millis());
-        let fault = PlannedFault::new("pause", &[Role::Holder.name()], ttls(TAKEN_TTLS).0).then(long);
-        let fault = fault.until(Trigger::of(f::RELEASE));
-        // With a third process the lock would hardly be free when the holder goes on.
+        // With a third process the lock would not be free when the holder goes on.
+        let options = self.wanted_by_two(self.held_for_long(drawn));
+        let hold = Some(TimeSpan(options.ttl.0 * TAKEN_HOLD_TTLS).into());
+        let ttls = |ttls: f64| options.ttl.0.mul_f64(ttls);
+        let of_holder = |fault: &str, length| {
+            PlannedFault::new(fault, &[Role::Holder.name()], length).then(Trigger::of(f::ACQUIRE))
+        };
+        let stopped = of_holder("pause", ttls(TAKEN_TTLS));
+        let gone = of_holder("kill", ttls(TAKER_GONE_TTLS));
+        let gone = PlannedFault { at_ms: TimeSpan(ttls(TAKEN_FROM_TTLS)).millis(), ..gone };
+        Some((RunOptions { hold, ..options }, vec![stopped, gone]))
+    }
+
+    /// Each of two processes comes back soon after its section: the other's is then not beside nobody.
+    fn wanted_by_two(&self, options: RunOptions) -> RunOptions {
+        if !(self.drawn.clients && self.drawn.concurrency) {
+            return options;
+        }
         let (clients, concurrency) = (2, 2);
-        let hold = Some(SectionLength { shortest, longest });
-        Some((RunOptions { clients, concurrency, hold, ..options }, vec![fault]))
+        self.wanted_soon(RunOptions { clients, concurrency, ..options })
+    }
+
+    fn wanted_soon(&self, options: RunOptions) -> RunOptions {
+        let often = options.concurrency as f64 / options.ttl.0.mul_f64(RESTS_TTLS).as_secs_f64();
+        let rate = if options.rate > 0.0 { options.rate } else { often };
+        RunOptions { rate, ..options }
     }
 
     fn bare_majority(&self, drawn: RunOptions, random: &mut Stream) -> (RunOptions, Vec<PlannedFault>) {
@@ -178,14 +209,17 @@ impl Space {
         }
         let ttl = drawn.ttl.0;
         let time_limit = if self.drawn.time_limit { TimeSpan(ttl * USUAL_TTLS) } else { drawn.time_limit };
-        let options = RunOptions { time_limit, ..drawn };
+        let options = self.wanted_soon(RunOptions { time_limit, ..drawn });
         let topology = self.topology(&options);
         let late = options.ttl.0.mul_f64(ASKING_TTLS / topology.servers.len().max(1) as f64);
-        let clients: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
-        let fault =
-            PlannedFault::new("delay", &clients, options.ttl.0).with("peers", json!(topology.servers));
-        let fault = fault.with("ways", json!("out")).with("delay_ms", json!(TimeSpan(late).millis().max(1)));
-        let fault = fault.until(Trigger::of(f::ACQUIRE).with_kind(Kind::Ok));
+        // Of the answers: a server that has granted the lock counts its lease while they are under way. The
+        // first grant may come before the fault is in force; the next one is slow, and ends it.
+        let servers: Vec<&str> = topology.servers.iter().map(String::as_str).collect();
+        let fault = PlannedFault::new("delay", &servers, options.ttl.0.mul_f64(SLOW_TTLS));
+        let fault = fault.with("peers", json!(topology.clients)).with("ways", json!("out"));
+        let fault = fault.with("delay_ms", json!(TimeSpan(late).millis().max(1)));
+        let granted = || Trigger::of(f::ACQUIRE).with_kind(Kind::Ok);
+        let fault = fault.then(granted()).until(granted());
         let hold = Some(TimeSpan(options.ttl.0.mul_f64(USED_TTLS)).into());
         Some((RunOptions { careful: true, hold, ..options }, vec![fault]))
     }

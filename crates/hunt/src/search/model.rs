@@ -218,21 +218,28 @@ fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
         assert!(!plan.contains("storage"), "the holder can still write: {plan}");
         assert!(plan.contains("holder") || fault.on.iter().all(|on| on.starts_with("granting")), "{plan}");
     }
-    let next: Vec<_> = (0..4).map(|_| search.propose().expect("a schedule").schedule).collect();
-    let [bare, taken, again, slow] = &next[..] else { panic!("four") };
+    let next: Vec<_> = (0..6).map(|_| search.propose().expect("a schedule").schedule).collect();
+    let (bare, rest) = next.split_at(2);
+    let (taken, slow) = rest.split_at(2);
     // Two of five servers are cut off from all clients, and the holder from one of the three that granted.
-    let [minority, lost] = &bare.plan.faults[..] else { panic!("two faults: {:?}", bare.plan) };
-    let side = |fault: &PlannedFault, side: usize| fault.parameters["groups"][side].clone();
-    assert_eq!(
-        (side(minority, 0).as_array().map(Vec::len), side(lost, 0)),
-        (Some(2), serde_json::json!(["holder"]))
-    );
-    assert!(!side(minority, 0).as_array().unwrap().contains(&side(lost, 1)[0]), "{minority:?}, {lost:?}");
-    for taken in [taken, again] {
-        let [fault] = &taken.plan.faults[..] else { panic!("one fault: {:?}", taken.plan) };
-        assert_eq!((fault.fault.as_str(), &fault.on[..]), ("pause", &["holder".to_owned()][..]));
-        assert_eq!((fault.until.as_ref().unwrap().f.as_str(), taken.options.concurrency), ("release", 2));
+    for bare in bare {
+        let [minority, lost] = &bare.plan.faults[..] else { panic!("two faults: {:?}", bare.plan) };
+        let side = |fault: &PlannedFault, side: usize| fault.parameters["groups"][side].clone();
+        assert_eq!(
+            (side(minority, 0).as_array().map(Vec::len), side(lost, 0)),
+            (Some(2), serde_json::json!(["holder"]))
+        );
+        assert!(!side(minority, 0).as_array().unwrap().contains(&side(lost, 1)[0]), "{minority:?}, {lost:?}");
     }
+    // The holder is stopped for longer than its lease and that of another, which is killed.
+    for taken in taken {
+        let [stopped, gone] = &taken.plan.faults[..] else { panic!("two faults: {:?}", taken.plan) };
+        assert_eq!((stopped.fault.as_str(), gone.fault.as_str()), ("pause", "kill"));
+        assert_eq!((&stopped.on, taken.options.concurrency), (&gone.on, 2));
+        assert!(stopped.for_ms > 3 * taken.options.ttl.millis());
+        assert!(taken.options.hold.unwrap().shortest.millis() > stopped.for_ms);
+    }
+    let slow = &slow[0];
     // A slow acquire, whose process looks at its validity and uses nearly all of it.
     assert_eq!((slow.plan.faults[0].fault.as_str(), slow.options.careful), ("delay", true));
     assert!(slow.options.hold.is_some_and(|hold| hold.longest < slow.options.ttl));

@@ -72,6 +72,14 @@ impl Network {
         }
     }
 
+    /// An emulator of its own that is at work holds the queue, so that nothing else could try it.
+    fn offers_beside_its_own(&self) -> Result<Mechanism, PacketsError> {
+        match self.engines.contains_key(&Mechanism::Emulator) && netem::try_out().is_err() {
+            true => Ok(Mechanism::Emulator),
+            false => Network::offers(),
+        }
+    }
+
     /// Uses this mechanism where it can, whatever else the node offers. Only before the first fault.
     #[must_use]
     pub fn by(mechanism: Mechanism) -> Network {
@@ -89,7 +97,10 @@ impl Network {
         let by = match (impairment.needs_emulator(), self.preferred) {
             (true, _) => Mechanism::Emulator,
             (false, Some(preferred)) => preferred,
-            (false, None) => *self.preferred.insert(Network::offers()?),
+            (false, None) => {
+                let offered = self.offers_beside_its_own()?;
+                *self.preferred.insert(offered)
+            }
         };
         let fault = |by| PacketsFault { to: to.to_vec(), impairment, by };
         let before = self.faults.insert(id.to_owned(), fault(by));
