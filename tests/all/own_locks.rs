@@ -128,6 +128,7 @@ fn adapters_of_every_kind_keep_the_protocol_by_night() {
         "etcd-concurrency@election",
         "dramatiq@semaphore",
         "portalocker@read-write",
+        "tooz-zookeeper@leader",
     ] {
         check(&format!("adapters/{adapter}")).keeps_the_protocol();
     }
