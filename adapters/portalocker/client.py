@@ -1,6 +1,6 @@
 """portalocker's RedisLock: held by a subscription, whose end the library reports by `on_lost`; with its fencing tokens.
 
-`--read-write`: readers take it in shared mode, and nobody gets a token; `--self-check`: its holder looks every half second whether its
+`--read-write`: readers take it in shared mode, and no grant has a token; `--self-check`: its holder looks every half second whether its
 own messages reach it.
 """
 
