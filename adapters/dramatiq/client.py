@@ -1,4 +1,6 @@
-"""dramatiq's ConcurrentRateLimiter of size 1, which its documentation calls "a distributed mutex"."""
+"""dramatiq's ConcurrentRateLimiter of size 1, which its documentation calls "a distributed mutex".
+
+As a semaphore: one of as many slots as there are permits."""
 
 import fencepost
 from dramatiq.rate_limits import ConcurrentRateLimiter
@@ -12,7 +14,10 @@ class DramatiqMutex:
         self.close = self.backend.client.close
 
     def acquire(self, key, ttl, timeout):
-        limiter = ConcurrentRateLimiter(self.backend, key, limit=1, ttl=int(ttl * 1000))
+        return self.acquire_permit(key, 1, ttl, timeout)
+
+    def acquire_permit(self, key, permits, ttl, timeout):
+        limiter = ConcurrentRateLimiter(self.backend, key, limit=permits, ttl=int(ttl * 1000))
 
         def attempt():
             self.slots[key] = slot = limiter.acquire(raise_on_failure=False)

@@ -1,5 +1,6 @@
 // The Mutex of etcd's own Go package clientv3/concurrency: a session for each process, as its documentation has it;
-// --session-per-lock: a session for each acquire, closed by the release.
+// --session-per-lock: a session for each acquire, closed by the release. --election: its Election, whose campaign is given up when the
+// session is over.
 package main
 
 import (
@@ -27,7 +28,7 @@ type etcdLock struct {
 }
 
 type hold struct {
-	mutex   *concurrency.Mutex
+	unlock  func(context.Context) error
 	session *concurrency.Session
 }
 
@@ -38,6 +39,9 @@ func (l *etcdLock) Acquire(ctx context.Context, key string, ttl time.Duration) (
 	defer cancel()
 	if err := l.enter(waiting, ttl); err != nil {
 		return nil, fencepost.Certain("unreachable: no session: " + err.Error()) // no key can be without a lease
+	}
+	if has("--election") {
+		return l.campaign(ctx, waiting, key)
 	}
 	mutex := concurrency.NewMutex(l.session, "/fencepost/"+key)
 	if err := mutex.Lock(waiting); err != nil {
@@ -61,8 +65,36 @@ func (l *etcdLock) Acquire(ctx context.Context, key string, ttl time.Duration) (
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.held[key] = hold{mutex, l.session}
+	l.held[key] = hold{mutex.Unlock, l.session}
 	return &fencepost.Grant{Token: uint64(mutex.Header().Revision)}, nil
+}
+
+// campaign returns when this process leads. A campaign does not look at its session itself, which a program has to do.
+func (l *etcdLock) campaign(ctx, waiting context.Context, key string) (*fencepost.Grant, error) {
+	campaigning, cancel := context.WithCancel(waiting)
+	defer cancel()
+	session := l.session
+	go func() {
+		select {
+		case <-session.Done():
+			cancel()
+		case <-campaigning.Done():
+		}
+	}()
+	election := concurrency.NewElection(session, "/fencepost/"+key)
+	if err := election.Campaign(campaigning, l.env.Client); err != nil {
+		// The library takes its candidacy back where it can, and does not say whether it could.
+		candidacy := fmt.Sprintf("/fencepost/%s/%x", key, session.Lease())
+		left, failed := l.client.Get(ctx, candidacy, clientv3.WithCountOnly())
+		if failed == nil && left.Count == 0 && errors.Is(err, context.DeadlineExceeded) {
+			return nil, fencepost.NotAcquired("a candidate until the time was up")
+		}
+		return nil, err
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.held[key] = hold{election.Resign, session}
+	return &fencepost.Grant{Token: uint64(election.Rev())}, nil
 }
 
 // enter sees to it that there is a session.
@@ -99,7 +131,7 @@ func (l *etcdLock) Release(ctx context.Context, key string) (fencepost.Removal, 
 	hold := l.held[key]
 	delete(l.held, key)
 	l.mutex.Unlock()
-	err := hold.mutex.Unlock(ctx)
+	err := hold.unlock(ctx)
 	if perLock() {
 		err = hold.session.Close() // revokes the lease, and with it the key
 	}
@@ -125,7 +157,9 @@ func isOpen(session *concurrency.Session) bool {
 	}
 }
 
-func perLock() bool { return os.Args[len(os.Args)-1] == "--session-per-lock" }
+func perLock() bool { return has("--session-per-lock") }
+
+func has(word string) bool { return os.Args[len(os.Args)-1] == word }
 
 func newLock(env *fencepost.Env) (fencepost.Lock, error) {
 	endpoints := []string{}
@@ -137,7 +171,7 @@ func newLock(env *fencepost.Env) (fencepost.Lock, error) {
 }
 
 func main() {
-	if os.Args[len(os.Args)-1] == "--version" {
+	if has("--version") {
 		fmt.Println("etcd clientv3/concurrency", version.Version)
 		return
 	}

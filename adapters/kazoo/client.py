@@ -1,13 +1,43 @@
 """kazoo's Lock: a new one for each acquire; `--reused`: one for each key. The session's time-out is the TTL.
 
-`--read-write`: its WriteLock and ReadLock; as a semaphore: its Semaphore.
+`--read-write`: its WriteLock and ReadLock; as a semaphore: its Semaphore; `--election`: its Election.
 """
 
 import sys
+import threading
 
 import fencepost
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import LockTimeout
+
+
+class Campaign:
+    """Election's `run` in a thread of its own, whose function leads until it is released."""
+
+    def __init__(self, election):
+        self.election, self.mutex, self.decided, self.over = election, threading.Lock(), threading.Event(), threading.Event()
+        self.is_acquired, self.given_up = False, False
+        self.thread = threading.Thread(target=election.run, args=(self.lead,), daemon=True)
+
+    def lead(self):
+        with self.mutex:
+            self.is_acquired = not self.given_up
+        self.decided.set()
+        if self.is_acquired:
+            self.over.wait()
+
+    def acquire(self, timeout):
+        self.thread.start()
+        self.decided.wait(timeout)
+        with self.mutex:
+            self.given_up = not self.is_acquired
+        if self.given_up:
+            self.election.cancel()
+        return self.is_acquired
+
+    def release(self):
+        self.over.set()
+        self.thread.join()
 
 
 class Kazoo:
@@ -27,6 +57,8 @@ class Kazoo:
             self.env.lost(key, "the session is lost")
 
     def acquire(self, key, ttl, timeout):
+        if "--election" in sys.argv:
+            return self.take(key, lambda path: Campaign(self.client.Election(path)), timeout)
         return self.take(key, self.client.WriteLock if "--read-write" in sys.argv else self.client.Lock, timeout)
 
     def acquire_shared(self, key, ttl, timeout):

@@ -1,7 +1,10 @@
-"""pottery's Redlock: non-blocking attempts, a new lock object for each acquire."""
+"""pottery's Redlock: non-blocking attempts, a new lock object for each acquire; `--asyncio`: its AIORedlock."""
+
+import sys
 
 import fencepost
-from pottery import Redlock, ReleaseUnlockedLock
+import redis.asyncio
+from pottery import AIORedlock, Redlock, ReleaseUnlockedLock
 from redis import Redis
 
 
@@ -26,4 +29,28 @@ class Pottery:
             master.close()
 
 
-fencepost.run(Pottery)
+class Asyncio:
+    def __init__(self, env):
+        self.env, self.locks = env, {}
+        self.masters = {redis.asyncio.Redis(host=server.host, port=server.port) for server in env.servers}
+
+    async def acquire(self, key, ttl, timeout):
+        self.locks[key] = lock = AIORedlock(key=key, masters=self.masters, auto_release_time=ttl)
+        return await self.env.poll(lambda: lock.acquire(blocking=False), timeout)
+
+    async def release(self, key):
+        try:
+            await self.locks.pop(key).release()
+        except ReleaseUnlockedLock:
+            raise fencepost.NotHeld("no majority of the servers had the lock") from None
+
+    async def close(self):
+        for master in self.masters:
+            await master.aclose()
+
+
+async def make(env):
+    return Asyncio(env)
+
+
+fencepost.run(make if "--asyncio" in sys.argv else Pottery)

@@ -1,25 +1,36 @@
-"""redis-py's Lock: non-blocking attempts; `--with`: the `with` statement; `--no-timeout`: its default, without a TTL."""
+"""redis-py's Lock: non-blocking attempts; `--with`: the `with` statement; `--no-timeout`: its default, without a TTL.
+
+`--reacquire`: prolonged by `reacquire` in place of `extend`; `--handed-over`: with `thread_local=False`, released by another thread.
+`--asyncio`: the Lock of redis.asyncio.
+"""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import fencepost
 import redis
+import redis.asyncio
 from redis.exceptions import LockError, LockNotOwnedError
+
+
+def reach(env):
+    """How to reach the server."""
+    server, access, more = env.servers[0], env.access, {}
+    if access.tls:
+        more = {"ssl": True, "ssl_ca_certs": access.ca, "ssl_certfile": access.certificate, "ssl_keyfile": access.key}
+    return {"host": server.host, "port": server.port, "username": access.user, "password": access.password, **more}
 
 
 class RedisPy:
     def __init__(self, env):
         self.env, self.locks = env, {}
-        access, more = env.access, {}
-        if access.tls:
-            more = {"ssl": True, "ssl_ca_certs": access.ca, "ssl_certfile": access.certificate, "ssl_keyfile": access.key}
-        login = {"username": access.user, "password": access.password}
-        self.redis = redis.Redis(env.servers[0].host, env.servers[0].port, **login, **more)
+        self.redis = redis.Redis(**reach(env))
         self.close = self.redis.close
 
     def acquire(self, key, ttl, timeout):
         timeout_of_lock = None if "--no-timeout" in sys.argv else ttl
-        lock = self.locks[key] = self.redis.lock(key, timeout=timeout_of_lock, blocking_timeout=timeout * 0.95)
+        more = {"blocking_timeout": timeout * 0.95, "thread_local": "--handed-over" not in sys.argv}
+        lock = self.locks[key] = self.redis.lock(key, timeout=timeout_of_lock, **more)
         if "--with" not in sys.argv:
             return self.env.poll(lambda: lock.acquire(blocking=False), timeout)
         try:
@@ -30,17 +41,50 @@ class RedisPy:
 
     def prolong(self, key, ttl, timeout):
         try:
-            return self.locks[key].extend(ttl, replace_ttl=True)
+            lock = self.locks[key]
+            return lock.reacquire() if "--reacquire" in sys.argv else lock.extend(ttl, replace_ttl=True)
         except LockNotOwnedError:
             return False  # the same of the TTL
 
     def release(self, key):
         lock = self.locks.pop(key)
         try:
-            lock.__exit__(None, None, None) if "--with" in sys.argv else lock.release()
+            if "--handed-over" in sys.argv:
+                with ThreadPoolExecutor(1) as worker:
+                    worker.submit(lock.release).result()
+            else:
+                lock.__exit__(None, None, None) if "--with" in sys.argv else lock.release()
             return True
         except LockNotOwnedError:
             return False  # its script compared the token and deleted nothing
 
 
-fencepost.run(RedisPy, can=[] if "--no-timeout" in sys.argv else ["prolong"])
+class Asyncio:
+    def __init__(self, env):
+        self.env, self.locks = env, {}
+        self.redis = redis.asyncio.Redis(**reach(env))
+        self.close = self.redis.aclose
+
+    async def acquire(self, key, ttl, timeout):
+        lock = self.locks[key] = self.redis.lock(key, timeout=ttl)
+        return await self.env.poll(lambda: lock.acquire(blocking=False), timeout)
+
+    async def prolong(self, key, ttl, timeout):
+        try:
+            return await self.locks[key].extend(ttl, replace_ttl=True)
+        except LockNotOwnedError:
+            return False
+
+    async def release(self, key):
+        try:
+            await self.locks.pop(key).release()
+            return True
+        except LockNotOwnedError:
+            return False
+
+
+async def make(env):
+    return Asyncio(env)
+
+
+fencepost.run(make if "--asyncio" in sys.argv else RedisPy, can=[] if "--no-timeout" in sys.argv else ["prolong"])

@@ -116,6 +116,26 @@ fn adapters_reach_servers_with_tls_and_a_password_by_night() {
 
 #[test]
 #[ignore = "runs every night, by .ci/nightly"]
+fn adapters_of_every_kind_keep_the_protocol_by_night() {
+    for adapter in [
+        "kazoo@read-write",
+        "kazoo@semaphore",
+        "kazoo@election",
+        "curator@read-write",
+        "curator@semaphore",
+        "curator@latch",
+        "curator@selector",
+        "etcd-concurrency@election",
+        "dramatiq@semaphore",
+        "portalocker@read-write",
+        "tooz-zookeeper@leader",
+    ] {
+        check(&format!("adapters/{adapter}")).keeps_the_protocol();
+    }
+}
+
+#[test]
+#[ignore = "runs every night, by .ci/nightly"]
 fn built_in_clients_keep_the_protocol_by_night() {
     for lock in ["redlock", "etcd"] {
         check_at(lock).keeps_the_protocol();
