@@ -12,6 +12,8 @@
 //!   is a matter of mutual exclusion.
 //! - *Violation*, `revived`: a lock was prolonged by its holder's own operation (`prolong`) after it had
 //!   certainly run out, and no clock had been moved: it was set anew, or the answer was no answer.
+//! - *Violation*, `cut-short`: a `prolong` was answered, and another process was granted the lock within the
+//!   TTL that it promised, although its holder had not released it and nothing had touched the servers.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
@@ -53,6 +55,11 @@ impl Checker for Renewal {
                     name: "revived",
                     meaning: "A lock that had run out was prolonged, as if it had been held all the time.",
                     advice: "Refuse to prolong a lock that is gone: another may have held it meanwhile.",
+                },
+                FindingClass {
+                    name: "cut-short",
+                    meaning: "A prolong succeeded, and the lock was another's before the time was over that it promised.",
+                    advice: "Look at what a prolong does to the lease: with no TTL of its own, it may end the lock at once.",
                 },
             ],
             claim: Some("exclusion"),
@@ -126,7 +133,8 @@ fn prolonged(run: &RunIndex) -> Vec<Finding> {
             let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, asked_ns);
             effect.is_none().then(|| prolonged_when_lost(hold, other, (index, asked_ns)))
         });
-        each.collect::<Vec<Finding>>()
+        let short = holds.iter().enumerate().filter_map(|(at, hold)| cut_short(run, hold, &holds[at + 1..]));
+        each.chain(short).collect::<Vec<Finding>>()
     };
     let mut findings: Vec<Finding> = by_key.into_values().flat_map(of_key).collect();
     findings.sort_by_key(|finding| (finding.time, finding.events.clone()));
@@ -151,6 +159,45 @@ fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64))
         ),
         ..Finding::default()
     }
+}
+
+/// Another's grant within the time that a holder's own operation had prolonged its lock for.
+fn cut_short(run: &RunIndex, hold: &Hold, later: &[&Hold]) -> Option<Finding> {
+    let answered = |index: u64| run.event(index).filter(|event| event.f == f::PROLONG);
+    let (index, asked_ns, answered_ns) = hold
+        .renewals
+        .iter()
+        .rev()
+        .find_map(|&(index, asked_ns)| answered(index).map(|event| (index, asked_ns, event.time)))?;
+    let ttl_ns = hold.ttl_ns?;
+    // It had not ended in any other way, either: by a release, or a notice that it is lost.
+    let until_ns = asked_ns.saturating_add(ttl_ns).min(hold.end_earliest_ns());
+    let is_other = |other: &&&Hold| {
+        other.process != hold.process
+            && hold.excludes(other)
+            && other.granted.earliest.ns >= answered_ns
+            && !other.was_over_at_once()
+    };
+    let other = later.iter().take_while(|other| other.from_ns < until_ns).find(is_other)?;
+    let moved = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= other.from_ns;
+    let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, other.from_ns);
+    (effect.is_none() && !run.faults.iter().any(moved)).then(|| Finding {
+        class: "cut-short".to_owned(),
+        key: hold.key.to_owned(),
+        time: other.from_ns,
+        events: vec![hold.from, index, other.from],
+        sentence: format!(
+            "process {} acquired {} at {}; a prolong that it asked for at {} succeeded, for {}, and process {} was granted the lock at {}",
+            hold.process,
+            lock(hold.key),
+            seconds(hold.from_ns),
+            seconds(asked_ns),
+            seconds(ttl_ns),
+            other.process,
+            seconds(other.from_ns),
+        ),
+        ..Finding::default()
+    })
 }
 
 /// The first operation of a holder that prolonged its lock once it had certainly run out.
@@ -365,6 +412,31 @@ mod tests {
         assert_eq!(lost.findings[0].class, "prolonged-when-lost");
         let refused = history.replace("ok prolong a", "fail prolong a null not-held");
         assert!(maybe_verdict(&Renewal, &refused).is_none());
+    }
+
+    #[test]
+    fn a_prolong_is_as_long_as_it_says() {
+        let history = |granted_ms: u64, between: &str| {
+            let grant =
+                format!("1510 2 invoke acquire a {{ttl_ms:2000}}\n{between}{granted_ms} 2 ok acquire a");
+            verdict(&Renewal, &format!("{}\n{grant}", prolonging(1_500, "ok prolong a")))
+        };
+        let short = history(1_520, "");
+        assert_eq!(short.findings[0].class, "cut-short");
+        assert_eq!(
+            short.summary,
+            "process 1 acquired a at 0.010 s; a prolong that it asked for at 1.500 s succeeded, for 2.000 s, and process 2 was granted the \
+             lock at 1.520 s"
+        );
+        let released = "1511 1 invoke release a\n1512 1 ok release a\n";
+        for (granted_ms, between, outcome) in [
+            (3_499, "", Outcome::Violation),
+            (3_500, "", Outcome::Valid),
+            (1_520, released, Outcome::Valid),
+            (1_520, "1511 1 info lost a\n", Outcome::Valid),
+        ] {
+            assert_eq!(history(granted_ms, between).outcome, outcome, "{granted_ms} {between}");
+        }
     }
 
     #[test]
