@@ -1,4 +1,4 @@
-//! Grants of one leader and of another, and leaders that go on.
+//! Grants of one leader and of another, leaders that go on, and servers that lost a part of what they gave.
 
 use super::*;
 
@@ -37,4 +37,29 @@ fn a_library_that_promised_to_report_a_loss_and_never_did_is_to_blame_once_no_fa
     assert_eq!(whose(&soon), Whose::NoFence, "it may rest for as long as it was stopped");
     let later = fault("\"stops\"", "", "\"c1\"", (11000, 12000)).replace("id:1", "id:2");
     assert_eq!(whose(&format!("{text}\n{later}")), Whose::NoFence, "it was stopped once more");
+}
+
+#[test]
+fn permits_that_the_servers_lost_make_room_for_those_that_they_gave_afterwards() {
+    // Processes 1 and 2 before the server lost its memory, if it did, and 3 and 4 after it.
+    let acquired = |process: u64, at: u64| {
+        format!(
+            "{at} {process} invoke acquire a {{ttl_ms:9000,capacity:3}}\n{} {process} ok acquire a\n",
+            at + 10
+        )
+    };
+    let used = |process: u64, at: u64| {
+        format!("{at} {process} invoke write a 1\n{} {process} ok write a 1\n", at + 1)
+    };
+    let grants: String =
+        [(1, 100), (2, 200), (3, 2100), (4, 2200)].map(|(who, at)| acquired(who, at)).concat();
+    let uses: String = [1, 2, 3, 4].map(|process| used(process, 3000 + 10 * process)).concat();
+    let text = in_order(&format!("{ONE_SERVER}\n{grants}{uses}"));
+    let lost = fault("\"forgets\"", "", "\"n1\"", (1000, 2000));
+    assert_eq!(last_overlap(&text), twice(Whose::Library));
+    assert_eq!(last_overlap(&in_order(&format!("{text}\n{lost}"))), twice(Whose::Service));
+    // Of what it gave afterwards alone there are too many.
+    let more: String = [(5, 2300), (6, 2400)].map(|(who, at)| acquired(who, at)).concat();
+    let text = format!("{text}\n{more}{}{}", used(5, 3050), used(6, 3060));
+    assert_eq!(last_overlap(&in_order(&format!("{text}\n{lost}"))), twice(Whose::Library));
 }

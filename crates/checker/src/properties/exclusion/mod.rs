@@ -17,12 +17,12 @@
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::claim::Claim;
 use crate::figures::{Figures, figures};
-use crate::ledger::judgement::{Class, class};
+use crate::ledger::judgement::{Class, class, whose};
 use crate::ledger::reasons::reason;
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict};
-use crate::whose::Harm;
+use crate::whose::{Harm, Whose};
 use fencepost_history::prose::and;
 use rustc_hash::FxHashMap;
 
@@ -76,17 +76,30 @@ fn fit(run: &RunIndex, earlier: &[usize], second: usize) -> bool {
 }
 
 /// The overlap of holds that certainly overlapped. Of several earlier ones those may have ended for the
-/// service that overstayed or were cut off: it was right if the others leave room.
+/// service that overstayed or were cut off: it was right if the others leave room. So may those that its
+/// servers lost: if the others leave room, the overlap is what lost these.
 fn overlap(run: &RunIndex, earlier: &[usize], second: usize) -> Overlap {
     let b = &run.holds[second];
     let classes = earlier.iter().map(|&first| (first, class(run, &run.holds[first], b)));
     let (held, ended): (Vec<_>, Vec<_>) = classes.partition(|(_, class)| *class == Class::GrantedTwice);
-    let in_force: Vec<usize> = held.iter().map(|(first, _)| *first).collect();
-    let decisive = if fit(run, &in_force, second) { ended.first() } else { held.last() };
-    let (first, class) = decisive.copied().unwrap_or((earlier[0], Class::GrantedTwice));
+    let held: Vec<usize> = held.into_iter().map(|(first, _)| first).collect();
+    let (first, class) = match ended.first() {
+        Some(ended) if fit(run, &held, second) => *ended,
+        _ => (decisive(run, &held, second).unwrap_or(earlier[0]), Class::GrantedTwice),
+    };
     let until_ns = earlier.iter().map(|&first| run.holds[first].until_ns).fold(b.until_ns, u64::min);
     let beside = earlier.iter().copied().filter(|&other| other != first).collect();
     Overlap { first, second, beside, class, from_ns: b.from_ns, until_ns: until_ns.max(b.from_ns) }
+}
+
+/// Of holds whose lock was granted twice the one that decides whose failure that is.
+fn decisive(run: &RunIndex, held: &[usize], second: usize) -> Option<usize> {
+    let is_lost = |first: &usize| {
+        let (a, b) = (&run.holds[*first], &run.holds[second]);
+        matches!(whose(run, Class::GrantedTwice, a, b), (Whose::Service, _))
+    };
+    let (lost, kept): (Vec<usize>, Vec<usize>) = held.iter().copied().partition(is_lost);
+    if fit(run, &kept, second) { lost.first().copied() } else { kept.last().copied() }
 }
 
 /// What is wrong with the holds of an overlap, where the kind of the lock says more than that they are two.
