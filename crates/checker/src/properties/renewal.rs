@@ -10,15 +10,16 @@
 //!   lock, and succeeded. A lock that was another's in between can only be acquired anew, which its holder
 //!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that
 //!   is a matter of mutual exclusion.
-//! - *Violation*, `revived`: a lock was prolonged by its holder's own operation (`prolong`) after it had
-//!   certainly run out, and no clock had been moved: it was set anew, or the answer was no answer.
+//! - *Violation*, `revived`: a lock was prolonged by its holder's own operation (`prolong`, or `reenter` of a
+//!   reentrant lock) after it had certainly run out, and no clock had been moved: it was set anew, or the
+//!   answer was no answer.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Lease, f};
+use fencepost_history::{Lease, LockKind, f};
 use rustc_hash::FxHashMap;
 
 figures! {
@@ -66,7 +67,8 @@ impl Checker for Renewal {
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
         let renews = run.lock.can("extend");
-        if !renews && (renewals == 0 || !run.lock.can(f::PROLONG)) {
+        let by_holder = run.lock.can(f::PROLONG) || run.lock.kind == LockKind::Reentrant;
+        if !renews && (renewals == 0 || !by_holder) {
             return Err(NotJudged::because("the lock does not announce that it renews its lease"));
         }
         if renewals == 0 {
@@ -162,18 +164,20 @@ fn revived(run: &RunIndex, hold: &Hold) -> Option<Finding> {
         let prolonged = answered.unwrap_or(0).saturating_add(hold.ttl_ns.unwrap_or(0));
         hold.lease_at(index - 1).map_or(u64::MAX, |lease| lease.latest.ns.max(prolonged))
     };
-    let by_operation = |index: u64| run.event(index).is_some_and(|event| event.f == f::PROLONG);
-    let is_late = |&&(index, asked_ns): &&(u64, u64)| by_operation(index) && asked_ns > over_ns(index);
+    let by_operation = |index: u64| run.event(index).filter(|it| [f::PROLONG, f::REENTER].contains(&&*it.f));
+    let is_late =
+        |&&(index, asked_ns): &&(u64, u64)| by_operation(index).is_some() && asked_ns > over_ns(index);
     let &(index, asked_ns) = hold.renewals.iter().filter(|_| hold.lease == Lease::Ttl).find(is_late)?;
     let moved = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= asked_ns;
     let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, asked_ns);
+    let name = &by_operation(index)?.f;
     (effect.is_none() && !run.faults.iter().any(moved)).then(|| Finding {
         class: "revived".to_owned(),
         key: hold.key.to_owned(),
         time: asked_ns,
         events: vec![hold.from, index],
         sentence: format!(
-            "process {} acquired {} at {}; the lock had run out at {} at the latest, and a prolong that it asked for at {} succeeded all \
+            "process {} acquired {} at {}; the lock had run out at {} at the latest, and a {name} that it asked for at {} succeeded all \
              the same",
             hold.process,
             lock(hold.key),
