@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 /// What is to be checked, and how.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Model of the object: mutex, owner-mutex, fenced-mutex, shared-lock, lease-mutex, register
-    /// or cas-register.
+    /// Model of the object: mutex, owner-mutex, fenced-mutex, reentrant-mutex, shared-lock, lease-mutex,
+    /// register or cas-register.
     #[arg(long)]
     pub model: ModelName,
     /// auto uses the model's own algorithm if it applies, and otherwise searches.

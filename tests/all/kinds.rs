@@ -14,12 +14,19 @@ under!(
         a_lock_that_is_prolonged_holds_and_a_blind_prolong_is_found,
         elections_hold_under_faults,
         planted_mistakes_of_elections_are_found,
+        reentrant_locks_hold_under_pauses_and_partitions,
+        planted_mistakes_of_reentrant_locks_are_found,
+        locks_on_several_names_hold_under_faults,
+        planted_mistakes_of_locks_on_several_names_are_found,
     ],
+    local_by_night: [half_a_set_that_a_connection_left_is_found],
     docker: [],
     docker_by_night: [
         read_write_locks_hold_under_pauses_and_partitions,
         semaphores_hold_under_pauses_and_partitions,
         elections_hold_under_faults,
+        reentrant_locks_hold_under_pauses_and_partitions,
+        locks_on_several_names_hold_under_faults,
     ],
 );
 
@@ -169,4 +176,72 @@ fn planted_mistakes_of_elections_are_found(driver: &str) {
         let by_library = findings.iter().any(|each| each.whose == Some(Whose::Library));
         assert_eq!(by_library, is_session, "{lock}: {findings:?}");
     }
+}
+
+fn reentrant_locks_hold_under_pauses_and_partitions(driver: &str) {
+    let ran = holds(&format!("--driver {driver} --lock redis-reentrant --nemesis pause,partition"));
+    assert_eq!(ran.outcome("reentry"), Outcome::Valid);
+    let history = ran.history();
+    assert!(history.iter().any(|event| event.f == f::LEAVE && event.kind == Kind::Ok));
+}
+
+fn planted_mistakes_of_reentrant_locks_are_found(driver: &str) {
+    for (reentry, class, words) in [
+        ("uncounted", "released-too-early", "removed the lock, before it had released the outer one"),
+        ("release-all", "released-too-early", "removed the lock, before it had released the outer one"),
+        ("twice", "released-too-late", "this release says that it removed nothing"),
+    ] {
+        let args = format!("--driver {driver} --lock redis-reentrant --reentry {reentry} --seed 1");
+        let ran = test(&format!("--time-limit 4s --ttl 1s --hold 20ms {args}"));
+        let verdict = ran.verdict();
+        let finding = &verdict.of_checker("reentry").expect("judged").findings[0];
+        assert_eq!((finding.class.as_str(), finding.whose), (class, Some(Whose::Library)), "{finding:?}");
+        assert!(finding.sentence.contains(words), "{}", finding.sentence);
+        // Another process comes in, and the counter shows it; or none comes in for as long as the TTL.
+        let beside = if class == "released-too-early" { Outcome::Violation } else { Outcome::Valid };
+        assert_eq!([ran.outcome("exclusion"), ran.outcome("lost-updates")], [beside; 2], "{reentry}");
+    }
+}
+
+fn locks_on_several_names_hold_under_faults(driver: &str) {
+    for (lock, nemesis) in [
+        ("redis-several", "pause,partition"),
+        // A holder that is cut off learns of it later than the server.
+        ("postgres-several", "pause"),
+    ] {
+        let ran = holds(&format!("--driver {driver} --lock {lock} --nemesis {nemesis}"));
+        // A transfer of a holder that was late may be lost: that is of no lock.
+        assert!(ran.verdict().of_checker("balances").is_some(), "{lock}");
+        // Sets that have no name in common are held together.
+        assert!(most_inside(&ran) > 1, "{lock}: no sets were held together");
+    }
+}
+
+fn planted_mistakes_of_locks_on_several_names_are_found(driver: &str) {
+    let crossing = "--clients 4 --concurrency 4 --keys 2 --ttl 20s --hold 20ms";
+    let lone = "--clients 2 --concurrency 2 --ttl 4s --hold 20ms --acquire-timeout 600ms";
+    for (args, class) in [
+        (format!("--lock redis-several --take-names as-asked {crossing} --acquire-timeout 1s"), "deadlock"),
+        // PostgreSQL looks for deadlocks after a second.
+        (
+            format!("--lock postgres-several --take-names as-asked {crossing} --acquire-timeout 2s"),
+            "deadlock",
+        ),
+        (format!("--lock redis-several --take-names leave-half {lone}"), "half-taken"),
+    ] {
+        let ran = test(&format!("--driver {driver} --seed 1 --time-limit 6s {args}"));
+        let verdict = ran.verdict();
+        let findings = &verdict.of_checker("sets").expect("judged").findings;
+        let finding = findings.iter().find(|finding| finding.class == class);
+        assert_eq!(finding.and_then(|finding| finding.whose), Some(Whose::Library), "{args}: {findings:?}");
+        assert_eq!([ran.outcome("exclusion"), ran.outcome("balances")], [Outcome::Valid; 2], "{args}");
+    }
+}
+
+/// Nothing ends what a connection left: each lock is tried for until it must be free.
+fn half_a_set_that_a_connection_left_is_found(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --lock postgres-several --take-names leave-half --seed 1 --time-limit 4s --ttl 2s --hold 20ms --keys 2"
+    ));
+    assert_eq!([ran.outcome("progress"), ran.outcome("sets")], [Outcome::Violation; 2]);
 }

@@ -28,7 +28,7 @@ fn unknown_names_come_with_the_nearest_right_one() {
 fn words_from_elsewhere_are_answered_with_what_they_are_here() {
     for (args, answer) in [
         ("test --lock redis", "\"redis-cluster\" or \"redlock\"?"),
-        ("test --lock postgres", "\"postgres-read-write\" or \"postgres-election\"?"),
+        ("test --lock postgres", "\"postgres-election\" or \"postgres-several\"?"),
         ("test --lock consul", "docs/your-own-servers.md"),
         ("hunt --lock curator", "--lock adapters/curator"),
         ("test --nemesis clock", "\"clock-jump\", \"clock-drift\", \"clock-strobe\" or \"clock-freeze\"?"),

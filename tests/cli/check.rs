@@ -66,7 +66,7 @@ fn exit_codes_tell_verdicts_apart() {
     for unknown in ["mutexx", "counter", "fetch-add", "set"] {
         let refused = check(&["--model", unknown, &valid]);
         assert_eq!(refused.status.code(), Some(254));
-        let names = "mutex, owner-mutex, fenced-mutex, shared-lock, lease-mutex, register, cas-register";
+        let names = "mutex, owner-mutex, fenced-mutex, reentrant-mutex, shared-lock, lease-mutex, register, cas-register";
         assert!(text(&refused.stderr).contains(&format!("there are {names}")), "{}", text(&refused.stderr));
     }
     assert_eq!(check(&["--model", "mutex", "/nowhere.jsonl"]).status.code(), Some(254));

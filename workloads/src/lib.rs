@@ -8,9 +8,11 @@ mod length;
 mod lock;
 mod prolong;
 mod read_write;
+mod reentrant;
 mod section;
 mod semaphore;
 mod set;
+mod several;
 mod workload;
 
 pub use length::{Drawn, Length};
@@ -27,6 +29,8 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &semaphore::Semaphore,
         &prolong::Prolong,
         &election::Election,
+        &reentrant::Reentrant,
+        &several::Several,
     ]
 }
 
@@ -289,6 +293,64 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_acquires_again_and_releases_as_often_before_it_writes() {
+        let (yes, no) = (ok(json!(null)), Completion::Fail("not-held: gone".into()));
+        let done = |answers: &[Completion]| follow(&mut *script("reentrant", 1), answers, 99);
+        // Process 7 acquires again twice in its first section.
+        let nested = [&[ok(json!({})), ok(json!(7))][..], &vec![yes.clone(); 6], &[no.clone()]].concat();
+        assert_eq!(
+            done(&nested)[..8],
+            [
+                "acquire null",
+                "read null",
+                "reenter null",
+                "reenter null",
+                "leave null",
+                "leave null",
+                "write 8",
+                "release null"
+            ]
+        );
+        let refused = [ok(json!({})), ok(json!(7)), yes, no.clone(), no];
+        assert_eq!(done(&refused)[3..], ["reenter null", "leave null", "release null"]);
+    }
+
+    #[test]
+    fn a_transfer_takes_two_accounts_and_changes_both() {
+        let mut several = script("several", 3);
+        let mut done = Vec::new();
+        let answers = [json!({}), json!(0), json!(["balance", 5]), json!(1), json!(1), json!({})].map(ok);
+        let (mut time, mut last) = (Duration::ZERO, None);
+        let mut answers = answers.iter();
+        while done.len() < 6 {
+            match several.next(last.take(), at(time)) {
+                Step::Wait(wait) => time += wait,
+                Step::Do(op) => {
+                    last = answers.next();
+                    done.push((op.f, op.key, op.value));
+                }
+                step => panic!("{step:?}"),
+            }
+        }
+        let (first, other) = (done[0].1.clone(), done[2].1.clone());
+        assert_ne!(first, other);
+        let names = json!({"also": [&other]});
+        for (at, (f, key, value)) in [
+            (f::ACQUIRE, &first, names.clone()),
+            (f::READ, &first, Value::Null),
+            (f::READ, &other, Value::Null),
+            (f::WRITE, &first, json!(["balance", -1])),
+            (f::WRITE, &other, json!(["balance", 6])),
+            (f::RELEASE, &first, names),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!((done[at].0, &done[at].1, &done[at].2), (f, key, &value));
+        }
+    }
+
+    #[test]
     fn every_workload_draws_among_all_keys_and_names_known_operations() {
         for workload in registry() {
             let mut script = script(workload.name(), 4);
@@ -296,9 +358,7 @@ mod tests {
             for _ in 0..200 {
                 if let Step::Do(op) = script.next(Some(&Completion::Fail("taken".into())), at(Duration::ZERO))
                 {
-                    assert!(
-                        [f::ACQUIRE, f::PROLONG, f::RELEASE, f::HOLDS, f::READ, f::WRITE].contains(&op.f)
-                    );
+                    assert!(f::OPERATIONS.contains(&op.f));
                     keys.insert(op.key.into_owned());
                 }
             }

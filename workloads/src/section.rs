@@ -3,7 +3,7 @@
 use crate::lateness::Lateness;
 use crate::length::SectionPlan;
 use crate::workload::{Now, Op, Script, Settings, Step, key_name};
-use fencepost_history::{AcquireArguments, Completion, Mode, Stream, f};
+use fencepost_history::{AcquireArguments, Completion, Mode, Name, Stream, f};
 use rand::RngExt;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -18,6 +18,8 @@ pub(crate) trait Work: Send {
 
 pub(crate) enum Do {
     Op(&'static str, Value),
+    /// On the second of the names that the section holds.
+    OnOther(&'static str, Value),
     /// Goes on once the section has lasted for so long.
     Until(Duration),
 }
@@ -37,6 +39,9 @@ pub(crate) struct Sections<W> {
     lateness: Lateness,
     request: Value,
     key: Cow<'static, str>,
+    /// How many names a section takes, if there are so many.
+    names: usize,
+    also: Vec<Name>,
     at: At,
     writes: bool,
 }
@@ -74,6 +79,8 @@ impl<W: Work + 'static> Sections<W> {
             lateness,
             request,
             key,
+            names: 1,
+            also: Vec::new(),
             at: At::Outside,
             writes: false,
         }
@@ -87,16 +94,40 @@ impl<W: Work + 'static> Sections<W> {
         Sections { writes, ..self }
     }
 
+    /// Each section takes so many names at once, in any order.
+    pub(crate) fn of_names(self, names: usize) -> Sections<W> {
+        Sections { names, ..self }
+    }
+
     fn op(&self, f: &'static str, value: Value) -> Step {
         Step::Do(Op { f, key: self.key.clone(), value, note: Value::Null, time_limits: 1 })
     }
 
+    /// The value of an operation on all names of the section.
+    fn with_others(&self, value: &Value) -> Value {
+        match self.also.is_empty() {
+            true => value.clone(),
+            false => {
+                let also = Some(self.also.clone());
+                AcquireArguments { also, ..AcquireArguments::of(value) }.into()
+            }
+        }
+    }
+
     fn acquire(&mut self) -> Step {
         self.key = Cow::Owned(key_name(self.random.random_range(0..self.settings.keys)));
+        self.also.clear();
+        while self.also.len() + 1 < self.names.min(self.settings.keys) {
+            let other = Name::from(key_name(self.random.random_range(0..self.settings.keys)));
+            if other != *self.key && !self.also.contains(&other) {
+                self.also.push(other);
+            }
+        }
         let plan = self.settings.length.plan(&mut self.random);
         let (note, time_limits) = (plan.note(self.writes), plan.acquire_time_limits);
         self.at = At::Acquiring(plan);
-        Step::Do(Op { f: f::ACQUIRE, key: self.key.clone(), value: self.request.clone(), note, time_limits })
+        let value = self.with_others(&self.request);
+        Step::Do(Op { f: f::ACQUIRE, key: self.key.clone(), value, note, time_limits })
     }
 
     fn rest(&mut self, closing: bool) -> Step {
@@ -117,23 +148,26 @@ impl<W: Work + 'static> Sections<W> {
         }
         let mut last = last;
         loop {
-            match self.work.as_mut().and_then(|work| work.next(last)) {
-                Some(Do::Op(f, value)) => {
-                    let late = self.lateness.write_overdue(now.time).filter(|_| f == f::WRITE);
-                    return match late {
-                        Some(late) => Step::Abandon { key: self.key.clone(), late },
-                        None => self.op(f, value),
-                    };
-                }
+            let (f, value, other) = match self.work.as_mut().and_then(|work| work.next(last)) {
+                Some(Do::Op(f, value)) => (f, value, None),
+                Some(Do::OnOther(f, value)) => (f, value, self.also.first()),
                 Some(Do::Until(lasted)) => match self.lateness.wait_until(lasted, now) {
                     Some(wait) => return Step::Wait(wait),
-                    None => last = None,
+                    None => {
+                        last = None;
+                        continue;
+                    }
                 },
                 None => {
                     self.at = At::Releasing;
-                    return self.op(f::RELEASE, Value::Null);
+                    return self.op(f::RELEASE, self.with_others(&Value::Null));
                 }
+            };
+            if let Some(late) = self.lateness.write_overdue(now.time).filter(|_| f == f::WRITE) {
+                return Step::Abandon { key: self.key.clone(), late };
             }
+            let key = other.map_or_else(|| self.key.clone(), |other| Cow::Owned(other.to_string()));
+            return Step::Do(Op { f, key, value, note: Value::Null, time_limits: 1 });
         }
     }
 }

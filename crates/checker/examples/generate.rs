@@ -2,7 +2,7 @@
 //! `cargo run --release -p fencepost-checker --example generate -- MODEL OPERATIONS PROCESSES INDETERMINATE KEYS`,
 //! for instance `register 1000000 20 0.01 1`.
 
-use fencepost_checker::models::{FencedMutex, Mutex, OwnerMutex, Register, SharedLock};
+use fencepost_checker::models::{FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Register, SharedLock};
 use fencepost_checker::{History, ModelName};
 use generate::{Behaviour, Shape, generate};
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         match model.parse::<ModelName>()? {
             ModelName::Mutex => write(&mut out, &Mutex, &shape, key),
             ModelName::OwnerMutex => write(&mut out, &OwnerMutex, &shape, key),
+            ModelName::ReentrantMutex => write(&mut out, &ReentrantMutex, &shape, key),
             ModelName::SharedLock => write(&mut out, &SharedLock, &shape, key),
             ModelName::FencedMutex => write(&mut out, &FencedMutex, &shape, key),
             ModelName::Register => write(&mut out, &Register::default(), &shape, key),

@@ -4,8 +4,8 @@
 use crate::generate::{Behaviour, CLAIMS, Shape, generate};
 use crate::model::{Decision, History, Model};
 use crate::models::{
-    Codec, FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet, ShareOp,
-    SharedLock,
+    Codec, FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, ReentrantMutex, Register, RegisterOp,
+    RegisterRet, ShareOp, SharedLock,
 };
 use crate::operations::Builder;
 use crate::testing::judge_all;
@@ -124,6 +124,12 @@ fn owner_mutex() {
 }
 
 #[test]
+fn reentrant_mutex() {
+    perfect_and_disturbed(&ReentrantMutex, |_, ()| ());
+    random(&ReentrantMutex, lock_op, |_, _| ());
+}
+
+#[test]
 fn fenced_mutex() {
     perfect_and_disturbed(&FencedMutex, |random, token| {
         token.map(|token| token + random.random_range(-3..3))
@@ -189,6 +195,7 @@ fn perfect_objects_at_length() {
     long(&Mutex);
     long(&OwnerMutex);
     long(&FencedMutex);
+    long(&ReentrantMutex);
     long(&SharedLock);
     long(&Register::default());
 }

@@ -8,7 +8,8 @@ use fencepost_history::{ErrorCode, Event, Kind, Millis, OperationError, Released
 /// - A write that the storage took, or that its guard rejected: the client chose to send it. A client that
 ///   looked first and held back ends with another code, and an indeterminate write may never have been sent
 ///   (its client may have slept through it and given up), so neither proves anything.
-/// - A release whose client says that it still believed as it began.
+/// - A release, or one of an inner section, whose client says that it still believed as it began.
+/// - An acquire of a reentrant lock by its holder that was granted.
 pub fn shows_belief(name: &str, completion: &Event) -> bool {
     match name {
         f::HOLDS => completion.kind == Kind::Ok && completion.value.as_bool() == Some(true),
@@ -17,17 +18,19 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
             Kind::Fail => completion.error.as_ref().is_some_and(OperationError::is_rejected),
             Kind::Invoke | Kind::Info => false,
         },
-        f::RELEASE => Released::of(&completion.value).believed == Some(true),
+        f::REENTER => completion.kind == Kind::Ok,
+        f::RELEASE | f::LEAVE => Released::of(&completion.value).believed == Some(true),
         _ => false,
     }
 }
 
 /// Whether an operation proves that its process, as it answered, no longer believed that it held the key: a
-/// `holds` that answered false, or the answer that there was nothing to prolong.
+/// `holds` that answered false, or the answer that there was nothing to prolong, or to acquire or release
+/// once more.
 pub fn denies_belief(name: &str, completion: &Event) -> bool {
     match name {
         f::HOLDS => completion.kind == Kind::Ok && completion.value.as_bool() == Some(false),
-        f::PROLONG => {
+        f::PROLONG | f::REENTER | f::LEAVE => {
             let is_gone = |error: &OperationError| error.code() == ErrorCode::NotHeld;
             completion.kind == Kind::Fail && completion.error.as_ref().is_some_and(is_gone)
         }

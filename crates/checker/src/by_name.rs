@@ -1,6 +1,6 @@
 use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::models::lease_mutex;
-use crate::models::{FencedMutex, Mutex, OwnerMutex, Register, SharedLock};
+use crate::models::{FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Register, SharedLock};
 use crate::read::{Lines, ReadError, ReadOptions, read};
 use fencepost_history::Refusal;
 use std::fmt;
@@ -12,6 +12,7 @@ pub enum ModelName {
     Mutex,
     OwnerMutex,
     FencedMutex,
+    ReentrantMutex,
     SharedLock,
     LeaseMutex,
     Register,
@@ -19,10 +20,11 @@ pub enum ModelName {
 }
 
 impl ModelName {
-    pub const ALL: [ModelName; 7] = [
+    pub const ALL: [ModelName; 8] = [
         ModelName::Mutex,
         ModelName::OwnerMutex,
         ModelName::FencedMutex,
+        ModelName::ReentrantMutex,
         ModelName::SharedLock,
         ModelName::LeaseMutex,
         ModelName::Register,
@@ -34,6 +36,7 @@ impl ModelName {
             ModelName::Mutex => "mutex",
             ModelName::OwnerMutex => "owner-mutex",
             ModelName::FencedMutex => "fenced-mutex",
+            ModelName::ReentrantMutex => "reentrant-mutex",
             ModelName::SharedLock => "shared-lock",
             ModelName::LeaseMutex => "lease-mutex",
             ModelName::Register => "register",
@@ -70,6 +73,7 @@ pub fn check_lines(
         ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, options),
         ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, options),
         ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, options),
+        ModelName::ReentrantMutex => judge(&read(&ReentrantMutex, lines, reading)?, options),
         ModelName::SharedLock => judge(&read(&SharedLock, lines, reading)?, options),
         ModelName::LeaseMutex => lease_mutex::check(lines, reading, options)?,
         ModelName::Register => judge(&read(&register, lines, reading)?, options),

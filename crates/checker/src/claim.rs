@@ -52,7 +52,7 @@ impl Claim {
             (0, 1) => match kind {
                 LockKind::ReadWrite => Some("two writers".to_owned()),
                 LockKind::Election => Some("two leaders".to_owned()),
-                LockKind::Mutex | LockKind::Semaphore => None,
+                LockKind::Mutex | LockKind::Semaphore | LockKind::Reentrant | LockKind::Several => None,
             },
             (1, 1) => Some("a reader beside a writer".to_owned()),
             (readers, 1) => Some(format!("{readers} readers beside a writer")),

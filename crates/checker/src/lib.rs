@@ -22,6 +22,7 @@
 //! | [`Mutex`](models::Mutex) | acquire; any process may release | lazy, earliest deadline first; O(n) | always |
 //! | [`OwnerMutex`](models::OwnerMutex) | release only by the holder | certain holds are disjoint; O(n) | no process goes on after an indeterminate operation |
 //! | [`FencedMutex`](models::FencedMutex) | and growing tokens | the same | the same |
+//! | [`ReentrantMutex`](models::ReentrantMutex) | its holder acquires it again, and releases as often | as `OwnerMutex`, with a count; O(n) | the same |
 //! | [`SharedLock`](models::SharedLock) | readers together, or one for each permit | certain holds fit together; O(n) | as `OwnerMutex` |
 //! | [`Register`](models::Register) | read, write, cas | zones of values (Gibbons and Korach); O(n) | values are written once, no cas |
 //!
@@ -125,11 +126,12 @@ pub use metrics::{Costs, Metric, quantile, rate_bound, wilson};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
-    AvailabilityFigures, Blame, Checker, ErrorsFigures, ExclusionFigures, FairnessFigures, FencingFigures,
-    FindingClass, LeadershipFigures, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures,
-    NotJudged, Overlap, OwnershipFigures, ProgressFigures, RenewalFigures, StaleWritesFigures, TermsFigures,
-    TimeOutsFigures, TornReadsFigures, UsersFigures, VacuousFigures, ValidityFigures, claimable, classes,
-    find_class, overlaps, registry, too_many,
+    AvailabilityFigures, BalancesFigures, Blame, Checker, ErrorsFigures, ExclusionFigures, FairnessFigures,
+    FencingFigures, FindingClass, LeadershipFigures, LinearizableFigures, LostAdditionsFigures,
+    LostUpdatesFigures, NotJudged, Overlap, OwnershipFigures, ProgressFigures, ReentryFigures,
+    RenewalFigures, SetsFigures, StaleWritesFigures, TermsFigures, TimeOutsFigures, TornReadsFigures,
+    UsersFigures, VacuousFigures, ValidityFigures, claimable, classes, find_class, overlaps, registry,
+    too_many,
 };
 pub use prose::{milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};

@@ -28,7 +28,8 @@ pub struct Watch {
     grants: FxHashMap<Name, Grants>,
     /// Of each hold whose process may yet show belief: how many grants broke it when that was last known.
     holds: FxHashMap<usize, CountedHold>,
-    invoked: FxHashMap<u64, Invoked>,
+    /// By operation.
+    invoked: FxHashMap<usize, Invoked>,
 }
 
 /// What stood when an operation was invoked.
@@ -92,26 +93,32 @@ impl Watch {
     pub fn push(&mut self, event: &Event) {
         let Process::Client(process) = event.process else { return };
         let key = event.key.clone().unwrap_or_default();
-        match self.tracker.push(event, key.clone()) {
-            Ok(Change::Invoked { under, ended, .. }) => {
+        for (key, change) in self.tracker.push_all(event, key, Name::from).into_iter().flatten() {
+            self.change(process, &key, event, change);
+        }
+    }
+
+    fn change(&mut self, process: u64, key: &Name, event: &Event, change: Change<Name>) {
+        match change {
+            Change::Invoked { operation, under, ended } => {
                 let known = under.and_then(|hold| self.holds.get(&hold).copied());
                 if let Some((hold, _)) = ended {
                     self.holds.remove(&hold);
                 }
                 let none = Grants::default();
-                let grants = self.grants.get(&key).unwrap_or(&none);
+                let grants = self.grants.get(key).unwrap_or(&none);
                 let under = known.map(|known| (known, grants.against(known.claim)));
                 let Grants { greatest_token, has_greatest, .. } = *grants;
-                self.invoked.insert(process, Invoked { under, greatest_token, has_greatest });
+                self.invoked.insert(operation, Invoked { under, greatest_token, has_greatest });
             }
-            Ok(Change::Completed(completed)) => self.complete(process, event, completed),
-            Ok(Change::Lost(Some(hold))) => drop(self.holds.remove(&hold)),
-            Ok(Change::Nothing | Change::Lost(None) | Change::Renewed(_)) | Err(_) => {}
+            Change::Completed(completed) => self.complete(process, event, completed),
+            Change::Lost(Some(hold)) => drop(self.holds.remove(&hold)),
+            Change::Nothing | Change::Lost(None) | Change::Renewed(_) => {}
         }
     }
 
     fn complete(&mut self, process: u64, event: &Event, completed: Completed<Name>) {
-        let Some(invoked) = self.invoked.remove(&process) else { return };
+        let Some(invoked) = self.invoked.remove(&completed.operation) else { return };
         let grants = self.grants.entry(completed.key).or_default();
         match (completed.belief, invoked.under, completed.under) {
             (Belief::Shown, Some((known, granted)), Some(hold)) => {

@@ -9,6 +9,9 @@ use fencepost_workloads::Workload;
 
 const PERMITS: u32 = 3;
 
+/// As many names that sets of two overlap, and that some do not.
+const NAMES: usize = 4;
+
 impl RunOptions {
     /// Fills in what was left open: the workload that is made for the kind, its readers, its permits.
     pub(crate) fn fit_kind(&mut self, lock: &LockDefinition) {
@@ -17,7 +20,9 @@ impl RunOptions {
             kind.name().clone_into(&mut self.workload);
         }
         match kind {
-            LockKind::Mutex | LockKind::Election => {}
+            LockKind::Mutex | LockKind::Election | LockKind::Reentrant => {}
+            LockKind::Several if self.workload == kind.name() && self.keys == 1 => self.keys = NAMES,
+            LockKind::Several => {}
             LockKind::ReadWrite if self.workload == kind.name() && self.readers == 0 => {
                 self.readers = self.concurrency / 2;
             }
@@ -47,11 +52,11 @@ impl RunOptions {
                     self.concurrency
                 ),
             ),
-            (LockKind::Mutex | LockKind::ReadWrite | LockKind::Election, Some(_)) => (
+            (kind, Some(_)) if kind != LockKind::Semaphore => (
                 "permits",
                 format!("--permits are for semaphores, and {name} is {is}; use --lock redis-semaphore"),
             ),
-            (LockKind::Mutex | LockKind::Semaphore | LockKind::Election, _) if self.readers > 0 => (
+            (kind, _) if kind != LockKind::ReadWrite && self.readers > 0 => (
                 "readers",
                 format!(
                     "--readers are for read-write locks, and {name} is {is}; use --lock postgres-read-write"
@@ -115,6 +120,11 @@ mod tests {
         assert_eq!(fitted("postgres-read-write", |_| {}), ("read-write".to_owned(), 5, None));
         assert_eq!(fitted("redis-semaphore", |_| {}), ("semaphore".to_owned(), 0, Some(3)));
         assert_eq!(fitted("etcd-election", |_| {}), ("election".to_owned(), 0, None));
+        assert_eq!(fitted("redis-reentrant", |_| {}), ("reentrant".to_owned(), 0, None));
+        assert_eq!(fitted("redis-several", |_| {}), ("several".to_owned(), 0, None));
+        let keys =
+            |edit: fn(&mut RunOptions)| RunSpec::new(options("redis-several", edit)).unwrap().options.keys;
+        assert_eq!([keys(|_| {}), keys(|it| it.keys = 2)], [4, 2]);
         let lock = |options: &mut RunOptions| options.workload = "lock".to_owned();
         assert_eq!(fitted("postgres-read-write", lock), ("lock".to_owned(), 0, None));
         assert_eq!(fitted("redis-semaphore", lock), ("lock".to_owned(), 0, Some(3)));
@@ -153,6 +163,13 @@ mod tests {
             ("etcd-election", |it| it.permits = Some(2), "etcd-election is an election"),
             ("etcd-election", |it| it.readers = 2, "etcd-election is an election"),
             ("etcd", |it| it.workload = "election".to_owned(), "the workload election is not for a mutex"),
+            ("redis-several", |it| it.permits = Some(2), "redis-several is a lock on several names"),
+            ("redis-reentrant", |it| it.readers = 2, "redis-reentrant is a reentrant lock"),
+            (
+                "redlock",
+                |it| it.workload = "reentrant".to_owned(),
+                "the workload reentrant is not for a mutex",
+            ),
         ] {
             let sentence = refused(lock, edit);
             assert!(sentence.contains(expected), "{sentence}");

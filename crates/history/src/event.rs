@@ -13,6 +13,10 @@ pub mod f {
     pub const HOLDS: &str = "holds";
     /// The holder lets the lock last for a TTL from now on.
     pub const PROLONG: &str = "prolong";
+    /// The holder of a reentrant lock acquires it once more.
+    pub const REENTER: &str = "reenter";
+    /// The holder of a reentrant lock releases it once, and holds it still.
+    pub const LEAVE: &str = "leave";
     pub const READ: &str = "read";
     pub const WRITE: &str = "write";
     /// A client's notice that its library reported the lock as lost (`type` is `info`).
@@ -22,9 +26,14 @@ pub mod f {
     /// A client's notice that its recipe has reached a point at which it was to pause (`type` is `info`).
     pub const AT: &str = "at";
 
+    /// What the processes of a run do, in the order of a section.
+    pub const OPERATIONS: [&str; 8] = [ACQUIRE, REENTER, PROLONG, HOLDS, READ, WRITE, LEAVE, RELEASE];
+
+    pub const NOTICES: [&str; 3] = [LOST, RENEWED, AT];
+
     /// Whether this is the name of a client's notice, which has no invocation and can come at any time.
     pub fn is_notice(name: &str) -> bool {
-        [LOST, RENEWED, AT].contains(&name)
+        NOTICES.contains(&name)
     }
 }
 

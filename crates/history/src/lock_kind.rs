@@ -14,11 +14,21 @@ pub enum LockKind {
     Semaphore,
     /// One process at a time, which leads: to campaign is to acquire, to resign is to release.
     Election,
+    /// One process at a time, which may acquire it again and then has to release it as often.
+    Reentrant,
+    /// One process at a time for each name; an acquire takes several names, or none of them.
+    Several,
 }
 
 impl LockKind {
-    pub const ALL: [LockKind; 4] =
-        [LockKind::Mutex, LockKind::ReadWrite, LockKind::Semaphore, LockKind::Election];
+    pub const ALL: [LockKind; 6] = [
+        LockKind::Mutex,
+        LockKind::ReadWrite,
+        LockKind::Semaphore,
+        LockKind::Election,
+        LockKind::Reentrant,
+        LockKind::Several,
+    ];
 
     /// Its name in `lock.toml` and in histories.
     pub fn name(self) -> &'static str {
@@ -27,6 +37,8 @@ impl LockKind {
             LockKind::ReadWrite => "read-write",
             LockKind::Semaphore => "semaphore",
             LockKind::Election => "election",
+            LockKind::Reentrant => "reentrant",
+            LockKind::Several => "several",
         }
     }
 
@@ -41,6 +53,8 @@ impl LockKind {
             LockKind::ReadWrite => "a read-write lock",
             LockKind::Semaphore => "a semaphore",
             LockKind::Election => "an election",
+            LockKind::Reentrant => "a reentrant lock",
+            LockKind::Several => "a lock on several names",
         }
     }
 
@@ -51,6 +65,10 @@ impl LockKind {
             LockKind::ReadWrite => "any number of readers, or one writer (--readers, --workload read-write)",
             LockKind::Semaphore => "as many processes as it has permits (--permits, --workload semaphore)",
             LockKind::Election => "one leader at a time (--workload election)",
+            LockKind::Reentrant => "one process at a time, which may acquire it again (--workload reentrant)",
+            LockKind::Several => {
+                "one process for each name, and all names of a set or none (--workload several)"
+            }
         }
     }
 
@@ -60,6 +78,8 @@ impl LockKind {
             LockKind::Mutex | LockKind::Election => None,
             LockKind::ReadWrite => Some("mode"),
             LockKind::Semaphore => Some("permits"),
+            LockKind::Reentrant => Some("reentrant"),
+            LockKind::Several => Some("several"),
         }
     }
 }

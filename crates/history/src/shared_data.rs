@@ -8,6 +8,7 @@ const ENTER: &str = "enter";
 const LEAVE: &str = "leave";
 const USERS: &str = "users";
 const ENTRY: &str = "entry";
+const BALANCE: &str = "balance";
 
 /// A pair whose halves a writer changes one after the other, to a value that no other write has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +96,26 @@ impl LogEntry {
 impl From<LogEntry> for Value {
     fn from(LogEntry { number, process, term }: LogEntry) -> Value {
         json!([ENTRY, process, term, number])
+    }
+}
+
+/// What is on an account, from which processes move money to others: no transfer changes the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Balance(pub i64);
+
+impl Balance {
+    /// What was never written reads as 0: an account without money.
+    pub fn of(value: &Value) -> Option<Balance> {
+        match words(value) {
+            Some((BALANCE, [balance])) => balance.as_i64().map(Balance),
+            _ => (*value == 0).then_some(Balance(0)),
+        }
+    }
+}
+
+impl From<Balance> for Value {
+    fn from(Balance(balance): Balance) -> Value {
+        json!([BALANCE, balance])
     }
 }
 

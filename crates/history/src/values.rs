@@ -86,6 +86,8 @@ values! {
         mode: Mode,
         /// How many processes may hold the key at once: a semaphore.
         capacity: u32,
+        /// The other names of a lock on several: it takes all of them, or none. A release has them, too.
+        also: Vec<Name>,
         /// Clients report how often they were woken.
         queue: bool,
         hold_ms: Millis,

@@ -28,6 +28,10 @@ impl<T> Held<T> {
     pub(crate) fn find(&self, key: &str) -> Option<&T> {
         self.0.get(key)
     }
+
+    pub(crate) fn find_mut(&mut self, key: &str) -> Option<&mut T> {
+        self.0.get_mut(key)
+    }
 }
 
 /// The release of what this process was never granted, or gave back: there is nothing to send.

@@ -73,6 +73,12 @@ pub struct Options {
     /// redis-semaphore: what decides who is let in.
     #[arg(long, value_enum, default_value_t)]
     pub semaphore_order: SemaphoreOrder,
+    /// redis-several, postgres-several: how the names of a set are taken.
+    #[arg(long, value_enum, default_value_t)]
+    pub take_names: TakeNames,
+    /// redis-reentrant: how it is known how often its holder has to release.
+    #[arg(long, value_enum, default_value_t)]
+    pub reentry: ReentryCount,
     /// redis-read-write: whether one request looks for others and takes the lock.
     #[arg(long, value_enum, default_value_t)]
     pub look_and_take: LookAndTake,
@@ -129,6 +135,34 @@ pub enum SemaphoreOrder {
     CounterBefore,
     /// The clocks of the clients.
     Clocks,
+}
+
+/// How the names of a set are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TakeNames {
+    /// All in one step, or in an order that is the same for all; none is kept where one is refused.
+    #[default]
+    AllOrNone,
+    /// One after the other as they were asked for, and each is kept while the next one is waited for.
+    AsAsked,
+    /// One after the other, and those that were taken are kept where one is refused.
+    LeaveHalf,
+}
+
+/// How it is known how often the holder of a reentrant lock on Redis has to release it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReentryCount {
+    /// Each acquire of the holder counts, and each release.
+    #[default]
+    Counted,
+    /// An acquire of the holder does not count: the first release removes the lock.
+    Uncounted,
+    /// An acquire of the holder is sent twice, and counts twice: the last release leaves the lock.
+    Twice,
+    /// Each release removes the lock, whatever the count.
+    ReleaseAll,
 }
 
 /// Whether a read-write lock on Redis is looked at and taken in one step.

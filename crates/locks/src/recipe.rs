@@ -86,11 +86,31 @@ pub trait Lock: Send {
     ) -> Completion {
         no_such_share()
     }
+    /// [`Lock::acquire`] of several names at once, all or none; each stands there once. Only of a lock on
+    /// several names.
+    async fn acquire_all(&mut self, _names: &[&str], _ttl: Duration, _timeout: Duration) -> Completion {
+        no_such_share()
+    }
+    /// Releases all these names, which were acquired at once.
+    async fn release_all(&mut self, _names: &[&str], _timeout: Duration) -> Completion {
+        no_such_share()
+    }
     /// Lets a lock that is held last for `ttl` from now on; `Fail` with [`ErrorCode::NotHeld`] where it was
     /// no longer this process's. Only of a lock that has it ([`crate::Capabilities::prolong`]).
     async fn prolong(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         // Nothing was begun.
         Completion::fail(ErrorCode::BadCommand, "this lock cannot be prolonged")
+    }
+    /// Acquires a lock once more that this process holds, and that it then has to release once more, by
+    /// [`Lock::leave`]; `Fail` with [`ErrorCode::NotHeld`] where it was no longer this process's. Only of a
+    /// reentrant lock.
+    async fn reenter(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
+        no_such_share()
+    }
+    /// Releases a lock once that its holder goes on to hold. Only of a reentrant lock. The client program
+    /// adds what the process believed.
+    async fn leave(&mut self, _key: &str, _timeout: Duration) -> Completion {
+        no_such_share()
     }
     /// Releases the lock. The client program adds what the process believed.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;

@@ -69,7 +69,8 @@ pub fn names<'a>(run: &RunIndex<'a>) -> Vec<&'a str> {
             names.push(operation.f());
         }
     }
-    let usual = [f::ACQUIRE, f::PROLONG, f::HOLDS, f::READ, f::WRITE, f::RELEASE];
-    names.sort_by_key(|name| (usual.iter().position(|known| known == name).unwrap_or(usual.len()), *name));
+    names.sort_by_key(|name| {
+        (f::OPERATIONS.iter().position(|known| known == name).unwrap_or(f::OPERATIONS.len()), *name)
+    });
     names
 }

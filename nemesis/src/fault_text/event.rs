@@ -8,8 +8,6 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 
-const OPERATIONS: [&str; 6] = [f::ACQUIRE, f::PROLONG, f::READ, f::WRITE, f::HOLDS, f::RELEASE];
-
 const ANY: &str = "any";
 
 const FORMS: &str = "\"c1 acquire\", \"c1 begins write\", \"c1 fails release\", \"c1 at POINT\", \"FAULT injected\" or \
@@ -68,8 +66,8 @@ fn of_fault(fault: &str, stage: FaultStage) -> Result<Trigger, Refusal> {
 }
 
 fn of_client(client: &str, operation: &str, kind: Kind) -> Result<Trigger, Refusal> {
-    if !OPERATIONS.contains(&operation) {
-        return Err(Refusal::new(unknown("operation", operation, &OPERATIONS)));
+    if !f::OPERATIONS.contains(&operation) {
+        return Err(Refusal::new(unknown("operation", operation, &f::OPERATIONS)));
     }
     Ok(Trigger { client: named(client), ..Trigger::of(operation) }.with_kind(kind))
 }

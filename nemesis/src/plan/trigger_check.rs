@@ -6,9 +6,6 @@ use crate::registry::{find, registry};
 use fencepost_history::prose::unknown;
 use fencepost_history::{Kind, Refusal, f};
 
-const OPERATIONS: [&str; 9] =
-    [f::ACQUIRE, f::PROLONG, f::READ, f::WRITE, f::HOLDS, f::RELEASE, f::LOST, f::RENEWED, f::AT];
-
 fn is_one_of(kind: &str, name: Option<&str>, names: &[String]) -> Result<(), Refusal> {
     match name {
         Some(name) if names.iter().all(|known| known != name) => {
@@ -27,9 +24,9 @@ impl Trigger {
     /// there are.
     pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
         let is_nemesis = find(&self.f).is_some();
-        if !is_nemesis && !OPERATIONS.contains(&self.f.as_str()) {
+        if !is_nemesis && !f::OPERATIONS.contains(&self.f.as_str()) && !f::is_notice(&self.f) {
             let nemeses = registry().iter().map(|nemesis| nemesis.name());
-            let known: Vec<&str> = OPERATIONS.iter().copied().chain(nemeses).collect();
+            let known: Vec<&str> = f::OPERATIONS.into_iter().chain(f::NOTICES).chain(nemeses).collect();
             return refused(unknown("event", &self.f, &known));
         }
         self.check_fields(is_nemesis)?;

@@ -91,7 +91,7 @@ impl Language {
     pub(super) fn files(&self, name: &str, kind: LockKind, service: &LockService) -> Vec<(String, String)> {
         let client = match (self.works_on(service.name), kind) {
             (true, LockKind::Mutex | LockKind::Election) => self.on_redis.to_owned(),
-            (true, LockKind::ReadWrite | LockKind::Semaphore) => self.of_kinds.to_owned(),
+            (true, _) => self.of_kinds.to_owned(),
             // An election is campaigned for as a mutex is acquired.
             (false, LockKind::Election) => of_kind(self.empty, LockKind::Mutex),
             (false, kind) => of_kind(self.empty, kind),
@@ -127,7 +127,7 @@ impl Language {
         };
         let of_kind = match kind {
             LockKind::Mutex => String::new(),
-            LockKind::ReadWrite | LockKind::Semaphore | LockKind::Election => {
+            _ => {
                 format!("# Who may hold it together: {}.\nkind = \"{kind}\"\n", kind.about())
             }
         };
@@ -160,6 +160,8 @@ impl Language {
             LockKind::ReadWrite => "postgres-read-write",
             LockKind::Semaphore => "redis-semaphore",
             LockKind::Election => "redis-election",
+            LockKind::Reentrant => "redis-reentrant",
+            LockKind::Several => "redis-several",
         };
         let kit = self.kit[0].0.split('/').next().unwrap_or_default();
         format!(

@@ -54,9 +54,11 @@ impl<'a> Sweep<'a> {
 
     fn pass(&mut self, event: &'a Event) {
         // The index has refused what cannot be pushed.
-        if let Ok(Change::Completed(completed)) = self.tracker.push(event, event.key.as_deref().unwrap_or(""))
-        {
-            self.abandoned.extend(completed.abandoned);
+        let changes = self.tracker.push_all(event, event.key.as_deref().unwrap_or(""), |name| name);
+        for (_, change) in changes.into_iter().flatten() {
+            if let Change::Completed(completed) = change {
+                self.abandoned.extend(completed.abandoned);
+            }
         }
     }
 

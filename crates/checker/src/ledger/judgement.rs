@@ -164,7 +164,8 @@ pub(crate) fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
 /// Whether the earlier holder prolonged its lock once the later one had been granted it, and was answered
 /// that it had: that it went on was no lateness of its own.
 fn was_confirmed_after(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
-    let is_prolong = |index| run.event(index).is_some_and(|event| event.f == f::PROLONG);
+    let is_prolong =
+        |index| run.event(index).is_some_and(|event| [f::PROLONG, f::REENTER].contains(&&*event.f));
     let is_later = |&(index, asked_ns): &(u64, u64)| asked_ns > b.from_ns && is_prolong(index);
     a.lease == Lease::Ttl && a.renewals.iter().any(is_later)
 }

@@ -82,12 +82,12 @@ fn check_value(event: &Event, line: u64) -> Result<(), ReadError> {
             }
         }
         ("holds", Kind::Ok) if !event.value.is_boolean() => wants("true or false"),
-        ("acquire" | "prolong" | "release" | "holds" | "read" | "write", _) => Ok(()),
+        ("acquire" | "prolong" | "reenter" | "leave" | "release" | "holds" | "read" | "write", _) => Ok(()),
         (notice, Kind::Info) if fencepost_history::f::is_notice(notice) => Ok(()),
         _ => malformed(
             line,
             format!(
-                "the model knows acquire, prolong, release, holds, read and write, not {:?} (--skip leaves it out)",
+                "the model knows acquire, prolong, reenter, leave, release, holds, read and write, not {:?} (--skip leaves it out)",
                 event.f
             ),
         ),

@@ -9,7 +9,7 @@ pub mod shared_lock;
 mod values;
 
 pub use mutex::{Mutex, MutexOp};
-pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex};
+pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex, ReentrantMutex};
 pub use register::{Register, RegisterOp, RegisterRet};
 pub use shared_lock::{ShareOp, SharedLock};
 pub use values::Values;

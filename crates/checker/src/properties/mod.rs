@@ -1,6 +1,7 @@
 //! The properties of a lock, each with its checker: a pure function from a run index to a verdict.
 
 mod availability;
+mod balances;
 mod checker;
 mod errors;
 mod exclusion;
@@ -12,7 +13,9 @@ pub(crate) mod lost_additions;
 mod lost_updates;
 mod ownership;
 mod progress;
+mod reentry;
 mod renewal;
+mod sets;
 mod stale_writes;
 mod terms;
 mod time_outs;
@@ -25,6 +28,7 @@ mod validity;
 use fencepost_history::LockFacts;
 
 pub use availability::AvailabilityFigures;
+pub use balances::BalancesFigures;
 pub use checker::{Blame, Checker, FindingClass, NotJudged};
 pub use errors::ErrorsFigures;
 pub(crate) use exclusion::sentence as exclusion_sentence;
@@ -38,7 +42,9 @@ pub use lost_updates::LostUpdatesFigures;
 pub use ownership::OwnershipFigures;
 pub use progress::ProgressFigures;
 pub(crate) use progress::stuck_by_the_service;
+pub use reentry::ReentryFigures;
 pub use renewal::RenewalFigures;
+pub use sets::SetsFigures;
 pub use stale_writes::StaleWritesFigures;
 pub use terms::TermsFigures;
 pub use time_outs::TimeOutsFigures;
@@ -74,10 +80,12 @@ pub(crate) fn is_claimed(lock: &LockFacts, checker: &dyn Checker) -> bool {
 pub fn registry() -> &'static [&'static dyn Checker] {
     &[
         &exclusion::Exclusion,
+        &reentry::Reentry,
         &ownership::Ownership,
         &lost_updates::LostUpdates,
         &lost_additions::LostAdditions,
         &torn_reads::TornReads,
+        &balances::Balances,
         &users::Users,
         &leadership::Leadership,
         &terms::Terms,
@@ -88,6 +96,7 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &renewal::Renewal,
         &progress::Progress,
         &availability::Availability,
+        &sets::Sets,
         &fairness::Fairness,
         &time_outs::TimeOuts,
         &errors::Errors,
@@ -113,7 +122,10 @@ mod tests {
                 .collect()
         };
         assert_eq!(claimed(&lock(None)).len(), registry().len());
-        assert_eq!(claimed(&lock(Some(&["progress"]))), ["progress", "fairness", "errors", "vacuous"]);
+        assert_eq!(
+            claimed(&lock(Some(&["progress"]))),
+            ["progress", "sets", "fairness", "errors", "vacuous"]
+        );
         assert!(claimed(&lock(Some(&["exclusion"]))).contains(&"lost-updates"));
         let names = ["exclusion", "ownership", "fencing", "progress", "availability", "time-outs"];
         assert_eq!(claimable(), names);

@@ -45,7 +45,7 @@ pub struct RunIndex<'a> {
     pub(crate) latest_answer_ns: Option<u64>,
 }
 
-/// An invocation with its completion.
+/// An invocation with its completion. An acquire or a release of several names is one for each of them.
 pub struct Operation<'a> {
     pub process: u64,
     pub key: &'a str,

@@ -4,9 +4,9 @@ use crate::ledger::interval::Interval;
 use crate::tracker::{Belief, Change, Completed, Granted, HoldEnd, Tracker};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
-    AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, Millis,
-    NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SERVERS, STALLED, STORAGE,
-    SectionAbandoned, ServerEnded, f,
+    AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Grant, Kind, LockFacts,
+    Millis, NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SERVERS, STALLED,
+    STORAGE, SectionAbandoned, ServerEnded, f,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -42,22 +42,24 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn client(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
-        let change = self
+        let changes = self
             .tracker
-            .push(event, key_of(event))
+            .push_all(event, key_of(event), |name| name)
             .map_err(|why| malformed(event, format!("process {process} {}", why.in_words())))?;
+        for (key, change) in changes {
+            self.change(process, key, event, change);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, process: u64, key: &'a str, event: &'a Event, change: Change<&'a str>) {
         match change {
             Change::Nothing => {}
             Change::Invoked { ended, .. } => {
                 if let Some((hold, how)) = ended {
                     self.end(hold, how, event.time);
                 }
-                self.run.operations.push(Operation {
-                    process,
-                    key: key_of(event),
-                    invoke: event,
-                    completion: None,
-                });
+                self.run.operations.push(Operation { process, key, invoke: event, completion: None });
             }
             Change::Completed(completed) => self.complete(event, completed),
             Change::Lost(None) => {}
@@ -66,7 +68,6 @@ impl<'a> Reader<'a> {
             }
             Change::Renewed(hold) => self.renewed(process, hold, event),
         }
-        Ok(())
     }
 
     fn end(&mut self, hold: usize, how: HoldEnd, at_ns: u64) {
@@ -82,7 +83,7 @@ impl<'a> Reader<'a> {
             let hold = &mut self.run.holds[hold];
             (hold.until, hold.until_ns) = (operation.invoke.index, operation.invoke.time);
         }
-        if let (Some(hold), f::PROLONG, Kind::Ok) = (completed.under, &*event.f, event.kind) {
+        if let Some(hold) = completed.under.filter(|_| prolongs(event)) {
             self.run.holds[hold].renewals.push((event.index, operation.invoke.time));
         }
         for hold in completed.let_go {
@@ -196,6 +197,13 @@ impl<'a> Reader<'a> {
             (FaultStage::Heal, None) => {}
         }
     }
+}
+
+/// Whether this answer says that its holder prolonged the lock. Not every library prolongs a lock that its
+/// holder acquires again: one that does says for how long it is valid.
+fn prolongs(answer: &Event) -> bool {
+    let is_valid = || Grant::of(&answer.value).validity_ms.is_some();
+    answer.kind == Kind::Ok && (answer.f == f::PROLONG || answer.f == f::REENTER && is_valid())
 }
 
 impl Fault<'_> {

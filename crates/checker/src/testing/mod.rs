@@ -29,7 +29,7 @@ pub fn history<M: Codec>(model: &mut M, text: &str) -> History<M> {
         let process: u64 = word.strip_suffix('(').expect("a process and (").parse().unwrap();
         let f = words.next().expect("an operation");
         // All have a value but those of locks, which may have one.
-        let lock = matches!(f, "acquire" | "release");
+        let lock = ["acquire", "release", "reenter", "leave"].iter().any(|name| f.starts_with(name));
         let has_value =
             !f.ends_with([')', '?', '!']) && words.peek().is_some_and(|word| !lock || word.starts_with('{'));
         let value = if has_value { words.next().unwrap() } else { "" };

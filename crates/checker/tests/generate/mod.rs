@@ -3,7 +3,8 @@
 use fencepost_checker::Claim;
 use fencepost_checker::model::{History, Model};
 use fencepost_checker::models::{
-    FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, Register, RegisterOp, RegisterRet, ShareOp, SharedLock,
+    FencedMutex, LockOp, Mutex, MutexOp, OwnerMutex, ReentrantMutex, Register, RegisterOp, RegisterRet,
+    ShareOp, SharedLock,
 };
 use fencepost_checker::operations::{Builder, OpenHandle, Stamp};
 use fencepost_history::{Seed, Stream};
@@ -24,6 +25,22 @@ pub struct Shape {
 pub trait Behaviour: Model {
     /// What a process does after its last operation. `count` numbers the operations.
     fn next(&self, random: &mut Stream, process: u32, last: Option<&Self::Op>, count: u32) -> Self::Op;
+
+    /// The same, for a model whose processes know by its state how often they hold it.
+    fn next_in(
+        &self,
+        random: &mut Stream,
+        process: u32,
+        last: Option<&Self::Op>,
+        (count, _state): (u32, &Self::State),
+    ) -> Self::Op {
+        self.next(random, process, last, count)
+    }
+
+    /// Whether the process can be over with this operation and leave nothing held for good.
+    fn may_be_over(&self, _state: &Self::State, _op: &Self::Op) -> bool {
+        true
+    }
 
     /// What the operation returns in this state; none if it has to wait.
     fn result(&self, random: &mut Stream, state: &Self::State, op: &Self::Op) -> Option<Self::Ret>;
@@ -69,11 +86,14 @@ pub fn generate<M: Behaviour>(model: &M, shape: &Shape) -> History<M> {
         match &mut process.open {
             None if invoked == shape.operations => {}
             None => {
-                let op = model.next(random, process.number, process.last.as_ref(), invoked as u32);
+                let op =
+                    model.next_in(random, process.number, process.last.as_ref(), (invoked as u32, &state));
                 invoked += 1;
+                let may_be_over = model.may_be_over(&state, &op);
                 let handle = builder.invoke_at(process.number.into(), op.clone(), stamp);
                 process.open = Some((handle, op, None));
-                process.fated = shape.indeterminate > 0.0 && random.random_bool(shape.indeterminate);
+                process.fated =
+                    shape.indeterminate > 0.0 && random.random_bool(shape.indeterminate) && may_be_over;
                 idle = 0;
             }
             Some((_, op, ret @ None)) => {
@@ -133,6 +153,41 @@ impl Behaviour for OwnerMutex {
     }
 
     fn result(&self, _random: &mut Stream, state: &Option<u32>, op: &LockOp) -> Option<()> {
+        self.step(state, op, None).map(|_| ())
+    }
+
+    fn may_linger(&self, op: &LockOp) -> bool {
+        matches!(op, LockOp::Release(_))
+    }
+}
+
+impl Behaviour for ReentrantMutex {
+    fn next(&self, _random: &mut Stream, process: u32, _last: Option<&LockOp>, _count: u32) -> LockOp {
+        LockOp::Acquire(process)
+    }
+
+    fn next_in(
+        &self,
+        random: &mut Stream,
+        process: u32,
+        last: Option<&LockOp>,
+        (count, state): (u32, &Self::State),
+    ) -> LockOp {
+        match state {
+            Some((holder, _)) if *holder == process && random.random_ratio(9, 10) => LockOp::Release(process),
+            _ => self.next(random, process, last, count),
+        }
+    }
+
+    fn may_be_over(&self, state: &Self::State, op: &LockOp) -> bool {
+        match (state, op) {
+            (Some((holder, count)), LockOp::Release(process)) if holder == process => *count == 1,
+            (Some((holder, _)), LockOp::Acquire(process)) => holder != process,
+            _ => true,
+        }
+    }
+
+    fn result(&self, _random: &mut Stream, state: &Self::State, op: &LockOp) -> Option<()> {
         self.step(state, op, None).map(|_| ())
     }
 

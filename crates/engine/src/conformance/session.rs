@@ -221,7 +221,7 @@ impl<'a> RuleContext<'a> {
         timeout: Duration,
         late: Duration,
     ) -> Result<Answered, CheckEnd> {
-        let has_ttl = [f::ACQUIRE, f::PROLONG].contains(&f);
+        let has_ttl = [f::ACQUIRE, f::PROLONG, f::REENTER].contains(&f);
         let command = Command {
             id: 0,
             process: process.number,
@@ -308,6 +308,27 @@ impl<'a> RuleContext<'a> {
 
     pub(super) async fn prolong(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         self.perform(process, f::PROLONG, key, process.free_timeout(), process.lateness()).await
+    }
+
+    /// Releases a lock on several names, of which the key is the first.
+    pub(super) async fn release_set(
+        &self,
+        process: &ClientProcess,
+        key: &str,
+        set: AcquireArguments,
+    ) -> Result<Answered, CheckEnd> {
+        let (timeout, late) = (process.free_timeout(), process.lateness());
+        self.perform_with(process, f::RELEASE, key, set.into(), timeout, late).await
+    }
+
+    /// Acquires once more what the process holds, or releases it once.
+    pub(super) async fn nested(
+        &self,
+        process: &ClientProcess,
+        f: &'static str,
+        key: &str,
+    ) -> Result<Answered, CheckEnd> {
+        self.perform(process, f, key, process.free_timeout(), process.lateness()).await
     }
 
     pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {

@@ -1,9 +1,10 @@
-//! How many hold the lock together: what read-write locks and semaphores are for.
+//! How many hold the lock together, or how often: what read-write locks, semaphores and reentrant locks are
+//! for.
 
 use super::check_result::{CheckEnd, CheckResult, Checked, RuleOutcome};
 use super::session::{Answered, ClientProcess, RuleContext};
 use super::test_servers::CLIENTS;
-use fencepost_history::{AcquireArguments, LockKind, Mode};
+use fencepost_history::{AcquireArguments, LockKind, Mode, f};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -18,6 +19,8 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
         let key = context.key(&number.to_string());
         let tried = match context.terms().kind {
             LockKind::ReadWrite => readers(context, &key).await,
+            LockKind::Reentrant => entries(context, &key).await,
+            LockKind::Several => names(context, &key).await,
             LockKind::Mutex | LockKind::Election | LockKind::Semaphore => permits(context, &key).await,
         };
         result = match tried {
@@ -56,6 +59,66 @@ async fn permits(context: &RuleContext<'_>, key: &str) -> Checked {
     Ok(CheckResult::kept(format!("{PERMITS} held its {PERMITS} permits together, and one more was refused")))
 }
 
+/// A set of two names excludes another that has one of them, which leaves the rest of its own alone.
+async fn names(context: &RuleContext<'_>, key: &str) -> Checked {
+    let begun = Instant::now();
+    let [one, common, other] = ["one", "common", "other"].map(|name| format!("{key}-{name}"));
+    let with_common = || AcquireArguments { also: Some(vec![common.as_str().into()]), ..Default::default() };
+    let (holder, second) = (context.process(0).await?, context.process(CLIENTS - 1).await?);
+    let patience = context.terms().ttl / 4;
+    let numbers = vec![holder.number, second.number];
+    let granted = context.acquire_share(&holder, &one, with_common(), holder.free_timeout()).await?;
+    let refused = context.acquire_share(&second, &other, with_common(), patience).await?;
+    let rest = context.acquire(&second, &other, patience).await?;
+    let is_in_time = begun.elapsed() < context.terms().ttl;
+    context.release(&second, &other).await?;
+    let released = context.release_set(&holder, &one, with_common()).await?;
+    let change = "Take the key and all names of `also`, or none of them, and give all of them back at a release that has the same names";
+    if !granted.is_ok() || !released.is_ok() {
+        let seen =
+            format!("a set of two free names was answered with {granted}, and its release with {released}");
+        return Ok(CheckResult::broken(seen, change).of_processes(numbers));
+    }
+    if !is_in_time {
+        return Ok(CheckResult::unchecked("the machine was too busy: the acquires took longer than the TTL"));
+    }
+    if refused.is_ok() {
+        let look = "`fencepost test` judges that. If the library is not to blame, look at how the client passes on the names of `also`";
+        let seen = "a set was granted of which another process held one name";
+        return Ok(CheckResult::note(seen, look).of_processes(numbers));
+    }
+    if !rest.is_ok() {
+        let seen =
+            format!("after a set had been refused, an acquire of its free name was answered with {rest}");
+        return Ok(CheckResult::broken(seen, change).of_processes(numbers));
+    }
+    Ok(CheckResult::kept("a set was held by all its names, and one that was refused left nothing taken"))
+}
+
+/// A holder acquires again: the lock is its own until it has released as often.
+async fn entries(context: &RuleContext<'_>, key: &str) -> Checked {
+    let exclusive = AcquireArguments::default();
+    let holder = Holders::acquire(context, key, &exclusive, 1).await?;
+    let entered = [f::REENTER, f::LEAVE];
+    for operation in entered {
+        let answered = context.nested(&holder.processes[0], operation, key).await?;
+        holder.check_time(context)?;
+        if !answered.is_ok() {
+            holder.release(context, 0).await?;
+            let seen = format!("a `{operation}` of the holder was answered with {answered}");
+            let change =
+                "Acquire the lock for its holder once more at a `reenter`, and release it once at a `leave`";
+            return Ok(CheckResult::broken(seen, change).of_processes(holder.numbers()));
+        }
+        let granted = format!("another process was granted the lock after a `{operation}` of its holder");
+        holder.refuse(context, &exclusive, &granted).await?;
+    }
+    holder.release(context, 0).await?;
+    let next = Holders::acquire(context, key, &exclusive, 1).await?;
+    next.release(context, 0).await?;
+    Ok(CheckResult::kept("its holder acquired it again, and kept it until its last release"))
+}
+
 /// Processes that hold the lock together.
 struct Holders<'a> {
     key: &'a str,
@@ -82,7 +145,9 @@ impl<'a> Holders<'a> {
             if !answered.is_ok() {
                 holders.processes.truncate(held);
                 holders.release(context, 0).await?;
-                return Err(refused(share, held, &answered).of_processes(holders.numbers()).into());
+                return Err(refused(context.terms().kind, share, held, &answered)
+                    .of_processes(holders.numbers())
+                    .into());
             }
             holders.check_time(context)?;
         }
@@ -132,10 +197,11 @@ impl<'a> Holders<'a> {
     }
 }
 
-fn refused(share: &AcquireArguments, held: usize, answered: &Answered) -> CheckResult {
+fn refused(kind: LockKind, share: &AcquireArguments, held: usize, answered: &Answered) -> CheckResult {
     let asked = match share {
         AcquireArguments { capacity: Some(permits), .. } => format!("one of {permits} permits"),
         AcquireArguments { mode: Some(Mode::Shared), .. } => "the lock to read".to_owned(),
+        _ if kind == LockKind::Reentrant => "the lock".to_owned(),
         _ => "the lock to write".to_owned(),
     };
     let seen = match held {

@@ -69,19 +69,27 @@ impl LockState {
     pub fn push(&mut self, event: &Event) {
         let Process::Client(process) = event.process else { return };
         let key = event.key.clone().unwrap_or_default();
-        match self.tracker.push(event, key.clone()) {
-            Ok(Change::Invoked { ended, .. }) if event.f == f::ACQUIRE => {
+        for (key, change) in self.tracker.push_all(event, key, Name::from).into_iter().flatten() {
+            self.change(process, key, event, change);
+        }
+    }
+
+    fn change(&mut self, process: u64, key: Name, event: &Event, change: Change<Name>) {
+        match change {
+            Change::Invoked { ended, .. } if event.f == f::ACQUIRE => {
                 if let Some((before, _)) = ended {
                     self.holds.remove(&before);
                 }
                 let asked = AcquireArguments::of(&event.value);
                 let timeout_ms = asked.timeout_ms.map_or(0, |Millis(ms)| ms as u64);
                 let section = Section::of(&asked);
-                self.waiting.insert(process, Waiting { key, since_ns: event.time, timeout_ms, section });
+                // Of a set, its first name.
+                let waiting = Waiting { key, since_ns: event.time, timeout_ms, section };
+                self.waiting.entry(process).or_insert(waiting);
             }
-            Ok(Change::Completed(completed)) => self.complete(process, event, completed),
-            Ok(Change::Lost(Some(hold))) => drop(self.holds.remove(&hold)),
-            Ok(_) | Err(_) => {}
+            Change::Completed(completed) => self.complete(process, event, completed),
+            Change::Lost(Some(hold)) => drop(self.holds.remove(&hold)),
+            _ => {}
         }
     }
 

@@ -140,7 +140,7 @@ impl ProcessContext {
         op: &Op,
     ) -> Completion {
         let TimeLimits { ttl, patience, .. } = self.times;
-        let (is_acquire, is_prolong) = (op.f == f::ACQUIRE, op.f == f::PROLONG);
+        let (is_acquire, is_prolong) = (op.f == f::ACQUIRE, [f::PROLONG, f::REENTER].contains(&op.f));
         let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
         let asked = self.asked(op);
         let mut recorded = asked.clone();

@@ -70,7 +70,18 @@ impl ClientProgram {
     /// Compares the `can` of a hello with what was promised, and with what is needed: words, each with what
     /// needs it. The error names the word that is missing, or unknown.
     pub fn check_announced(&self, can: &[String], needs: &[(&str, &str)]) -> Result<(), Refusal> {
-        let known = ["token", "unique", "validity", "lost", "extend", "prolong", "mode", "permits"];
+        let known = [
+            "token",
+            "unique",
+            "validity",
+            "lost",
+            "extend",
+            "prolong",
+            "mode",
+            "permits",
+            "reentrant",
+            "several",
+        ];
         if let Some(unknown) = can.iter().find(|word| !known.contains(&word.as_str())) {
             return Err(Refusal::unknown("word in `can` of its hello", unknown, &known));
         }

@@ -38,7 +38,7 @@ pub(super) fn start(
         careful: context.careful,
         beliefs: beliefs.clone(),
         marked: HashSet::new(),
-        lost: None,
+        lost: Vec::new(),
     };
     tokio::spawn(pass_on(noticed, beliefs, out.clone()));
     tokio::spawn(process.run(inbox, out.clone()));
@@ -104,8 +104,8 @@ struct HostedProcess {
     beliefs: Arc<Beliefs>,
     /// Keys that it has marked as its own since it acquired them.
     marked: HashSet<String>,
-    /// The notice that what the latest acquire was granted is lost already, to be sent after its answer.
-    lost: Option<Notice>,
+    /// The notices that what the latest acquire was granted is lost already, to be sent after its answer.
+    lost: Vec<Notice>,
 }
 
 impl HostedProcess {
@@ -114,7 +114,7 @@ impl HostedProcess {
             let answer = self.perform(&command).await;
             let indeterminate = answer.kind == AnswerKind::Info;
             out.send(&FromClient::Answer(answer));
-            if let Some(lost) = self.lost.take() {
+            for lost in self.lost.drain(..) {
                 out.send(&FromClient::Notice(lost));
             }
             if indeterminate {
@@ -137,11 +137,12 @@ impl HostedProcess {
         let timeout = command.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
         let completion = match command.f.as_ref() {
             f::ACQUIRE => return self.acquire(command, timeout).await,
-            f::PROLONG => self.prolong(command, timeout).await,
+            f::PROLONG | f::REENTER => self.prolong(command, timeout).await,
             f::HOLDS => Completion::ok(self.believes(key)),
             f::READ => self.read(key, timeout).await,
             f::WRITE => self.write(key, &command.value, timeout).await,
-            f::RELEASE => return self.release(command.id, key, timeout).await,
+            f::LEAVE => return self.leave(command.id, key, timeout).await,
+            f::RELEASE => return self.release(command, timeout).await,
             // Nothing was begun.
             other => Completion::fail(ErrorCode::BadCommand, format!("this client does not know `{other}`")),
         };
@@ -156,16 +157,19 @@ impl HostedProcess {
             return Answer::new(command.id, refused);
         };
         let ttl = Duration::from_millis(ttl_ms);
-        self.beliefs.begin_acquire(key);
+        let asked = AcquireArguments::of(&command.value);
+        let names = names(key, &asked);
+        names.iter().for_each(|name| self.beliefs.begin_acquire(name));
         let begun = Instant::now();
-        let completion = match Share::asked(&AcquireArguments::of(&command.value)) {
+        let completion = match Share::asked(&asked) {
             Some(share) => self.lock.acquire_share(key, share, ttl, timeout).await,
+            None if names.len() > 1 => self.lock.acquire_all(&names, ttl, timeout).await,
             None => self.lock.acquire(key, ttl, timeout).await,
         };
         let granted = matches!(completion, Completion::Ok(_));
-        self.lost = self.beliefs.end_acquire(key, granted);
+        self.lost = names.iter().filter_map(|name| self.beliefs.end_acquire(name, granted)).collect();
         if granted {
-            self.marked.remove(key);
+            self.marked.retain(|marked| !names.contains(&marked.as_str()));
         }
         let mut answer = Answer::new(command.id, completion);
         if let Some(wakeups) = self.lock.wakeups() {
@@ -181,18 +185,28 @@ impl HostedProcess {
         answer
     }
 
+    /// Lets the lock last from now on, also by acquiring it once more.
     async fn prolong(&mut self, command: &Command, timeout: Duration) -> Completion {
         let key = command.key.as_ref();
         let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
-            return Completion::fail(ErrorCode::BadCommand, "a prolong needs a ttl_ms greater than 0");
+            let refused = format!("a {} needs a ttl_ms greater than 0", command.f);
+            return Completion::fail(ErrorCode::BadCommand, refused);
         };
-        let completion = self.lock.prolong(key, Duration::from_millis(ttl_ms), timeout).await;
-        if let Completion::Fail(why) = &completion
+        let ttl = Duration::from_millis(ttl_ms);
+        let completion = match &*command.f {
+            f::REENTER => self.lock.reenter(key, ttl, timeout).await,
+            _ => self.lock.prolong(key, ttl, timeout).await,
+        };
+        self.end_if_gone(key, &completion);
+        completion
+    }
+
+    fn end_if_gone(&self, key: &str, completion: &Completion) {
+        if let Completion::Fail(why) = completion
             && why.code() == ErrorCode::NotHeld
         {
             self.beliefs.end(key);
         }
-        completion
     }
 
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
@@ -283,12 +297,27 @@ impl HostedProcess {
         credentials
     }
 
-    async fn release(&mut self, id: u64, key: &str, timeout: Duration) -> Answer {
+    /// Releases the inner section of a reentrant lock: the process goes on to believe in the outer one.
+    async fn leave(&mut self, id: u64, key: &str, timeout: Duration) -> Answer {
         let believed = self.believes(key);
-        // Whatever becomes of it: who began to release no longer works under the lock.
-        self.beliefs.end(key);
-        let completion = self.lock.release(key, timeout).await;
+        let completion = self.lock.leave(key, timeout).await;
+        self.end_if_gone(key, &completion);
         let mut answer = Answer::new(id, completion);
+        answer.value = Released { believed: Some(believed), ..Released::of(&answer.value) }.into();
+        answer
+    }
+
+    async fn release(&mut self, command: &Command, timeout: Duration) -> Answer {
+        let asked = AcquireArguments::of(&command.value);
+        let names = names(&command.key, &asked);
+        let believed = names.iter().all(|name| self.believes(name));
+        // Whatever becomes of it: who began to release no longer works under the lock.
+        names.iter().for_each(|name| self.beliefs.end(name));
+        let completion = match names[..] {
+            [key] => self.lock.release(key, timeout).await,
+            _ => self.lock.release_all(&names, timeout).await,
+        };
+        let mut answer = Answer::new(command.id, completion);
         // What the lock itself has to say of the release stands beside the belief.
         answer.value = Released { believed: Some(believed), ..Released::of(&answer.value) }.into();
         answer
@@ -298,6 +327,17 @@ impl HostedProcess {
     fn believes(&self, key: &str) -> bool {
         self.beliefs.contain(key) && !(self.careful && self.lock.still_valid(key) == Some(false))
     }
+}
+
+/// The names of an acquire or a release, each once.
+fn names<'a>(key: &'a str, asked: &'a AcquireArguments) -> Vec<&'a str> {
+    let mut names = vec![key];
+    for name in asked.also.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn no_storage() -> Completion {

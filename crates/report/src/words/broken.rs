@@ -106,7 +106,7 @@ fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
 /// Whom a lock must never be given to at the same time.
 fn too_many(run: &RunIndex) -> &'static str {
     match run.lock.kind {
-        LockKind::Mutex => "two processes",
+        LockKind::Mutex | LockKind::Reentrant | LockKind::Several => "two processes",
         LockKind::ReadWrite => "a writer and another process",
         LockKind::Semaphore => "more processes than it has permits",
         LockKind::Election => "two leaders",

@@ -13,7 +13,7 @@ use crate::pictures::lanes::Lanes;
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times,
 };
-use fencepost_history::{LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, f};
+use fencepost_history::{Balance, LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -85,7 +85,8 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
 /// To whom a lock that held was never given.
 fn never(run: &RunIndex) -> &'static str {
     match run.lock.kind {
-        LockKind::Mutex => "never to two processes at once",
+        LockKind::Mutex | LockKind::Reentrant => "never to two processes at once",
+        LockKind::Several => "never two sets with a common name at once",
         LockKind::ReadWrite => "never to a writer beside another process",
         LockKind::Semaphore => "never to more processes at once than it has permits",
         LockKind::Election => "never to two leaders at once",
@@ -180,6 +181,10 @@ fn lets_in(run: &RunIndex) -> &'static str {
         LockKind::ReadWrite => "A read-write lock lets in any number of readers, or one writer.",
         LockKind::Semaphore => "A semaphore lets in as many processes at a time as it has permits.",
         LockKind::Election => "An election lets at most one process lead at a time.",
+        LockKind::Reentrant => {
+            "A reentrant lock lets at most one process in at a time, until that has released it as often as it acquired it."
+        }
+        LockKind::Several => "A lock on several names lets at most one process in at a time for each name.",
     }
 }
 
@@ -193,6 +198,9 @@ fn protected(run: &RunIndex) -> &'static str {
         }
         Some(write) if ResourceUse::of(&write.invoke.value).is_some() => {
             "Inside, each entered a resource that counts its users, and left it. "
+        }
+        Some(write) if write.invoke.value.is_array() && Balance::of(&write.invoke.value).is_some() => {
+            "Inside, each moved a unit of money from one account to another. "
         }
         Some(write) if write.invoke.value.is_array() => {
             "Inside, each read a set and wrote it back with one more value. "

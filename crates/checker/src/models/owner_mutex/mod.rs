@@ -17,10 +17,12 @@
 
 mod conflict;
 mod operation;
+mod reentrant;
 
 use super::{Codec, EventRefusal};
 use crate::model::{Decision, FastPath, History, Model};
 pub use operation::LockOp;
+pub use reentrant::ReentrantMutex;
 
 use conflict::{held_twice, not_owner, token_not_greater};
 use rustc_hash::FxHashSet;

@@ -53,6 +53,10 @@ pub(super) struct Habits {
     pub(super) only_says_that_it_prolongs: bool,
     pub(super) prolongs_blindly: bool,
     pub(super) prolongs_nothing: bool,
+    pub(super) refuses_its_holder: bool,
+    pub(super) leaves_at_once: bool,
+    pub(super) takes_the_first_name: bool,
+    pub(super) leaves_half_a_set: bool,
 }
 
 struct Hold {
@@ -252,8 +256,18 @@ impl FakeClient {
                 Some(answer) => answer,
                 None => return,
             },
-            "release" => self.release(key, owner),
+            "release" => {
+                let released = self.release(key, owner);
+                for other in self.names(key, op).iter().skip(1) {
+                    self.service.remove(other, Some(owner));
+                }
+                released
+            }
             "prolong" => self.prolong(op, key, owner),
+            "reenter" if self.habits.refuses_its_holder => json!({"type": "fail", "error": "taken: held"}),
+            "reenter" => self.prolong(op, key, owner),
+            "leave" if self.habits.leaves_at_once => self.release(key, owner),
+            "leave" => json!({"type": "ok", "value": {"believed": self.believes(key, owner)}}),
             _ => json!({"type": "ok", "value": self.believes(key, owner)}),
         };
         answer["id"] = op["id"].clone();
@@ -279,6 +293,7 @@ impl FakeClient {
             _ => ttl,
         };
         let of = self.share(&op["value"]);
+        let names = self.names(key, op);
         let number = self.service.tokens.fetch_add(1, Ordering::Relaxed);
         if self.habits.is_unsure && number.is_multiple_of(10) {
             return Some(json!({"type": "info", "error": "raised: TypeError: no"}));
@@ -290,7 +305,7 @@ impl FakeClient {
         let deadline = asked_at + if self.habits.overruns { timeout * 2 } else { timeout };
         loop {
             let service = self.service.clone();
-            let request = async { service.set(key, owner, of, lasting).await };
+            let request = async { self.set_all(&service, &names, owner, of, lasting).await };
             let asked = tokio::select! {
                 biased;
                 asked = request => asked,
@@ -318,6 +333,32 @@ impl FakeClient {
         };
         let token = if self.habits.repeats_tokens { 7 } else { number };
         Some(json!({"type": "ok", "value": {"validity_ms": validity, "token": token}}))
+    }
+
+    fn names(&self, key: &str, op: &Value) -> Vec<String> {
+        let also = op["value"]["also"].as_array().filter(|_| !self.habits.takes_the_first_name);
+        let also = also.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));
+        std::iter::once(key.to_owned()).chain(also).collect()
+    }
+
+    /// Sets the keys of all names, or of none.
+    async fn set_all(
+        &self,
+        service: &Service,
+        names: &[String],
+        owner: (usize, u64),
+        of: usize,
+        lasting: Duration,
+    ) -> Result<bool, &'static str> {
+        for (at, name) in names.iter().enumerate() {
+            if !service.set(name, owner, of, lasting).await? {
+                for taken in names[..at].iter().filter(|_| !self.habits.leaves_half_a_set) {
+                    service.remove(taken, Some(owner));
+                }
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// How many may hold the lock beside each other, by the value of this acquire.

@@ -75,6 +75,18 @@ habits! {
 }
 
 habits! {
+    LockKind::Reentrant;
+    a_holder_that_is_refused_is_found: refuses_its_holder => "together" Broken "a `reenter` of the holder was answered with `fail`";
+    a_lock_that_an_inner_release_frees_is_shown: leaves_at_once => "together" Note "was granted the lock after a `leave` of its holder";
+}
+
+habits! {
+    LockKind::Several;
+    a_set_of_which_only_one_name_is_taken_is_shown: takes_the_first_name => "together" Note "a set was granted of which another process held one name";
+    half_a_set_that_is_left_taken_is_found: leaves_half_a_set => "together" Broken "an acquire of its free name was answered with `fail`";
+}
+
+habits! {
     LockKind::ReadWrite;
     readers_that_exclude_each_other_are_found: ignores_what_is_asked => "together" Broken "while 1 held the lock to read, the next acquire was";
     a_writer_beside_readers_is_shown: lets_readers_write => "together" Note "a writer was granted the lock that two readers held";

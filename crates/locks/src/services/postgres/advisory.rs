@@ -1,5 +1,5 @@
-//! `postgres-advisory`, `postgres-read-write` and `postgres-election`: a lock that belongs to a connection,
-//! and means what its users say it means.
+//! `postgres-advisory`, `postgres-read-write`, `postgres-election` and `postgres-several`: locks that belong
+//! to a connection, and mean what their users say they mean.
 
 use super::connection::{Connection, ConnectionWatch, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
@@ -10,11 +10,12 @@ use crate::capabilities::Capabilities;
 use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
-use crate::options::ReaderRelease;
+use crate::options::{ReaderRelease, TakeNames};
 use crate::recipe::{Lock, Share, no_such_share};
 use crate::sql::{Failed, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
+use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,12 +69,30 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
     ..LOCK
 };
 
+/// Source: PostgreSQL's documentation, "Deadlocks": a consistent order in which all acquire several locks.
+pub(super) static SEVERAL: LockDefinition = LockDefinition {
+    name: "postgres-several",
+    about: "pg_advisory_lock of each name of a set, in the order of the names, which is the same for all",
+    claims: LOCK.claims,
+    recipe: &SqlRecipe::<PostgresServer> {
+        ttl_min: Duration::from_secs(2),
+        lock: |client, _, notices| {
+            let take_names = client.options.take_names;
+            Box::new(AdvisoryLock { take_names, ..AdvisoryLock::new(client.server.clone(), notices) })
+        },
+    },
+    options: &["take-names"],
+    capabilities: |options| Capabilities { kind: LockKind::Several, ..(LOCK.capabilities)(options) },
+    ..LOCK
+};
+
 struct AdvisoryLock {
     server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
     ttl: Duration,
     reader_release: ReaderRelease,
+    take_names: TakeNames,
     is_watched: bool,
     watch: Option<ConnectionWatch>,
     /// The keys that it holds as a reader.
@@ -88,6 +107,7 @@ impl AdvisoryLock {
             connection: None,
             ttl: Duration::ZERO,
             reader_release: ReaderRelease::default(),
+            take_names: TakeNames::default(),
             is_watched: false,
             watch: None,
             read: HashSet::new(),
@@ -156,6 +176,30 @@ impl AdvisoryLock {
             };
         end.close(&mut self.connection)
     }
+
+    /// Gives back the names that were taken before one was refused, and says how the acquire of all ended.
+    async fn give_up(&mut self, taken: &[&str], ended: Completion, deadline: Instant) -> Completion {
+        let why = match ended {
+            Completion::Fail(why) if !taken.is_empty() => why,
+            // Nothing was taken; or it is not known, and ended with the connection.
+            ended => return ended,
+        };
+        for name in taken {
+            let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(name))
+            else {
+                // What was taken is taken until the server notices that the connection is gone.
+                self.connection = None;
+                return Completion::Info(why);
+            };
+            if self.take_names != TakeNames::LeaveHalf
+                && unlock(connection, "", name, deadline).await.is_err()
+            {
+                self.connection = None;
+                return Completion::Info(why);
+            }
+        }
+        Completion::Fail(why)
+    }
 }
 
 #[async_trait]
@@ -163,6 +207,40 @@ impl Lock for AdvisoryLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         self.read.remove(key);
         self.take(key, "", ttl, timeout).await
+    }
+
+    async fn acquire_all(&mut self, names: &[&str], ttl: Duration, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        let mut names = names.to_vec();
+        if self.take_names == TakeNames::AllOrNone {
+            names.sort_unstable();
+        }
+        for (at, name) in names.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ended = self.take(name, "", ttl, left).await;
+            if !matches!(ended, Completion::Ok(_)) {
+                return self.give_up(&names[..at], ended, deadline).await;
+            }
+        }
+        let connection = self.connection.as_ref();
+        if connection.is_some_and(|connection| names.iter().all(|name| connection.holds(name))) {
+            return Completion::ok(Grant::default());
+        }
+        // The connection of the first of them was over before the last was granted on another.
+        self.connection = None;
+        Completion::info(ErrorCode::SessionExpired, "a connection ended before all names were granted")
+    }
+
+    async fn release_all(&mut self, names: &[&str], timeout: Duration) -> Completion {
+        let mut ended = Completion::Ok(Value::Null);
+        for name in names {
+            match self.release(name, timeout / names.len() as u32).await {
+                Completion::Ok(_) => {}
+                // Not all of them were there, or it is not known: so it is not of the set either.
+                other => ended = other,
+            }
+        }
+        ended
     }
 
     async fn acquire_share(

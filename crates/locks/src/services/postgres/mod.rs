@@ -15,5 +15,11 @@ mod version;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&advisory::LOCK, &row::LOCK, &version::LOCK, &advisory::READ_WRITE, &advisory::ELECTION];
+pub(crate) static LOCKS: &[&LockDefinition] = &[
+    &advisory::LOCK,
+    &row::LOCK,
+    &version::LOCK,
+    &advisory::READ_WRITE,
+    &advisory::ELECTION,
+    &advisory::SEVERAL,
+];

@@ -124,6 +124,26 @@ pub(super) fn after_delete(reply: Reply<bool>) -> Completion {
     }
 }
 
+/// What a process gave back that may hold the lock more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivenBack {
+    Gone,
+    /// It is held less often by one.
+    Less,
+    Removed,
+}
+
+/// After the script that gives back a share, or one entry of a reentrant lock.
+pub(super) fn after_give_back(reply: Reply<GivenBack>) -> Completion {
+    match reply {
+        Reply::Answer(GivenBack::Less) => {
+            Completion::ok(Released { removed: Some(false), ..Released::default() })
+        }
+        // As of a lock that is held once.
+        reply => after_delete(reply.map(|given_back| given_back == GivenBack::Removed)),
+    }
+}
+
 /// After the request that prolongs a lock by its holder's wish.
 pub(super) fn after_prolong(reply: Reply<bool>) -> Completion {
     match reply {

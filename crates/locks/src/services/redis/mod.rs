@@ -9,12 +9,21 @@ pub(crate) mod lock;
 pub(crate) mod node;
 pub(crate) mod orders;
 mod read_write;
+mod reentrant;
 mod semaphore;
 pub(crate) mod service;
+mod several;
 mod shared;
 mod single;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&single::LOCK, &single::VALKEY, &read_write::LOCK, &semaphore::LOCK, &single::ELECTION];
+pub(crate) static LOCKS: &[&LockDefinition] = &[
+    &single::LOCK,
+    &single::VALKEY,
+    &read_write::LOCK,
+    &semaphore::LOCK,
+    &reentrant::LOCK,
+    &several::LOCK,
+    &single::ELECTION,
+];

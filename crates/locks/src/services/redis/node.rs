@@ -205,16 +205,29 @@ impl NodeConnection<'_> {
     pub(crate) async fn run(
         &self,
         script: &str,
-        (key, parts): (&str, &[&str]),
+        keys: (&str, &[&str]),
         arguments: &[&str],
         deadline: Instant,
     ) -> Reply<bool> {
+        let (key, parts) = keys;
+        let keys = parts.iter().map(|part| format!("{key}:{part}"));
+        self.count(script, keys, arguments, deadline).await.map(|answer| answer > 0)
+    }
+
+    /// Runs a script on these keys that answers with a number.
+    pub(crate) async fn count(
+        &self,
+        script: &str,
+        keys: impl ExactSizeIterator<Item = String>,
+        arguments: &[&str],
+        deadline: Instant,
+    ) -> Reply<i64> {
         let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(parts.len());
-        for part in parts {
-            command.arg(&*self.node.key(&format!("{key}:{part}")));
+        command.arg(script).arg(keys.len());
+        for key in keys {
+            command.arg(&*self.node.key(&key));
         }
-        self.ask(command.arg(arguments), deadline).await.map(|answer: i64| answer > 0)
+        self.ask(command.arg(arguments), deadline).await
     }
 
     pub(crate) async fn increment(&self, key: &str, deadline: Instant) -> Reply<u64> {

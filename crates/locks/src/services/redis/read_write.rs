@@ -69,7 +69,7 @@ impl Shares for LookAndTake {
     }
 
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {
-        let Asked { key, value, share, ttl, until } = *asked;
+        let Asked { key, value, share, ttl, until, .. } = *asked;
         let (look, take) = match share {
             None => (format!("{LOOK}{NO_READERS}"), TAKE_AS_WRITER),
             Some(_) => (LOOK.to_owned(), TAKE_AS_READER),

@@ -93,7 +93,7 @@ impl Shares for SemaphoreOrder {
     }
 
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {
-        let Asked { key, value, share, ttl, until } = *asked;
+        let Asked { key, value, share, ttl, until, .. } = *asked;
         let permits = if let Some(Share::Permit { of }) = share { of } else { 1 };
         let (permits, ttl_ms) = (permits.to_string(), whole_millis(ttl).to_string());
         let (script, fourth) = match self {

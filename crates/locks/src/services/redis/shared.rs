@@ -1,6 +1,7 @@
-//! A lock on one Redis of which each process takes a share: the loop of attempts, which asks by scripts.
+//! A lock on one Redis of which each process takes a share, which it holds several times, or of which it
+//! takes several names at once: the loop of attempts, which asks by scripts.
 
-use super::decisions::{AttemptEnd, after_ask, after_delete, after_take_back};
+use super::decisions::{AttemptEnd, GivenBack, after_ask, after_give_back, after_prolong, after_take_back};
 use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
 use crate::attempts::Attempts;
@@ -41,14 +42,29 @@ pub(super) trait Shares: Send + Sync + 'static {
     fn has(&self, share: Option<Share>) -> bool;
     /// Whether a request that was refused stays in a queue, and is to be repeated.
     fn queues(&self) -> bool;
+    /// Whether several names can be asked for at once.
+    fn takes_several(&self) -> bool {
+        false
+    }
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool>;
     /// Takes out what was granted or waits under this value: true if it was there.
     async fn take_out(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool>;
+    /// Takes once more what is there under this value: true if it was. None: it is no reentrant lock.
+    async fn take_again(&self, _connection: &NodeConnection<'_>, _asked: &Asked<'_>) -> Option<Reply<bool>> {
+        None
+    }
+    /// Gives back what was taken last under this value.
+    async fn give_back(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<GivenBack> {
+        let taken_out = self.take_out(connection, asked).await;
+        taken_out.map(|was_there| if was_there { GivenBack::Removed } else { GivenBack::Gone })
+    }
 }
 
 /// A request for a share.
 pub(super) struct Asked<'a> {
     pub(super) key: &'a str,
+    /// All names that are asked for, `key` first.
+    pub(super) names: &'a [&'a str],
     /// No other request has it.
     pub(super) value: &'a str,
     pub(super) share: Option<Share>,
@@ -80,6 +96,7 @@ struct SharedLock<S> {
     held: Held<HeldShare>,
 }
 
+#[derive(Clone)]
 struct HeldShare {
     value: String,
     share: Option<Share>,
@@ -89,12 +106,13 @@ struct HeldShare {
 impl<S: Shares> SharedLock<S> {
     async fn take(
         &mut self,
-        key: &str,
+        names: &[&str],
         share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        if !self.shares.has(share) {
+        let [key, others @ ..] = names else { return no_such_share() };
+        if !self.shares.has(share) || !others.is_empty() && !self.shares.takes_several() {
             return no_such_share();
         }
         let cleanup = (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
@@ -106,13 +124,14 @@ impl<S: Shares> SharedLock<S> {
         loop {
             let begun = CLOCK.now();
             let connection = node.connection();
-            let asked = Asked { key, value: &value, share, ttl, until };
+            let asked = Asked { key, names, value: &value, share, ttl, until };
             let reply = self.shares.ask(&connection, &asked).await;
             is_in_queue |= self.shares.queues() && matches!(reply, Reply::Answer(_));
             let (why, is_left) = match after_ask(reply) {
                 AttemptEnd::Granted => {
                     let valid_until = begun + ttl;
-                    self.held.remember(key, HeldShare { value, share, valid_until });
+                    let held = HeldShare { value, share, valid_until };
+                    names.iter().for_each(|name| self.held.remember(name, held.clone()));
                     return Completion::ok(Grant {
                         granted_by: Some(vec![connection.server().into()]),
                         validity_ms: Some(CLOCK.millis_until(valid_until).into()),
@@ -145,7 +164,11 @@ impl<S: Shares> SharedLock<S> {
 #[async_trait]
 impl<S: Shares> Lock for SharedLock<S> {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, None, ttl, timeout).await
+        self.take(&[key], None, ttl, timeout).await
+    }
+
+    async fn acquire_all(&mut self, names: &[&str], ttl: Duration, timeout: Duration) -> Completion {
+        self.take(names, None, ttl, timeout).await
     }
 
     async fn acquire_share(
@@ -155,14 +178,45 @@ impl<S: Shares> Lock for SharedLock<S> {
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        self.take(key, Some(share), ttl, timeout).await
+        self.take(&[key], Some(share), ttl, timeout).await
+    }
+
+    async fn reenter(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let Some(held) = self.held.find_mut(key) else { return never_acquired() };
+        let (begun, until) = (CLOCK.now(), Instant::now() + timeout);
+        let asked = Asked { key, names: &[key], value: &held.value, share: held.share, ttl, until };
+        let Some(reply) = self.shares.take_again(&self.node.connection(), &asked).await else {
+            return no_such_share();
+        };
+        match after_prolong(reply) {
+            Completion::Ok(_) => {
+                held.valid_until = begun + ttl;
+                let validity_ms = Some(CLOCK.millis_until(held.valid_until).into());
+                Completion::ok(Grant { validity_ms, ..Grant::default() })
+            }
+            ended => ended,
+        }
+    }
+
+    async fn leave(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(HeldShare { value, share, .. }) = self.held.find(key) else { return never_acquired() };
+        let until = Instant::now() + timeout;
+        let asked = Asked { key, names: &[key], value, share: *share, ttl: Duration::ZERO, until };
+        after_give_back(self.shares.give_back(&self.node.connection(), &asked).await)
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(HeldShare { value, share, .. }) = self.held.take(key) else { return never_acquired() };
+        self.release_all(&[key], timeout).await
+    }
+
+    async fn release_all(&mut self, names: &[&str], timeout: Duration) -> Completion {
+        let held: Vec<HeldShare> = names.iter().filter_map(|name| self.held.take(name)).collect();
+        let ([key, ..], Some(HeldShare { value, share, .. })) = (names, held.first()) else {
+            return never_acquired();
+        };
         let until = Instant::now() + timeout;
-        let asked = Asked { key, value: &value, share, ttl: Duration::ZERO, until };
-        after_delete(self.shares.take_out(&self.node.connection(), &asked).await)
+        let asked = Asked { key, names, value, share: *share, ttl: Duration::ZERO, until };
+        after_give_back(self.shares.give_back(&self.node.connection(), &asked).await)
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {

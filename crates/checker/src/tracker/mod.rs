@@ -106,12 +106,30 @@ pub enum Belief {
     Unknown,
 }
 
+/// What an event changes on each of its keys: that of the event first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changes<K> {
+    first: (K, Change<K>),
+    others: Vec<(K, Change<K>)>,
+}
+
+impl<K> IntoIterator for Changes<K> {
+    type Item = (K, Change<K>);
+    type IntoIter = std::iter::Chain<std::iter::Once<Self::Item>, std::vec::IntoIter<Self::Item>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self.first).chain(self.others)
+    }
+}
+
 /// Follows the events of clients, in order. Keys are of any type, such as borrowed texts.
 #[derive(Debug)]
 pub struct Tracker<K> {
     operations: usize,
     grants: usize,
     open: FxHashMap<u64, Open<K>>,
+    /// The same operation on the other names of a set.
+    on_others: FxHashMap<u64, Vec<Open<K>>>,
     held: FxHashMap<(u64, K), Held>,
     /// The holds that were reported lost, until their processes have let go of the key.
     lost: FxHashMap<(u64, K), usize>,
@@ -119,8 +137,9 @@ pub struct Tracker<K> {
 
 impl<K> Default for Tracker<K> {
     fn default() -> Tracker<K> {
-        let (open, held, lost) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
-        Tracker { operations: 0, grants: 0, open, held, lost }
+        let (open, on_others) = (FxHashMap::default(), FxHashMap::default());
+        let (held, lost) = (FxHashMap::default(), FxHashMap::default());
+        Tracker { operations: 0, grants: 0, open, on_others, held, lost }
     }
 }
 
@@ -136,6 +155,45 @@ impl Impossible {
 }
 
 impl<K: Clone + Eq + Hash> Tracker<K> {
+    /// Takes note of the next event on all its keys: an acquire or a release of several names is one
+    /// operation on each, and a name that stands in it twice counts once. `key` is its own key, `named` makes
+    /// one of another name. An error, without a change, if it cannot follow.
+    pub fn push_all<'e>(
+        &mut self,
+        event: &'e Event,
+        key: K,
+        named: impl Fn(&'e str) -> K,
+    ) -> Result<Changes<K>, Impossible> {
+        let first = self.push(event, key.clone())?;
+        let Process::Client(process) = event.process else {
+            return Ok(Changes { first: (key, first), others: Vec::new() });
+        };
+        let others = match &first {
+            Change::Invoked { .. } => {
+                let mut names: Vec<K> = Vec::new();
+                for name in other_names(event).map(named) {
+                    if name != key && !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+                let begun: Vec<_> = names.into_iter().map(|name| self.begin(process, event, name)).collect();
+                let (changes, open): (Vec<_>, Vec<_>) = begun.into_iter().unzip();
+                if !open.is_empty() {
+                    self.on_others.insert(process, open);
+                }
+                changes
+            }
+            Change::Completed(_) if !self.on_others.is_empty() => {
+                let open = self.on_others.remove(&process).unwrap_or_default();
+                let end =
+                    |open: Open<K>| (open.key.clone(), Change::Completed(self.end(process, event, open)));
+                open.into_iter().map(end).collect()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Changes { first: (key, first), others })
+    }
+
     /// Takes note of the next event; `key` is its key. An error, without a change, if it cannot follow.
     pub fn push(&mut self, event: &Event, key: K) -> Result<Change<K>, Impossible> {
         let Process::Client(process) = event.process else { return Ok(Change::Nothing) };
@@ -155,7 +213,9 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
 
     /// The operations that have not completed, by process, in no order.
     pub fn open(&self) -> impl Iterator<Item = (u64, &Open<K>)> {
-        self.open.iter().map(|(process, open)| (*process, open))
+        let others =
+            self.on_others.iter().flat_map(|(process, open)| open.iter().map(|open| (*process, open)));
+        self.open.iter().map(|(process, open)| (*process, open)).chain(others)
     }
 
     /// The operation that a process has open.
@@ -175,7 +235,7 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
 
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.open.len() + self.held.len() + self.lost.len()
+        self.open.len() + self.on_others.len() + self.held.len() + self.lost.len()
     }
 
     fn notice(&mut self, process: u64, event: &Event, key: K) -> Change<K> {
@@ -195,9 +255,15 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
     }
 
     fn invoke(&mut self, process: u64, event: &Event, key: K) -> Result<Change<K>, Impossible> {
-        let Entry::Vacant(vacant) = self.open.entry(process) else {
+        if self.open.contains_key(&process) {
             return Err(Impossible::SecondOperation);
-        };
+        }
+        let ((_, change), open) = self.begin(process, event, key);
+        self.open.insert(process, open);
+        Ok(change)
+    }
+
+    fn begin(&mut self, process: u64, event: &Event, key: K) -> ((K, Change<K>), Open<K>) {
         let (is_acquire, is_release) = (event.f == f::ACQUIRE, event.f == f::RELEASE);
         let owner = (process, key);
         let held = self.held.get(&owner).copied();
@@ -222,8 +288,9 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
             true => Claim::asked(&AcquireArguments::of(&event.value)),
             false => Claim::NOTHING,
         };
-        vacant.insert(Open { operation, key: owner.1, under, f: event.f.clone(), denied, claim });
-        Ok(Change::Invoked { operation, under, ended })
+        let key = owner.1.clone();
+        let open = Open { operation, key: owner.1, under, f: event.f.clone(), denied, claim };
+        ((key, Change::Invoked { operation, under, ended }), open)
     }
 
     fn complete(&mut self, process: u64, event: &Event, key: K) -> Result<Change<K>, Impossible> {
@@ -231,7 +298,12 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         if open.get().f != event.f || event.key.is_some() && key != open.get().key {
             return Err(Impossible::OtherOperation);
         }
-        let Open { operation, key, under, denied, claim, .. } = open.remove();
+        let open = open.remove();
+        Ok(Change::Completed(self.end(process, event, open)))
+    }
+
+    fn end(&mut self, process: u64, event: &Event, open: Open<K>) -> Completed<K> {
+        let Open { operation, key, under, denied, claim, .. } = open;
         let (is_acquire, is_release) = (event.f == f::ACQUIRE, event.f == f::RELEASE);
         let owner = (process, key);
         let denies = denies_belief(&event.f, event);
@@ -264,117 +336,16 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
             self.held.insert(owner.clone(), Held { hold, is_releasing: false, denied: false });
             Box::new(Granted { hold, claim: claim.granted(&grant), grant })
         });
-        Ok(Change::Completed(Completed {
-            operation,
-            key: owner.1,
-            under,
-            belief,
-            granted,
-            let_go,
-            abandoned,
-        }))
+        Completed { operation, key: owner.1, under, belief, granted, let_go, abandoned }
     }
+}
+
+/// The other names of a set that is acquired or released.
+fn other_names(event: &Event) -> impl Iterator<Item = &str> {
+    let has = event.f == f::ACQUIRE || event.f == f::RELEASE;
+    let also = has.then(|| event.value.get("also")?.as_array()).flatten();
+    also.into_iter().flatten().filter_map(serde_json::Value::as_str)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::Value;
-
-    /// A history in words, one event each: `1 acquire>` is an invocation, `1 acquire+`, `-` and `?` are its
-    /// ends, `1 lost!` a notice. A word behind it is the value, in JSON.
-    fn events(text: &str) -> Vec<Event> {
-        let event = |line: &str| {
-            let mut words = line.split_whitespace();
-            let process = words.next().and_then(|word| word.parse().ok()).expect("a process");
-            let (f, end) = words.next().map(|word| word.split_at(word.len() - 1)).expect("an operation");
-            let kind = match end {
-                ">" => Kind::Invoke,
-                "+" => Kind::Ok,
-                "-" => Kind::Fail,
-                _ => Kind::Info,
-            };
-            let value: Value =
-                words.next().map_or(Value::Null, |json| serde_json::from_str(json).expect("JSON"));
-            let (process, f) = (Process::Client(process), f.into());
-            Event { index: 0, time: 0, process, kind, f, key: None, value: value.into(), error: None }
-        };
-        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(event).collect()
-    }
-
-    fn changes(text: &str) -> Vec<Change<&'static str>> {
-        let mut tracker = Tracker::default();
-        events(text).iter().map(|event| tracker.push(event, "k").expect("it can follow")).collect()
-    }
-
-    fn completed<'c>(change: &'c Change<&'static str>) -> &'c Completed<&'static str> {
-        match change {
-            Change::Completed(completed) => completed,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_hold_begins_with_its_grant_and_ends_as_its_process_begins_to_release() {
-        let changes = changes("1 acquire>\n1 acquire+\n1 write>\n1 write+\n1 release>\n1 release+");
-        let granted = completed(&changes[1]).granted.as_ref().map(|granted| (granted.hold, granted.claim));
-        assert_eq!(granted, Some((0, Claim::EXCLUSIVE)));
-        assert_eq!((completed(&changes[3]).under, completed(&changes[3]).belief), (Some(0), Belief::Shown));
-        let ended = Some((0, HoldEnd::Released));
-        assert_eq!(changes[4], Change::Invoked { operation: 2, under: Some(0), ended });
-        assert_eq!(completed(&changes[5]).belief, Belief::Unknown);
-    }
-
-    #[test]
-    fn a_process_that_acquires_again_ends_its_hold_and_one_that_is_over_leaves_it() {
-        let again = changes("1 acquire>\n1 acquire+\n1 acquire>\n1 acquire+\n1 write>\n1 write?");
-        assert_eq!(
-            again[2],
-            Change::Invoked { operation: 1, under: Some(0), ended: Some((0, HoldEnd::Reacquired)) }
-        );
-        assert_eq!(
-            (completed(&again[5]).belief, &completed(&again[5]).abandoned[..]),
-            (Belief::Unknown, &[1][..])
-        );
-    }
-
-    #[test]
-    fn belief_once_denied_is_not_shown_again() {
-        let said = changes("1 acquire>\n1 acquire+\n1 holds>\n1 holds+ false\n1 write>\n1 write+");
-        assert_eq!([3, 5].map(|at| completed(&said[at]).belief), [Belief::Denied; 2]);
-    }
-
-    #[test]
-    fn a_lock_that_was_reported_lost_may_be_kept_until_its_process_lets_go() {
-        let lost = changes(
-            "1 acquire>\n1 acquire+\n1 write>\n1 lost!\n1 write+\n1 renewed!\n1 release>\n1 release-",
-        );
-        assert_eq!((&lost[3], &lost[5]), (&Change::Lost(Some(0)), &Change::Renewed(None)));
-        assert_eq!(completed(&lost[4]).belief, Belief::Shown);
-        assert_eq!(lost[6], Change::Invoked { operation: 2, under: None, ended: None });
-        assert_eq!(completed(&lost[7]).let_go, [0]);
-        let over = changes("1 acquire>\n1 acquire+\n1 lost!\n1 read>\n1 read?");
-        assert_eq!(completed(&over[4]).let_go, [0]);
-    }
-
-    #[test]
-    fn what_cannot_follow_is_refused_and_changes_nothing() {
-        let mut tracker = Tracker::default();
-        let mut push = |text: &str| tracker.push(&events(text)[0], "k").err();
-        assert_eq!(push("1 acquire+"), Some(Impossible::NeverInvoked));
-        assert_eq!(push("1 acquire>"), None);
-        assert_eq!(push("1 write>"), Some(Impossible::SecondOperation));
-        assert_eq!(push("1 write+"), Some(Impossible::OtherOperation));
-        assert_eq!(push("1 acquire+"), None);
-        assert_eq!(tracker.kept(), 1);
-    }
-
-    #[test]
-    fn nothing_of_a_process_that_is_over_is_kept() {
-        let mut tracker = Tracker::default();
-        for event in events("1 acquire>\n1 acquire+\n1 lost!\n1 read>\n1 read?\n2 acquire>\n2 acquire?") {
-            tracker.push(&event, "k").expect("it can follow");
-        }
-        assert_eq!(tracker.kept(), 0, "{tracker:?}");
-    }
-}
+mod tests;
