@@ -165,7 +165,7 @@ impl Space {
         Some((RunOptions { hold, ..options }, vec![stopped, gone]))
     }
 
-    /// Each of two processes comes back soon after its section: the other's is then not beside nobody.
+    /// Each of two processes comes back soon after its section, while the other has its own.
     fn wanted_by_two(&self, options: RunOptions) -> RunOptions {
         if !(self.drawn.clients && self.drawn.concurrency) {
             return options;

@@ -174,13 +174,11 @@ fn cut_short(run: &RunIndex, hold: &Hold, later: &[&Hold]) -> Option<Finding> {
     let ttl_ns = hold.ttl_ns?;
     // It had not ended in any other way, either: by a release, or a notice that it is lost.
     let until_ns = asked_ns.saturating_add(ttl_ns).min(hold.end_earliest_ns());
-    let is_other = |other: &&&Hold| {
-        other.process != hold.process
-            && hold.excludes(other)
-            && other.granted.earliest.ns >= answered_ns
-            && !other.was_over_at_once()
-    };
-    let other = later.iter().take_while(|other| other.from_ns < until_ns).find(is_other)?;
+    let is_other =
+        |other: &&&Hold| other.process != hold.process && hold.excludes(other) && !other.was_over_at_once();
+    let is_short = |other: &&&Hold| other.granted.earliest.ns >= answered_ns && other.from_ns < until_ns;
+    // Only the first one: where another had the lock before, what was prolonged was lost.
+    let other = later.iter().find(is_other).filter(is_short)?;
     let moved = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= other.from_ns;
     let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, other.from_ns);
     (effect.is_none() && !run.faults.iter().any(moved)).then(|| Finding {
