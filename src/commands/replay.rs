@@ -1,6 +1,7 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
 use crate::commands::context::program;
+use crate::commands::replay_and_keep::replay_and_keep;
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
@@ -8,6 +9,7 @@ use clap::Args;
 use fencepost_campaign::{Played, Servers};
 use fencepost_checker::Violation;
 use fencepost_engine::{JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick};
+use fencepost_history::TimeSpan;
 use fencepost_history::run::RunFolder;
 use fencepost_hunt::{Replays, Schedule, SchedulePlayer, replay as play_again};
 use fencepost_report::terminal;
@@ -34,6 +36,16 @@ pub struct ReplayArgs {
     /// Folder of the new runs.
     #[arg(long, default_value = "results")]
     pub results: PathBuf,
+    /// Play it once, and leave its nodes standing: servers as those of `fencepost up`, with the data of the
+    /// run, until Ctrl-C, `fencepost down` or the time of --for.
+    #[arg(long, conflicts_with_all = ["times", "jobs"])]
+    pub keep: bool,
+    /// Take nodes that were kept down after this time.
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", requires = "keep")]
+    pub time: TimeSpan,
+    /// Name of nodes that were kept, for `fencepost fault`, `shell` and `down` [default: the lock's].
+    #[arg(long, requires = "keep")]
+    pub name: Option<String>,
 }
 
 pub fn replay(args: &ReplayArgs) -> Result<i32> {
@@ -41,6 +53,9 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
     check_count("--jobs", args.jobs, JOBS_MAX)?;
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     show(&heading(&args.run, &schedule));
+    if args.keep {
+        return replay_and_keep(args, &schedule);
+    }
     let stop = Arc::new(Stop::default());
     let player = servers(&args.results, true, &stop);
     let runtime = runtime()?;
@@ -84,7 +99,7 @@ fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
     Ok(replays.exit_code())
 }
 
-fn line(played: &Result<Played>) -> String {
+pub(super) fn line(played: &Result<Played>) -> String {
     match played {
         Ok(played) => {
             let violations = Violation::all(&played.verdict);

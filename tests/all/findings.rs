@@ -1,13 +1,42 @@
 //! From a violation to a finding: a run is replayed, made smaller, kept as a scenario, and that scenario is
 //! played.
 
-use crate::common::{output, under};
-use std::process::Output;
+use crate::common::{fencepost, output, under};
+use crate::up::{ask, try_to_ask};
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 under! {
     local: [a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it],
     docker: [],
     docker_by_night: [a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it],
+}
+
+/// Servers with what the run left in them, reached from this machine and by the commands of `up`.
+#[test]
+fn a_run_that_is_kept_leaves_its_servers_standing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = folder.path().join("results").display().to_string();
+    let options = "--lock redis-single --acquisitions 20 --time-limit 300s --hold 20ms --seed 5";
+    played(&format!("test {options} --driver local --results {results}"), 0);
+    let replay = ["replay", &format!("{results}/latest"), "--keep", "--name", "kept", "--results", &results];
+    let mut replay = fencepost(&replay).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut says = BufReader::new(replay.stdout.take().expect("its output")).lines().map_while(Result::ok);
+    assert!(says.any(|line| line.contains("valid")), "it says its verdict");
+    let server = says.find_map(|line| Some(line.strip_prefix("n1 ")?.trim().to_owned()));
+    let server = server.expect("the address of its server");
+    assert_eq!(
+        ask(&server, "EVAL \"return redis.call('INFO', 'commandstats'):match('cmdstat_set:calls=%d')\" 0"),
+        "$19"
+    );
+    assert!(says.any(|line| line.starts_with("until")), "and then it stands");
+    played("fault pause n1 --name kept", 0);
+    assert_eq!(try_to_ask(&server, "PING", Duration::from_millis(300)), None);
+    played("heal --name kept", 0);
+    assert_eq!(ask(&server, "PING"), "+PONG");
+    assert!(played("down --name kept", 0).contains("kept is down"));
+    assert_eq!(replay.wait().expect("it ends").code(), Some(0));
 }
 
 fn played(args: &str, expected: i32) -> String {

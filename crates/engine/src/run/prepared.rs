@@ -8,8 +8,8 @@ use crate::settings::validation::RunSpec;
 use anyhow::{Result, bail};
 use fencepost_cluster::{ClusterSpec, Driver};
 use fencepost_history::run::RunFile;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A run whose nodes can be started. Its folder has the settings and the plan.
 pub(super) struct Prepared {
@@ -47,7 +47,7 @@ impl Prepared {
         context.report_cleaned(&cleaned);
         let starting = async { Ok(driver.start(&cluster).await?) };
         let cluster = context.stop.unless_pulled(starting).await?;
-        Ok(RunNodes { spec, file, cluster, existing, clean_up })
+        Ok(RunNodes { spec, file, driver, cluster, existing, clean_up, serving: OnceLock::new() })
     }
 }
 
