@@ -17,7 +17,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
         clients: names("c", clients),
         storage: Some("storage".to_owned()),
         has_leader: false,
-        orders: &["error-replies:readonly", "error-replies:oom", "script-flush:", "evict:allkeys-lru"],
+        orders: &["error-replies:readonly", "error-replies:oom", "script-flush:", "evict:allkeys-lru", "member:"],
         points: Vec::new(),
         ttl: Duration::from_secs(2),
         server_faults: ServerFaults::All,

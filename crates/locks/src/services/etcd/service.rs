@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-const PEER_PORT: u16 = 2380;
+pub(super) const PEER_PORT: u16 = 2380;
 /// How long an order may take: hashing a password is made to take long.
 const ORDER_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = 100;
