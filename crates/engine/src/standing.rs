@@ -100,10 +100,10 @@ impl StandingServers {
 
     /// Heals all faults, and takes the servers down. Errors: a fault could not be healed, something is left.
     pub async fn stop(self) -> Result<()> {
+        let unhealed = self.faults.end().await;
         if let Some(recording) = &self.recording {
             recording.end();
         }
-        let unhealed = self.faults.end().await;
         self.cluster.stop().await?;
         match unhealed.is_empty() {
             true => Ok(()),
