@@ -1,15 +1,13 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
 use crate::commands::context::program;
-use crate::commands::replay_and_keep::replay_and_keep;
+use crate::commands::replay_and_keep::{KeepArgs, line, replay_and_keep};
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_campaign::{Played, Servers};
-use fencepost_checker::Violation;
 use fencepost_engine::{JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick};
-use fencepost_history::TimeSpan;
 use fencepost_history::run::RunFolder;
 use fencepost_hunt::{Replays, Schedule, SchedulePlayer, replay as play_again};
 use fencepost_report::terminal;
@@ -36,16 +34,8 @@ pub struct ReplayArgs {
     /// Folder of the new runs.
     #[arg(long, default_value = "results")]
     pub results: PathBuf,
-    /// Play it once, and leave its nodes standing: servers as those of `fencepost up`, with the data of the
-    /// run, until Ctrl-C, `fencepost down` or the time of --for.
-    #[arg(long, conflicts_with_all = ["times", "jobs"])]
-    pub keep: bool,
-    /// Take nodes that were kept down after this time.
-    #[arg(long = "for", value_name = "TIME", default_value = "1h", requires = "keep")]
-    pub time: TimeSpan,
-    /// Name of nodes that were kept, for `fencepost fault`, `shell` and `down` [default: the lock's].
-    #[arg(long, requires = "keep")]
-    pub name: Option<String>,
+    #[command(flatten)]
+    pub keep: KeepArgs,
 }
 
 pub fn replay(args: &ReplayArgs) -> Result<i32> {
@@ -53,8 +43,8 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
     check_count("--jobs", args.jobs, JOBS_MAX)?;
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     show(&heading(&args.run, &schedule));
-    if args.keep {
-        return replay_and_keep(args, &schedule);
+    if args.keep.keep {
+        return replay_and_keep(&args.keep, &schedule, &args.results);
     }
     let stop = Arc::new(Stop::default());
     let player = servers(&args.results, true, &stop);
@@ -97,19 +87,6 @@ fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
         complain!("fencepost: interrupted; the rate is that of {} of {times} plays", rate.plays);
     }
     Ok(replays.exit_code())
-}
-
-pub(super) fn line(played: &Result<Played>) -> String {
-    match played {
-        Ok(played) => {
-            let violations = Violation::all(&played.verdict);
-            let violations = violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ");
-            let outcome = played.verdict.outcome;
-            let colon = if violations.is_empty() { "" } else { ": " };
-            format!("{outcome}{colon}{violations}  {}", played.folder.display())
-        }
-        Err(error) => format!("failed: {error:#}"),
-    }
 }
 
 /// The schedule of a run, on this driver if one is named.

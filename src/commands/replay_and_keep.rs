@@ -1,19 +1,37 @@
 //! `fencepost replay --keep`: plays a run once, and leaves its nodes standing.
 
 use crate::commands::context::program;
-use crate::commands::replay::{ReplayArgs, line};
 use crate::commands::up::standing;
 use crate::commands::up::stay::{Announced, Stay, stay};
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use async_trait::async_trait;
-use fencepost_campaign::{RunPlayer, RunRequest};
+use clap::Args;
+use fencepost_campaign::{Played, RunPlayer, RunRequest};
+use fencepost_checker::Violation;
 use fencepost_engine::{RunOutcome, RunSpec, StandingServers, Stop, make_images, run_and_keep};
+use fencepost_history::TimeSpan;
 use fencepost_hunt::{Player, Schedule, SchedulePlayer};
 use parking_lot::Mutex;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
+
+/// Whether the nodes of a run are kept, and for how long.
+#[derive(Debug, Args)]
+pub struct KeepArgs {
+    /// Play it once, and leave its nodes standing: servers as those of `fencepost up`, with the data of the
+    /// run, until Ctrl-C, `fencepost down` or the time of --for.
+    #[arg(long, conflicts_with_all = ["times", "jobs"])]
+    pub keep: bool,
+    /// Take nodes that were kept down after this time.
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", requires = "keep")]
+    pub time: TimeSpan,
+    /// Name of nodes that were kept, for `fencepost fault`, `shell` and `down` [default: the lock's].
+    #[arg(long, requires = "keep")]
+    pub name: Option<String>,
+}
 
 /// Plays a run, and keeps what is left of it.
 struct Keeping {
@@ -38,7 +56,7 @@ impl RunPlayer for Keeping {
 }
 
 /// Gives the exit code of the verdict, once the nodes are down again.
-pub fn replay_and_keep(args: &ReplayArgs, schedule: &Schedule) -> Result<i32> {
+pub fn replay_and_keep(args: &KeepArgs, schedule: &Schedule, results: &Path) -> Result<i32> {
     let lock = &schedule.options.lock;
     let name = standing::name_of(args.name.as_deref(), lock)?;
     runtime()?.block_on(async {
@@ -49,7 +67,7 @@ pub fn replay_and_keep(args: &ReplayArgs, schedule: &Schedule) -> Result<i32> {
         keeping.prepare(&[&schedule.spec()?], &stop).await;
         let player = SchedulePlayer {
             player: keeping.clone(),
-            results: args.results.clone(),
+            results: results.to_owned(),
             report: true,
             program: program().to_owned(),
             stop: stop.clone(),
@@ -72,4 +90,18 @@ pub fn replay_and_keep(args: &ReplayArgs, schedule: &Schedule) -> Result<i32> {
         listening.abort();
         Ok(if code == 0 { i32::from(played?.verdict.outcome.exit_code()) } else { code })
     })
+}
+
+/// How a play ended, in a line.
+pub(super) fn line(played: &Result<Played>) -> String {
+    match played {
+        Ok(played) => {
+            let violations = Violation::all(&played.verdict);
+            let violations = violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ");
+            let outcome = played.verdict.outcome;
+            let colon = if violations.is_empty() { "" } else { ": " };
+            format!("{outcome}{colon}{violations}  {}", played.folder.display())
+        }
+        Err(error) => format!("failed: {error:#}"),
+    }
 }

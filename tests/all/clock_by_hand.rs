@@ -112,8 +112,8 @@ fn a_python_program_with_threads_sees_its_clock_jump_drift_and_come_back() {
     assert!(python.ahead_s().abs() <= 1);
 }
 
-/// The same in Go and in Java. A shell of Debian's packages compiles and starts them, and connects them to the
-/// test.
+/// The same in Go and in Java. A shell of Debian's packages compiles and starts them, and connects them to
+/// the test.
 const GO_TELLS_IT: &str = r#"package main
 import ("bufio"; "fmt"; "os"; "time")
 func main() {

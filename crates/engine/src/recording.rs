@@ -133,8 +133,8 @@ impl Recording {
         Ok(())
     }
 
-    /// The programs are done. Nobody has tried every lock once more, as at the end of a run: what a lock owes
-    /// by some time is not judged.
+    /// The programs are done. No process has tried every lock once more, as at the end of a run: what a lock
+    /// owes by some time is not judged.
     pub(crate) fn end(&self) {
         self.recorder.nemesis(Kind::Info, CUT_OFF, json!("the programs that used the lock were done"), None);
     }

@@ -45,7 +45,8 @@ pub struct UpArgs {
     /// Folder of the servers' logs [default: results/up/NAME].
     #[arg(long, value_name = "FOLDER")]
     pub logs: Option<PathBuf>,
-    /// Record what your programs report of their lock, and judge it at the end (docs/faults-for-your-tests.md).
+    /// Record what your programs report of their lock, and judge it at the end
+    /// (docs/faults-for-your-tests.md).
     #[arg(long)]
     pub record: bool,
     /// Print the addresses as one line of JSON.

@@ -10,6 +10,7 @@ mod healed;
 pub(crate) mod injection;
 mod kept_data;
 pub(crate) mod lock_state;
+pub(crate) mod name;
 mod nodes;
 pub(crate) mod observer;
 pub(crate) mod other_clients;
@@ -34,7 +35,6 @@ use fencepost_cluster::{Environment, NodeSpec};
 use fencepost_history::run::RunFolder;
 pub use healed::RunOutcome;
 use prepared::Prepared;
-pub(crate) use prepared::run_name;
 #[cfg(test)]
 pub(crate) use running::Running;
 use std::collections::{BTreeSet, HashSet};

@@ -1,7 +1,7 @@
 //! A member of the cluster is removed, and a new one added in its place. Source: etcd's manual, "Runtime
 //! reconfiguration". Others are asked from the member's own node: it has ended by then.
 
-use super::leader::{ask, http_at};
+use super::leader::{PEER_PORT, ask, http_at};
 use fencepost_cluster::{ClusterError, Node};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ pub(super) async fn remove(node: &Arc<dyn Node>) -> Result<(Value, bool), Cluste
 pub(super) async fn add(node: &Arc<dyn Node>, others: &str) -> Result<Value, ClusterError> {
     let others: Vec<String> = serde_json::from_str(others).unwrap_or_default();
     let others: Vec<&str> = others.iter().map(String::as_str).collect();
-    let own = format!("http://{}:{}", node.address(), super::service::PEER_PORT);
+    let own = format!("http://{}:{}", node.address(), PEER_PORT);
     let mut listed = members(&any(node, &others, "/v3/cluster/member/list", json!({})).await?)?;
     if !listed.iter().any(|member| member.peers.contains(&own)) {
         let added = any(node, &others, "/v3/cluster/member/add", json!({"peerURLs": [own]})).await?;
@@ -117,7 +117,7 @@ mod tests {
         {"ID":"9","name":"n3","peerURLs":["http://198.18.0.4:2380"],"clientURLs":["https://198.18.0.4:2379"]}]}"#;
 
     #[test]
-    fn a_new_member_is_told_of_all_and_has_its_own_name() {
+    fn a_new_member_knows_all_others_and_has_its_own_name() {
         let members = members(LIST).unwrap();
         assert_eq!(
             cluster(&members, "n2"),

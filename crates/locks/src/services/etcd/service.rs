@@ -1,7 +1,7 @@
 //! The members of an etcd cluster: how they are started, and how they say that they serve.
 
 use super::existing::ExistingEtcd;
-use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT};
+use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT, PEER_PORT};
 use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const PEER_PORT: u16 = 2380;
 /// How long an order may take: hashing a password is made to take long.
 const ORDER_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = 100;
