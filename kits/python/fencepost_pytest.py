@@ -5,10 +5,14 @@
         with cluster.partition("n1"):
             ...
 
+`recorded(lock)` reports what a test does with its lock to `fencepost up --record`, which judges it.
+
 Only the standard library, Python 3.9 or later. Without pytest: `with start("redlock") as cluster`.
 """
 
 import ctypes
+import inspect
+import itertools
 import json
 import os
 import signal
@@ -172,6 +176,113 @@ def start(lock, *options, program=None):
     with open(json.loads(line)["control"]) as file:
         control = json.load(file)
     return Cluster(control["api"], control["token"], process)
+
+
+class NotAcquired(Exception):
+    """`with` did not get the lock."""
+
+
+class Recorded:
+    """A lock whose operations `fencepost up --record` records. It is one user of the lock: make one for each thread."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, lock, key=None, ttl=None, cluster=None):
+        self._lock, self._key, self._ttl = lock, key, ttl
+        self._cluster = cluster or standing()
+        if self._cluster is None:
+            raise FaultError("nothing records here: run `fencepost up LOCK --record -- COMMAND`")
+        self._process = f"{os.getpid()}-{next(Recorded._numbers)}"
+        self._held = set()
+
+    def acquire(self, *arguments, **named):
+        """`acquire` of the lock, with the same arguments."""
+        key, ttl = self._asked(arguments, named)
+        result = self._do("acquire", key, {"ttl_ms": ttl * 1000}, self._lock.acquire, arguments, named)
+        if result:
+            granted = {name: getattr(result, name, None) for name in ("token", "granted_by")}
+            self._end("ok", {name: value for name, value in granted.items() if value is not None})
+            self._held.add(key)
+        else:
+            self._end("fail", None, f"refused-by-library: acquire returned {result!r}")
+        return result
+
+    def release(self, *arguments, **named):
+        """`release` of the lock. The program has used the lock up to here, unless it said that it was `lost`."""
+        key = self._key if self._key is not None else arguments[0]
+        believed = {"believed": key in self._held}
+        self._held.discard(key)
+        result = self._do("release", key, None, self._lock.release, arguments, named, believed)
+        if result is False:
+            self._end("fail", believed, "not-held: the release removed nothing")
+        else:
+            self._end("ok", believed)
+        return result
+
+    def prolong(self, *arguments, **named):
+        """`prolong` of the lock, or its `extend`."""
+        key, ttl = self._asked(arguments, named)
+        prolong = getattr(self._lock, "prolong", None) or self._lock.extend
+        result = self._do("prolong", key, {"ttl_ms": ttl * 1000}, prolong, arguments, named)
+        if result is False:
+            self._end("fail", None, "not-held: prolong returned False")
+        else:
+            self._end("ok", None)
+        return result
+
+    def works(self, key=None):
+        """Says that the program is doing what the lock protects: it believes at this moment that it holds the lock."""
+        key = self._key if key is None else key
+        self._report(type="invoke", f="holds", key=key)
+        self._end("ok", key in self._held)
+
+    def lost(self, key=None, reason="the program says so"):
+        """Says that the program has learned that its lock is gone, and does nothing more under it."""
+        key = self._key if key is None else key
+        self._held.discard(key)
+        self._report(type="info", f="lost", key=key, value={"reason": reason})
+
+    def __enter__(self):
+        if not self.acquire():
+            raise NotAcquired(f"the lock {self._key} was not acquired")
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+    def _asked(self, arguments, named):
+        """Key and TTL: those of the lock, or, in the way of the kit, the first two arguments."""
+        key = self._key if self._key is not None else arguments[0]
+        ttl = named.get("ttl", self._ttl)
+        return key, arguments[1] if ttl is None else ttl
+
+    def _do(self, f, key, value, call, arguments, named, believed=None):
+        """Calls the lock. What it raises says nothing certain, unless it is a `Certain` of the kit."""
+        self._report(type="invoke", f=f, key=key, value=value)
+        try:
+            result = call(*arguments, **named)
+            if inspect.isawaitable(result):
+                raise TypeError(f"{f} is awaitable: only locks that block can be recorded")
+            return result
+        except BaseException as error:
+            certain = any(kind.__name__ == "Certain" for kind in type(error).__mro__)
+            self._end("fail" if certain else "info", believed, str(error) if certain else f"raised: {error!r}")
+            raise
+
+    def _end(self, kind, value, error=None):
+        self._report(type=kind, value=value, error=error)
+
+    def _report(self, **event):
+        self._cluster._call("POST", "/operations", {"process": self._process, **event})
+
+
+def recorded(lock, key=None, ttl=None, cluster=None):
+    """The same lock, recorded by `fencepost up --record`, which judges it when the servers go down.
+
+    A class of the kit names key and TTL itself: `recorded(MyLock()).acquire("k", 10, timeout=1)`. Of any other
+    lock say them: `with recorded(client.lock("k", timeout=10), key="k", ttl=10): ...`.
+    """
+    return Recorded(lock, key, ttl, cluster)
 
 
 try:

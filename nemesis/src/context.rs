@@ -9,7 +9,7 @@ use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::NodeKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +75,17 @@ pub struct RunningService {
 
 fn is_server(node: &Arc<dyn Node>) -> bool {
     node.kind() == NodeKind::Server
+}
+
+/// A command line in which these options have other values.
+fn with_options(mut service: Service, options: &Map<String, Value>) -> Service {
+    let places: Vec<(usize, String)> = (1..service.argv.len())
+        .filter_map(|at| Some((at, options.get(&service.argv[at - 1])?.as_str()?.to_owned())))
+        .collect();
+    for (at, value) in places {
+        service.argv[at] = value;
+    }
+    service
 }
 
 /// Name of the supervisor's service inside a node; see [`crate::processes::supervisor`].
@@ -193,12 +204,21 @@ impl FaultContext {
     /// Starts the target's service again, with the clock that it should have. Errors: it ends again, or does
     /// not answer within 10 s.
     pub async fn restart(&self, target: &str) -> Result<(), FaultError> {
+        self.restart_with(target, &Map::new()).await
+    }
+
+    /// The same, with other values for these options of its command line.
+    pub(crate) async fn restart_with(
+        &self,
+        target: &str,
+        options: &Map<String, Value>,
+    ) -> Result<(), FaultError> {
         let node = self.node(target)?;
         let running = self
             .services
             .get(target)
             .ok_or_else(|| FaultError::Other(format!("{target} runs no service that could be restarted")))?;
-        let pid = node.start(&running.service).await?;
+        let pid = node.start(&with_options(running.service.clone(), options)).await?;
         // Its clocks go on as they were meant to: exec has dropped the patch.
         node.tool("clock", json!(ClockCall::Resume { pid })).await?;
         self.await_answer(target, Duration::from_secs(10)).await

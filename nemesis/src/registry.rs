@@ -3,7 +3,7 @@
 use crate::clocks::{clock_drift, clock_freeze, clock_jump, clock_strobe};
 use crate::disks::{disk_error, disk_full, disk_slow, power_loss};
 use crate::nemesis::Nemesis;
-use crate::orders::{error_replies, evict, failover, script_flush};
+use crate::orders::{error_replies, evict, failover, member, script_flush};
 use crate::packets::{delay, duplicate, half_open, loss, partition, reorder, reset, slow, stall};
 use crate::processes::{command, cpu, kill, pause, terminate, thread_pause};
 
@@ -34,6 +34,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &terminate::ROLLING,
         &power_loss::POWER_LOSS,
         &failover::FAILOVER,
+        &member::MEMBER,
         &kill::LEADER_KILL,
         &pause::LEADER_PAUSE,
         &disk_full::DISK_FULL,

@@ -2,6 +2,7 @@
 
 use crate::commands::fault_of_process::fault_of_process;
 use crate::commands::up::control::NO_EFFECT;
+use crate::commands::up::recorded;
 use crate::commands::up::standing::{ControlFile, find, standing};
 use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{complain, say};
@@ -17,6 +18,7 @@ use fencepost_engine::{BadUsage, FaultReport, FaultState};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::time::Duration;
 
 /// Which of the clusters that stand.
@@ -98,10 +100,15 @@ pub fn faults(cluster: &WhichCluster) -> Result<i32> {
     answered(ask(cluster, Method::GET, "/faults", None)?, cluster, show_all)
 }
 
-/// `fencepost down`: returns once nothing is left.
+/// `fencepost down`: returns once nothing is left. Judges what was recorded.
 pub fn down(cluster: &WhichCluster) -> Result<i32> {
     let (name, control) = find(cluster.name.as_deref())?;
-    let (status, body) = small_runtime()?.block_on(request(&control, Method::DELETE, "/cluster", None))?;
+    let (status, body) = small_runtime()?.block_on(async {
+        let (_, about) = request(&control, Method::GET, "/cluster", None).await?;
+        let (status, body) = request(&control, Method::DELETE, "/cluster", None).await?;
+        let record = json!({"record": about["record"]});
+        anyhow::Ok((status, if status.is_success() { record } else { body }))
+    })?;
     let begun = std::time::Instant::now();
     while status.is_success()
         && standing()?.iter().any(|(known, other)| *known == name && other.pid == control.pid)
@@ -109,10 +116,15 @@ pub fn down(cluster: &WhichCluster) -> Result<i32> {
         anyhow::ensure!(begun.elapsed() < DOWN, "{name} is still being taken down, after {DOWN:?}");
         std::thread::sleep(LOOK);
     }
-    answered((status, body), cluster, |_| {
+    let record = body["record"].as_str().map(str::to_owned);
+    let code = answered((status, body), cluster, |_| {
         say!("{name} is down");
         Ok(())
-    })
+    })?;
+    match record {
+        Some(folder) => recorded::verdict(Path::new(&folder), !cluster.json),
+        None => Ok(code),
+    }
 }
 
 /// The keys of the fault, and the cluster that is meant: options behind the first node are among the words.

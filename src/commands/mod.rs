@@ -19,6 +19,7 @@ pub mod lock;
 pub mod manual;
 pub mod merge;
 pub mod replay;
+mod replay_and_keep;
 pub mod scenario;
 pub mod serve;
 pub mod shell;

@@ -1,12 +1,12 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
 use crate::commands::context::program;
+use crate::commands::replay_and_keep::{KeepArgs, line, replay_and_keep};
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_campaign::{Played, Servers};
-use fencepost_checker::Violation;
 use fencepost_engine::{JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick};
 use fencepost_history::run::RunFolder;
 use fencepost_hunt::{Replays, Schedule, SchedulePlayer, replay as play_again};
@@ -34,6 +34,8 @@ pub struct ReplayArgs {
     /// Folder of the new runs.
     #[arg(long, default_value = "results")]
     pub results: PathBuf,
+    #[command(flatten)]
+    pub keep: KeepArgs,
 }
 
 pub fn replay(args: &ReplayArgs) -> Result<i32> {
@@ -41,6 +43,9 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
     check_count("--jobs", args.jobs, JOBS_MAX)?;
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     show(&heading(&args.run, &schedule));
+    if args.keep.keep {
+        return replay_and_keep(&args.keep, &schedule, &args.results);
+    }
     let stop = Arc::new(Stop::default());
     let player = servers(&args.results, true, &stop);
     let runtime = runtime()?;
@@ -82,19 +87,6 @@ fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
         complain!("fencepost: interrupted; the rate is that of {} of {times} plays", rate.plays);
     }
     Ok(replays.exit_code())
-}
-
-fn line(played: &Result<Played>) -> String {
-    match played {
-        Ok(played) => {
-            let violations = Violation::all(&played.verdict);
-            let violations = violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ");
-            let outcome = played.verdict.outcome;
-            let colon = if violations.is_empty() { "" } else { ": " };
-            format!("{outcome}{colon}{violations}  {}", played.folder.display())
-        }
-        Err(error) => format!("failed: {error:#}"),
-    }
 }
 
 /// The schedule of a run, on this driver if one is named.

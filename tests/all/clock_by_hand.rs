@@ -3,10 +3,11 @@
 
 use crate::common::fencepost;
 use crate::common::waiting::await_until;
+use crate::kits::{passes_in_setup, suite_of_kits};
 use crate::up::{Up, addresses, redis_s};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -109,6 +110,89 @@ fn a_python_program_with_threads_sees_its_clock_jump_drift_and_come_back() {
     await_until("it gains on this machine", || python.ahead_s() > before + 20);
     assert_eq!(clock(&["reset", "--pid", &pid]).0, Some(0));
     assert!(python.ahead_s().abs() <= 1);
+}
+
+/// The same in Go and in Java. A shell of Debian's packages compiles and starts them, and connects them to
+/// the test.
+const GO_TELLS_IT: &str = r#"package main
+import ("bufio"; "fmt"; "os"; "time")
+func main() {
+    for lines := bufio.NewScanner(os.Stdin); lines.Scan(); { fmt.Println(time.Now().Unix()) }
+}"#;
+const JAVA_TELLS_IT: &str = r#"class Clock {
+    public static void main(String[] arguments) throws Exception {
+        var lines = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
+        while (lines.readLine() != null) System.out.println(System.currentTimeMillis() / 1000);
+    }
+}"#;
+
+/// A program of these packages, which tells its time over a connection: it sees its clock jump, drift, and
+/// come back, by its own word.
+fn sees_its_clock_moved(program: &str, packages: &[&str], file: &str, source: &str, starts: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("it is a socket");
+    let port = listener.local_addr().expect("an address").port();
+    let write = format!("mkdir -p /tmp/clock && cat > /tmp/clock/{file} <<'END'\n{source}\nEND");
+    let run =
+        if program == "java" { "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 Clock" } else { "./go-clock" };
+    let start = format!(
+        "cd /tmp/clock && HOME=/tmp && export HOME && {starts} && bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; \
+         exec {run} <&3 >&3'"
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            passes_in_setup(&format!("clock-of-{program}"), packages, suite_of_kits(), &[&write, &start])
+        });
+        let mut accepted = None;
+        await_until("it connects", || {
+            accepted = listener.accept().ok();
+            accepted.is_some()
+        });
+        let (mut stream, _) = accepted.expect("it has connected");
+        let mut says = BufReader::new(stream.try_clone().expect("its output"));
+        let mut ahead_s = || {
+            writeln!(stream, "?").expect("it reads");
+            let mut line = String::new();
+            says.read_line(&mut line).expect("it answers");
+            line.trim().parse::<i64>().expect("seconds") - now_s()
+        };
+        assert!(ahead_s().abs() <= 1);
+        let pid = below_this_test(program).to_string();
+        let (code, said) = clock(&["jump", "+1h", "--pid", &pid]);
+        assert!(code == Some(0) && said.contains("threads, which share the clocks"), "{said}");
+        assert!((ahead_s() - 3600).abs() <= 1, "the program prints it itself");
+        assert_eq!(clock(&["drift", "50", "--pid", &pid]).0, Some(0));
+        let before = ahead_s();
+        await_until("it gains on this machine", || ahead_s() > before + 20);
+        assert_eq!(clock(&["reset", "--pid", &pid]).0, Some(0));
+        assert!(ahead_s().abs() <= 1);
+        stream.shutdown(std::net::Shutdown::Both).expect("it is open");
+    });
+}
+
+/// The program of this name that was started here: other tests may run others of it.
+fn below_this_test(program: &str) -> i32 {
+    let own = i32::try_from(std::process::id()).expect("a number");
+    let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let below = fencepost_cluster::agent::descendants(own);
+    below.into_iter().find(|pid| name(pid).trim_end() == program).expect("it runs that program")
+}
+
+#[test]
+fn a_go_program_sees_its_clock_jump_drift_and_come_back() {
+    let build = "go build -o go-clock clock.go";
+    sees_its_clock_moved("go-clock", &["golang-go"], "clock.go", GO_TELLS_IT, build);
+}
+
+#[test]
+fn a_jvm_sees_its_clock_jump_drift_and_come_back() {
+    sees_its_clock_moved(
+        "java",
+        &["openjdk-21-jdk-headless"],
+        "Clock.java",
+        JAVA_TELLS_IT,
+        "javac Clock.java",
+    );
 }
 
 /// The time in the header `Date` of an HTTP server's answer, in seconds.

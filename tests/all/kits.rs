@@ -69,7 +69,7 @@ fn php_example_holds_without_faults(driver: &str) {
 /// Plays the conversation that all kits share (`kits/tests/conversation.py`), and a kit's own tests, where
 /// the kit's language is: on Debian's packages, in the setup of an environment. Machines need none of the
 /// languages. A failure comes with what was printed.
-fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&str]) {
+pub fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&str]) {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let environment = Environment {
         // Each its own: what is made of one name takes the place of the former.
@@ -97,7 +97,7 @@ fn keeps_the_rules_of_kits(language: &str, packages: &[&str], setup: &[&str], fa
 }
 
 /// That of the kits' examples.
-fn suite_of_kits() -> Suite {
+pub fn suite_of_kits() -> Suite {
     Suite::find("trixie").expect("a suite")
 }
 
@@ -117,6 +117,14 @@ fn passes_beside_servers(name: &str, packages: &[&str], command: &str) {
     let variables = format!("export FENCEPOST_API={} FENCEPOST_TOKEN={}", value("api"), value("token"));
     passes_in_setup(name, packages, suite_of_kits(), &[&format!("{variables}; {command}")]);
     assert_eq!(up.end(), Some(0));
+}
+
+/// As `fencepost up redlock --record -- pytest`, whose tests judge what they did.
+#[test]
+fn what_pytest_does_with_a_lock_is_recorded() {
+    let pytest = "cd python && PYTHONPATH=. python3 -B -m pytest -q -p fencepost_pytest -p no:cacheprovider \
+                  tests/test_recorded.py";
+    passes_in_setup("pytest-recorded", &["python3", "python3-pytest"], suite_of_kits(), &[pytest]);
 }
 
 #[test]

@@ -52,19 +52,22 @@ pub const FAULTS: &[(&str, &str, u32, &str)] = &[
         "inject = 'touch /tmp/by-command'\nheal = 'rm -f /tmp/by-command'\nobserve = 'test -e /tmp/by-command'\nplace = 'node'",
     ),
     ("failover", "leader", 200, ""),
+    ("member", "n3", 300, ""),
     ("leader-kill", "leader", 200, ""),
     ("leader-pause", "leader", 500, ""),
 ];
 
-/// Those that only servers of Redis have.
+/// Those that only servers of Redis have, and those that only etcd has.
 const OF_REDIS: [&str; 3] = ["error-replies", "script-flush", "evict"];
+const OF_ETCD: [&str; 1] = ["member"];
 
 /// The faults for a lock.
 pub fn faults_of(
     lock: &str,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str, u32, &'static str)> {
     let is_redis = lock == "redlock";
-    FAULTS.iter().filter(move |(fault, ..)| is_redis || !OF_REDIS.contains(fault))
+    let others: &[&str] = if is_redis { &OF_ETCD } else { &OF_REDIS };
+    FAULTS.iter().filter(move |(fault, ..)| !others.contains(fault))
 }
 
 fn every_nemesis_takes_effect_on_redlock(driver: &str) {

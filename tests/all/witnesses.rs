@@ -26,6 +26,7 @@ under!(
         etcdctl_names_another_leader_when_the_leader_is_killed,
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
+        etcdctl_lists_two_members_while_one_is_removed,
         redis_cli_gets_the_error_reply,
         redis_cli_finds_no_script_after_a_flush,
         redis_cli_finds_its_key_evicted,
@@ -46,6 +47,7 @@ under!(
         etcdctl_names_another_leader_when_the_leader_is_killed,
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
+        etcdctl_lists_two_members_while_one_is_removed,
         redis_cli_gets_the_error_reply,
         redis_cli_finds_no_script_after_a_flush,
         redis_cli_finds_its_key_evicted,
@@ -267,6 +269,22 @@ fn etcdctl_names_another_leader_after_a_failover(driver: &str) {
         followed(was, None, await_leader(nodes))
     });
     assert_eq!(processes.len(), 3, "{processes:?}");
+}
+
+/// The one that comes back is another process.
+fn etcdctl_lists_two_members_while_one_is_removed(driver: &str) {
+    let mut processes = BTreeSet::new();
+    watch(driver, ON_ETCD, "member", "on = ['n3']", |nodes, in_force| {
+        let endpoint = format!("--endpoints=http://{}:2379", nodes["n1"].address());
+        let listed = nodes["n1"].run(&["etcdctl", "--command-timeout=2s", &endpoint, "member", "list"]);
+        let members = listed.lines().filter(|line| line.contains("started")).count();
+        let own: Vec<u32> = nodes["n3"].states("etcd").iter().map(|(process, _)| *process).collect();
+        processes.extend(own.iter().copied());
+        assert!(!in_force || own.is_empty(), "{own:?}");
+        assert!(!in_force || !listed.contains("n3"), "{listed}");
+        members != 3 || own.is_empty()
+    });
+    assert_eq!(processes.len(), 2, "{processes:?}");
 }
 
 fn redis_cli_gets_the_error_reply(driver: &str) {

@@ -10,6 +10,7 @@
 mod conformance;
 mod existing;
 mod kinds;
+mod recording;
 pub mod run;
 pub mod scenario;
 mod settings;
@@ -22,6 +23,7 @@ pub mod watch;
 pub use conformance::{
     ConformanceObserver, RuleOutcome, RuleResult, RuleSubject, check_conformance, conformance_spec,
 };
+pub use recording::{Recording, ReportedEvent};
 pub use run::client_connection;
 pub use run::client_start::NoTimeToStart;
 pub use run::injection::{FaultReport, FaultState, FaultsByHand};
@@ -29,7 +31,7 @@ pub use run::observer::{Progress, RunObserver, Unobserved};
 pub use run::processes;
 pub use run::recorder;
 pub use run::script_player::{ClientScript, DirectedScript, Narration, ScriptOutcome, Step};
-pub use run::{RunOutcome, make_images, run, run_beside_others};
+pub use run::{RunOutcome, make_images, run, run_and_keep, run_beside_others};
 pub use settings::existing_options::ExistingOptions;
 pub use settings::help::{grouped, grouped_without_servers};
 pub use settings::lists::check_once;
@@ -40,6 +42,6 @@ pub use settings::reference::named_reference;
 pub use settings::section_length::SectionLength;
 pub use settings::shaping::Faults;
 pub use settings::validation::RunSpec;
-pub use standing::{PROGRAMS_NODE, StandingServer, StandingServers};
+pub use standing::{PROGRAMS_NODE, StandingLogs, StandingServer, StandingServers};
 pub use stop::{Stop, StopReason};
 pub use watch::clock_watch;

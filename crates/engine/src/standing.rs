@@ -1,28 +1,26 @@
-//! Servers that stand for programs outside of any run, such as somebody's own tests: started as for a run,
-//! reached from this machine, and open to faults by hand.
+//! Servers that stand for programs outside of any run, such as somebody's own tests: started as for a run, or
+//! left by one; reached from this machine, and open to faults by hand.
 
+use crate::recording::Recording;
 use crate::run::deployment::{self, StartedServices, fault_context, nodes_of};
 use crate::run::injection::FaultsByHand;
+use crate::run::name::run_name;
 use crate::run::recorder::{Placement, Recorder};
-use crate::run::run_name;
 use crate::settings::names::BadUsage;
 use crate::settings::node_specs::node_specs;
 use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
 use crate::watch::server_log::ServerLog;
 use anyhow::{Context, Result};
-use fencepost_cluster::{Capability, Cluster, ClusterSpec, Entrance, Node, NodeSpec};
+use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, Entrance, Node, NodeSpec};
+use fencepost_history::run::RunFile;
 use fencepost_history::{NodeKind, Writer};
-use fencepost_nemesis::{NoClients, RunningService, Topology};
+use fencepost_nemesis::{FaultContext, NoClients, Topology};
 use futures_util::future::try_join_all;
 use serde::Serialize;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Their servers send clients to each other's addresses, which only nodes can reach.
-const SENDS_CLIENTS_ON: [&str; 2] = ["redis-sentinel", "redis-cluster"];
 
 /// The node from which the programs of this machine reach the servers: faults of packets between it and a
 /// server are faults between those programs and the server.
@@ -36,6 +34,8 @@ pub struct StandingServers {
     /// `redis-server 8.0.2 on n1`.
     pub versions: Vec<String>,
     pub faults: Arc<FaultsByHand>,
+    /// Where programs report what they do with the lock, if that is recorded.
+    pub recording: Option<Arc<Recording>>,
     _entrances: Vec<Entrance>,
 }
 
@@ -46,30 +46,34 @@ pub struct StandingServer {
     pub address: SocketAddr,
 }
 
+/// Where the logs of standing servers lie, and the command that made them, if what programs do is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct StandingLogs<'a> {
+    pub folder: &'a Path,
+    pub recorded_by: Option<&'a str>,
+}
+
 impl StandingServers {
-    /// Starts the servers of the spec's lock, and waits until they serve. `logs` is the folder of their logs,
-    /// and of the history of faults. Errors: the lock has no servers, or such that cannot be reached from
-    /// outside; they do not start.
-    pub async fn start(spec: &RunSpec, logs: &Path, stop: &Arc<Stop>) -> Result<StandingServers> {
-        let service = spec.lock.service;
-        if SENDS_CLIENTS_ON.contains(&service.name) {
-            let why = "send clients to each other's addresses, which this machine cannot reach";
-            return Err(BadUsage::new(format!("the servers of {} {why}", service.name)).into());
-        }
+    /// Starts the servers of the spec's lock, and waits until they serve. The folder of `logs` has also the
+    /// history of faults. Errors: the lock has no servers, or they do not start.
+    pub async fn start(spec: &RunSpec, logs: StandingLogs<'_>, stop: &Arc<Stop>) -> Result<StandingServers> {
         let driver = fencepost_cluster::select(&spec.options.driver).await?;
         let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
-        let offered = driver.supports().await;
-        let spec = &open_to_faults(spec, &offered);
-        let cluster_spec = ClusterSpec { run: run_name(spec), nodes: nodes(spec)?, logs: logs.to_owned() };
+        let spec = &open_to_faults(spec, &driver.supports().await);
+        let folder = logs.folder;
+        let cluster_spec = ClusterSpec { run: run_name(spec), nodes: nodes(spec)?, logs: folder.to_owned() };
         let cluster = stop.unless_pulled(async { Ok(driver.start(&cluster_spec).await?) }).await?;
         clean_up.finish().await;
-        match stop.unless_pulled(serving(spec, &cluster, logs)).await {
-            Ok(Serving { servers, versions, entrances, services }) => {
-                let context = Arc::new(fault_context(spec, &cluster, services, Arc::new(NoClients), None));
-                let log = server_log(spec, logs, stop)?;
-                let faults = FaultsByHand::new(spec.topology.clone(), offered, spec.seed, context, log);
-                let faults = Arc::new(faults);
-                Ok(StandingServers { cluster, servers, versions, faults, _entrances: entrances })
+        let serving = async {
+            let StartedServices { services, .. } = deployment::start_services(spec, &cluster, folder).await?;
+            let versions = deployment::versions(spec, &nodes_of(&cluster, NodeKind::Server)).await?;
+            let context = fault_context(spec, &cluster, services, Arc::new(NoClients), None);
+            Ok((Arc::new(context), versions))
+        };
+        match stop.unless_pulled(serving).await {
+            Ok((context, versions)) => {
+                let left = LeftNodes { cluster, context, versions };
+                left.stand(spec, driver.as_ref(), logs, stop).await
             }
             Err(error) => {
                 cluster.stop().await?;
@@ -97,12 +101,90 @@ impl StandingServers {
     /// Heals all faults, and takes the servers down. Errors: a fault could not be healed, something is left.
     pub async fn stop(self) -> Result<()> {
         let unhealed = self.faults.end().await;
+        if let Some(recording) = &self.recording {
+            recording.end();
+        }
         self.cluster.stop().await?;
         match unhealed.is_empty() {
             true => Ok(()),
             false => anyhow::bail!("{}", unhealed.join("; ")),
         }
     }
+}
+
+/// Nodes whose servers serve.
+pub(crate) struct LeftNodes {
+    pub(crate) cluster: Cluster,
+    pub(crate) context: Arc<FaultContext>,
+    pub(crate) versions: Vec<String>,
+}
+
+impl LeftNodes {
+    /// Opens them to programs of this machine. Errors: a way to a server cannot be opened; then the nodes are
+    /// taken down.
+    pub(crate) async fn stand(
+        self,
+        spec: &RunSpec,
+        driver: &dyn Driver,
+        logs: StandingLogs<'_>,
+        stop: &Arc<Stop>,
+    ) -> Result<StandingServers> {
+        match stop.unless_pulled(self.opened(spec, driver, logs, stop)).await {
+            Ok((entrances, faults, recording)) => Ok(StandingServers {
+                servers: servers(&self.cluster, &entrances),
+                cluster: self.cluster,
+                versions: self.versions,
+                faults: Arc::new(faults),
+                recording: recording.map(Arc::new),
+                _entrances: entrances,
+            }),
+            Err(error) => {
+                self.cluster.stop().await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn opened(
+        &self,
+        spec: &RunSpec,
+        driver: &dyn Driver,
+        logs: StandingLogs<'_>,
+        stop: &Arc<Stop>,
+    ) -> Result<(Vec<Entrance>, FaultsByHand, Option<Recording>)> {
+        let service = spec.lock.service;
+        let offered = driver.supports().await;
+        let spec = open_to_faults(spec, &offered);
+        let nodes = nodes_of(&self.cluster, NodeKind::Server);
+        let from = self.cluster.node(PROGRAMS_NODE).context("there is no node for programs")?;
+        let opened = nodes.iter().enumerate().map(|(at, node)| {
+            Entrance::open(from, (node.address(), service.port_of(at)), service.sends_clients_on)
+        });
+        let entrances = try_join_all(opened).await?;
+        let log = server_log(&spec, logs.folder, stop)?;
+        let recording = match logs.recorded_by {
+            Some(command) => {
+                let file = RunFile {
+                    driver: driver.name().to_owned(),
+                    engine: driver.about().await,
+                    servers: self.versions.clone(),
+                    ..spec.options.run_file(command.to_owned())
+                };
+                Some(Recording::begin(&spec, file, logs.folder, &log.recorder)?)
+            }
+            None => None,
+        };
+        let faults = FaultsByHand::new(spec.topology, offered, spec.seed, self.context.clone(), log);
+        Ok((entrances, faults, recording))
+    }
+}
+
+fn servers(cluster: &Cluster, entrances: &[Entrance]) -> Vec<StandingServer> {
+    let server = |(node, entrance): (&Arc<dyn Node>, &Entrance)| StandingServer {
+        node: node.name().to_owned(),
+        address: entrance.address(),
+    };
+    nodes_of(cluster, NodeKind::Server).iter().zip(entrances).map(server).collect()
 }
 
 /// The same, with what faults need that this driver offers, and a node for programs as its only client.
@@ -128,35 +210,12 @@ fn nodes(spec: &RunSpec) -> Result<Vec<NodeSpec>, BadUsage> {
 
 fn server_log(spec: &RunSpec, logs: &Path, stop: &Arc<Stop>) -> Result<ServerLog> {
     let path = logs.join("history.jsonl");
-    // That of servers which stood before.
-    let _ = std::fs::remove_file(&path);
+    // Those of servers which stood before.
+    for old in ["history.jsonl", "verdict.json", "report.html"] {
+        let _ = std::fs::remove_file(logs.join(old));
+    }
     let history = Writer::create(&path)?;
     let recorder = Recorder::new(history, Placement { slots: 1, clients: 1 }, stop.clone(), false);
     let unreadable = spec.lock.service.unreadable_data;
     Ok(ServerLog { logs: logs.to_owned(), unreadable, recorder: Arc::new(recorder) })
-}
-
-struct Serving {
-    servers: Vec<StandingServer>,
-    versions: Vec<String>,
-    entrances: Vec<Entrance>,
-    services: HashMap<String, RunningService>,
-}
-
-async fn serving(spec: &RunSpec, cluster: &Cluster, logs: &Path) -> Result<Serving> {
-    let StartedServices { services, .. } = deployment::start_services(spec, cluster, logs).await?;
-    let nodes = nodes_of(cluster, NodeKind::Server);
-    let versions = deployment::versions(spec, &nodes).await?;
-    let from = cluster.node(PROGRAMS_NODE).context("the driver started no node for programs")?;
-    let opened = nodes.iter().enumerate().map(|(at, node)| {
-        let server = format!("{}:{}", node.address(), spec.lock.service.port_of(at));
-        async move { Entrance::open(from, &server).await }
-    });
-    let entrances = try_join_all(opened).await?;
-    let server = |(node, entrance): (&Arc<dyn Node>, &Entrance)| StandingServer {
-        node: node.name().to_owned(),
-        address: entrance.address(),
-    };
-    let servers = nodes.iter().zip(&entrances).map(server).collect();
-    Ok(Serving { servers, versions, entrances, services })
 }

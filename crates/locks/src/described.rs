@@ -62,6 +62,7 @@ pub(crate) const DESCRIBED: LockService = LockService {
     gather: |service, nodes| Box::pin(after_start(service, nodes)),
     version: |line| Some(line.to_owned()),
     leadership: None,
+    sends_clients_on: false,
     existing: None,
     orders: None,
 };

@@ -85,6 +85,8 @@ pub struct LockService {
     /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
     /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
     pub leadership: Option<ServiceLeadership>,
+    /// Whether its servers send clients on to each other's addresses.
+    pub sends_clients_on: bool,
     /// How to work on servers that exist without the run. None: a run has to start its servers itself.
     pub existing: Option<&'static dyn ExistingService>,
     /// Faults that its servers inject into themselves when they are ordered to. None where there are none.

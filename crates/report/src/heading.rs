@@ -1,6 +1,6 @@
 //! What a report says on top: what was tested, on what, and how to repeat it.
 
-use fencepost_history::run::RunFile;
+use fencepost_history::run::{RunFile, RunFolder};
 
 /// What was tested, on what, and how to repeat it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Heading {
     pub date: String,
     pub ttl_ms: u64,
     pub settings: Vec<(String, String)>,
+    /// The packed data folders of servers, where they were kept: `data/n1.tar.gz`.
+    pub data: Vec<String>,
 }
 
 /// The heading of a run that is kept in a folder.
@@ -54,7 +56,17 @@ pub fn heading(run: &RunFile) -> Heading {
         date: run.date(),
         ttl_ms: spec.ttl.millis(),
         settings: settings(&spec.rest),
+        data: Vec::new(),
     }
+}
+
+/// What was kept of the servers' data, in the folder of the run.
+pub(crate) fn kept_data(folder: &RunFolder) -> Vec<String> {
+    let files = std::fs::read_dir(folder.data()).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let mut kept: Vec<String> = names.map(|name| format!("{}/{name}", RunFolder::DATA)).collect();
+    kept.sort_unstable();
+    kept
 }
 
 /// Words as a shell would take them.

@@ -1,6 +1,6 @@
 //! Judges a run and draws its report, from its folder alone.
 
-use crate::heading::{Heading, heading};
+use crate::heading::{Heading, heading, kept_data};
 use crate::pictures::{self, RunPictures};
 use crate::threads::prepare_threads;
 use crate::{page, terminal};
@@ -22,7 +22,7 @@ pub struct Judged {
 /// settings or no well-formed history.
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
     prepare_threads();
-    let heading = heading(&folder.read_run()?);
+    let heading = Heading { data: kept_data(folder), ..heading(&folder.read_run()?) };
     let events = read_history(&folder.history())?;
     let run =
         RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;

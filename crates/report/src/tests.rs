@@ -43,6 +43,21 @@ fn every_run_has_its_pictures() {
 }
 
 #[test]
+fn the_page_names_the_data_that_was_kept_and_only_that() {
+    let mut fixture = redlock_clock_jump();
+    assert!(!report(&fixture).contains("The data of the servers"));
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunFolder::create(folder.path(), &run_file().spec).unwrap();
+    for name in ["data/n2.tar.gz", "data/n1.tar.gz"] {
+        run.write(name, b"").unwrap();
+    }
+    fixture.heading.data = crate::heading::kept_data(&run);
+    let page = report(&fixture);
+    assert!(page.contains(r#"<a href="data/n1.tar.gz">n1</a> <a href="data/n2.tar.gz">n2</a>"#));
+    assert!(page.contains("tar xzf data/n1.tar.gz"));
+}
+
+#[test]
 fn the_drawing_of_a_violation_shows_who_what_and_why() {
     let plots = drawn(&redlock_clock_jump());
     let texts = texts(&plots["violation.svg"]);

@@ -3,5 +3,6 @@
 pub(crate) mod error_replies;
 pub(crate) mod evict;
 pub(crate) mod failover;
+pub(crate) mod member;
 pub(crate) mod ordered;
 pub(crate) mod script_flush;

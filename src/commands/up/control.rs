@@ -11,7 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get};
 use fencepost_cluster::Node;
-use fencepost_engine::{BadUsage, FaultReport, FaultState, FaultsByHand, Stop};
+use fencepost_engine::{BadUsage, FaultReport, FaultState, FaultsByHand, Recording, Stop};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 pub struct Controlled {
     pub faults: Arc<FaultsByHand>,
     pub nodes: Vec<Arc<dyn Node>>,
+    pub recording: Option<Arc<Recording>>,
     /// What `GET /cluster` gives.
     pub about: Value,
     pub stop: Arc<Stop>,

@@ -3,26 +3,22 @@
 mod background;
 pub mod control;
 pub mod inside;
+pub mod recorded;
 pub mod standing;
+pub mod stay;
 
-use crate::exit::FAILED;
-use crate::output::{complain, say};
+use crate::commands::context::program;
 use crate::runtime::{listen_for_signals, runtime};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use control::Controlled;
-use fencepost_cluster::Announcement;
-use fencepost_engine::{BadUsage, PROGRAMS_NODE, RunOptions, RunSpec, StandingServers, Stop};
-use fencepost_history::TimeSpan;
+use fencepost_engine::{RunOptions, RunSpec, StandingLogs, StandingServers, Stop};
+use fencepost_history::{TimeSpan, shell_word};
 use fencepost_locks::Options;
 use fencepost_nemesis::Plan;
-use serde_json::{Value, json};
-use standing::ControlFile;
+use stay::{Announced, Stay};
 use std::net::SocketAddr;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 
 /// Which servers, and for how long.
 #[derive(Debug, Args)]
@@ -49,6 +45,10 @@ pub struct UpArgs {
     /// Folder of the servers' logs [default: results/up/NAME].
     #[arg(long, value_name = "FOLDER")]
     pub logs: Option<PathBuf>,
+    /// Record what your programs report of their lock, and judge it at the end
+    /// (docs/faults-for-your-tests.md).
+    #[arg(long)]
+    pub record: bool,
     /// Print the addresses as one line of JSON.
     #[arg(long)]
     pub json: bool,
@@ -58,7 +58,7 @@ pub struct UpArgs {
     pub env: bool,
     /// A command to run beside them. It finds the addresses in FENCEPOST_SERVERS, and each in FENCEPOST_N1,
     /// …; faults are injected at FENCEPOST_API with FENCEPOST_TOKEN. The servers are taken down when it ends,
-    /// and its exit code is the one of `up`.
+    /// and its exit code is the one of `up`; with --record, that of the verdict where it is 0.
     #[arg(index = 2, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -77,57 +77,25 @@ pub fn up(args: &UpArgs) -> Result<i32> {
     };
     let spec = RunSpec::with_plan(options, Plan::default())?;
     let name = standing::name_of(args.name.as_deref(), &args.lock)?;
-    let logs = args.logs.clone().unwrap_or_else(|| PathBuf::from("results/up").join(&name));
+    let folder = args.logs.clone().unwrap_or_else(|| PathBuf::from("results/up").join(&name));
+    let command = format!("{} up {} --record", program(), shell_word(&args.lock));
+    let logs = StandingLogs { folder: &folder, recorded_by: args.record.then_some(command.as_str()) };
     runtime()?.block_on(async {
-        let listener = bind(args.api).await?;
-        let control = ControlFile::of(listener.local_addr()?, &args.lock)?;
         // Before anything is started: a name that is in use costs nothing.
-        let announced = control.announce(&name)?;
+        let announced = Announced::make(args.api, &name, &args.lock).await?;
         let stop = Arc::new(Stop::default());
         let listening = tokio::spawn(listen_for_signals(stop.clone()));
-        let standing = StandingServers::start(&spec, &logs, &stop).await?;
-        let about = json!({
-            "name": name, "lock": args.lock, "servers": standing.servers, "versions": standing.versions,
-            "programs": PROGRAMS_NODE, "api": control.api, "control": announced.file(),
-        });
-        let controlled = Controlled {
-            faults: standing.faults.clone(),
-            nodes: standing.nodes(),
-            about: about.clone(),
-            stop: stop.clone(),
+        let standing = StandingServers::start(&spec, logs, &stop).await?;
+        let how = Stay {
+            time: args.time,
+            json: args.json,
+            command: &args.command,
+            record: args.record.then_some(folder.as_path()),
         };
-        let up = Up { args, control, announced, about };
-        let code = tokio::select! {
-            code = stand(&up, &standing, &stop) => code,
-            () = control::listen(listener, &up.control, controlled, inside::routes()) => Ok(FAILED),
-        };
-        let stopped = standing.stop().await;
+        let code = stay::stay(announced, standing, &stop, how).await;
         listening.abort();
-        stopped?;
         code
     })
-}
-
-/// What `up` says of servers that stand.
-struct Up<'a> {
-    args: &'a UpArgs,
-    control: ControlFile,
-    announced: Announcement,
-    /// For programs.
-    about: Value,
-}
-
-async fn bind(api: SocketAddr) -> Result<TcpListener> {
-    if !api.ip().is_loopback() {
-        let sentence = format!(
-            "--api {api} can be reached from elsewhere: expected an address of this machine, 127.0.0.1:PORT"
-        );
-        return Err(BadUsage::at("api", sentence).into());
-    }
-    let cannot = |error| {
-        BadUsage::at("api", format!("cannot listen on {api}: {error}; choose another port with --api"))
-    };
-    Ok(TcpListener::bind(api).await.map_err(cannot)?)
 }
 
 /// The first lock of a service, where the name is that of a service: `redis`.
@@ -138,46 +106,4 @@ fn lock_of(name: &str) -> String {
         (None, Some(lock)) => [Some(lock.name), server].into_iter().flatten().collect::<Vec<_>>().join("@"),
         _ => name.to_owned(),
     }
-}
-
-async fn stand(up: &Up<'_>, standing: &StandingServers, stop: &Stop) -> Result<i32> {
-    let args = up.args;
-    if args.command.is_empty() {
-        show(up, standing);
-    }
-    tokio::select! {
-        code = command(up), if !args.command.is_empty() => code,
-        broken = standing.broken() => {
-            complain!("fencepost: {broken}");
-            Ok(FAILED)
-        }
-        () = stop.pulled() => Ok(if args.command.is_empty() { 0 } else { FAILED }),
-        () = tokio::time::sleep(args.time.0) => {
-            let ends = if args.command.is_empty() { 0 } else { FAILED };
-            complain!("fencepost: the time of --for {} is over", args.time);
-            Ok(ends)
-        }
-    }
-}
-
-fn show(up: &Up<'_>, standing: &StandingServers) {
-    if up.args.json {
-        say!("{}", up.about);
-        return;
-    }
-    say!("servers   {}", standing.versions.join(", "));
-    for server in &standing.servers {
-        say!("{:<9} {}", server.node, server.address);
-    }
-    say!("api       {}, token in {}", up.control.api, up.announced.file().display());
-    say!("until     Ctrl-C, `fencepost down`, or {} has passed", standing::in_words(up.args.time));
-}
-
-/// Runs the command, and gives its exit code. It is killed where the servers are taken down before.
-async fn command(up: &Up<'_>) -> Result<i32> {
-    let (program, arguments) = up.args.command.split_first().context("there is no command")?;
-    let mut command = tokio::process::Command::new(program);
-    command.args(arguments).kill_on_drop(true).envs(standing::variables(&up.about, &up.control.token));
-    let status = command.status().await.with_context(|| format!("cannot start {program}"))?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
 }

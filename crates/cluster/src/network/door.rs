@@ -8,6 +8,7 @@
 //! Both ends see what the other does: a closed direction is closed on the other side, too, and a connection
 //! that is reset, or that the server refuses, is reset.
 
+use super::translated::{Translation, stand_in};
 use crate::ClusterError;
 use crate::node::{Attached, Node};
 use std::ffi::OsString;
@@ -82,10 +83,20 @@ pub struct Entrance {
 
 impl Entrance {
     /// Listens at a free port of 127.0.0.1; each connection goes on through this node, from which the server
-    /// at `server` (`host:port`) is reached. Errors: the program inside the node does not start, or there is
-    /// no free port.
-    pub async fn open(node: &Arc<dyn Node>, server: &str) -> Result<Entrance, ClusterError> {
-        let argv = ["fencepost", ENTRANCE, server].map(str::to_owned);
+    /// at this port of `server` is reached. One that `sends_on`, to addresses of others, is reached at the
+    /// same port of an address of its own, and what it says of nodes' addresses is translated. Errors: the
+    /// program inside the node does not start, or the port is not free.
+    pub async fn open(
+        node: &Arc<dyn Node>,
+        (server, port): (Ipv4Addr, u16),
+        sends_on: bool,
+    ) -> Result<Entrance, ClusterError> {
+        let (at, translation) = match sends_on {
+            true => ((stand_in(server), port), Some(Translation::of(server))),
+            false => ((Ipv4Addr::LOCALHOST, 0), None),
+        };
+        let server = format!("{server}:{port}");
+        let argv = ["fencepost", ENTRANCE, &server].map(str::to_owned);
         let Attached { stdin, mut stdout } = node.attach(&argv).await?;
         match tokio::time::timeout(CONNECT, stdout.read_u8()).await {
             Ok(Ok(HELLO)) => {}
@@ -96,11 +107,13 @@ impl Entrance {
                 );
             }
         }
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-        let listener = listener.map_err(|error| format!("cannot listen for {server}: {error}"))?;
+        let listener = TcpListener::bind(at).await;
+        let listener = listener.map_err(|error| {
+            format!("cannot listen at {}:{} of this machine for {server}: {error}", at.0, at.1)
+        })?;
         let address =
             listener.local_addr().map_err(|error| format!("cannot listen for {server}: {error}"))?;
-        let carrying = tokio::spawn(accept(listener, connection(stdout, stdin, Mode::Client)));
+        let carrying = tokio::spawn(accept(listener, connection(stdout, stdin, Mode::Client), translation));
         Ok(Entrance { address, carrying })
     }
 
@@ -124,7 +137,7 @@ pub(crate) fn run_door(args: &[OsString]) -> i32 {
     };
     in_node(&format!("{DOOR}: cannot listen at port {port}"), async {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
-        accept(listener, greeted(Mode::Client).await?).await;
+        accept(listener, greeted(Mode::Client).await?, None).await;
         Ok(())
     })
 }
@@ -173,8 +186,11 @@ where
 }
 
 /// Takes connections and sends each through a stream of its own, until the pipes end.
-async fn accept<Pipe>(listener: TcpListener, mut connection: Connection<Pipe>)
-where
+async fn accept<Pipe>(
+    listener: TcpListener,
+    mut connection: Connection<Pipe>,
+    translation: Option<Translation>,
+) where
     Pipe: futures_util::AsyncRead + futures_util::AsyncWrite + Unpin,
 {
     let mut accepted: Option<TcpStream> = None;
@@ -188,7 +204,7 @@ where
             if let Some(client) = accepted.take() {
                 match connection.poll_new_outbound(context) {
                     Poll::Ready(Ok(stream)) => {
-                        tokio::spawn(enter(client, Channel::new(stream)));
+                        tokio::spawn(enter(client, Channel::new(stream), translation.clone()));
                         continue;
                     }
                     // Too many connections: this one is refused.
@@ -208,14 +224,14 @@ where
 }
 
 /// A connection that the door accepted: it is carried once the server has accepted it, too.
-async fn enter(client: TcpStream, mut channel: Channel) {
+async fn enter(client: TcpStream, mut channel: Channel, translation: Option<Translation>) {
     let greeted = async {
         channel.write_u8(HELLO).await?;
         channel.flush().await?;
         channel.read_u8().await
     };
     match greeted.await {
-        Ok(_) => carry(client, channel).await,
+        Ok(_) => carry(client, channel, translation).await,
         Err(_) => reset(&client),
     }
 }
@@ -238,17 +254,21 @@ async fn leave(mut channel: Channel, address: Arc<str>) {
     let connected = tokio::time::timeout(CONNECT, TcpStream::connect(&*address)).await;
     let Ok(Ok(server)) = connected else { return };
     if channel.write_u8(HELLO).await.is_ok() && channel.flush().await.is_ok() {
-        carry(server, channel).await;
+        carry(server, channel, None).await;
     } else {
         reset(&server);
     }
 }
 
 /// Carries bytes both ways, and the end of each direction.
-async fn carry(mut connection: TcpStream, mut channel: Channel) {
+async fn carry(mut connection: TcpStream, mut channel: Channel, translation: Option<Translation>) {
     // Each side has decided by itself when to send.
     let _ = connection.set_nodelay(true);
-    if copy_bidirectional(&mut connection, &mut channel).await.is_err() {
+    let carried = match translation {
+        Some(translation) => translation.carry(&mut connection, &mut channel).await,
+        None => copy_bidirectional(&mut connection, &mut channel).await.map(drop),
+    };
+    if carried.is_err() {
         reset(&connection);
     }
 }
@@ -315,7 +335,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let entrance = listener.local_addr().unwrap();
         let (input, output) = tokio::io::split(inside);
-        tokio::spawn(accept(listener, connection(input, output, Mode::Client)));
+        tokio::spawn(accept(listener, connection(input, output, Mode::Client), None));
         let (input, output) = tokio::io::split(outside);
         tokio::spawn(serve(connection(input, output, Mode::Server), Arc::from(address)));
         entrance

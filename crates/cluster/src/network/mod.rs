@@ -4,3 +4,4 @@ pub(crate) mod door;
 pub(crate) mod netlink;
 pub(crate) mod network_programs;
 pub(crate) mod subnet;
+mod translated;

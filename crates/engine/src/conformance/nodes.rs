@@ -4,7 +4,7 @@ use super::run::{RuleResult, check_all};
 use super::test_servers::{CLIENTS, LockTerms, ServerStreams, ServersState, TestServers};
 use crate::run::client_start::{ClientSetup, KnownNodes};
 use crate::run::deployment::{self, StartedServices, nodes_of};
-use crate::run::run_name;
+use crate::run::name::run_name;
 use crate::settings::names::BadUsage;
 use crate::settings::node_specs::node_specs;
 use crate::settings::options::RunOptions;

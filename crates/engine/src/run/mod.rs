@@ -10,6 +10,7 @@ mod healed;
 pub(crate) mod injection;
 mod kept_data;
 pub(crate) mod lock_state;
+pub(crate) mod name;
 mod nodes;
 pub(crate) mod observer;
 pub(crate) mod other_clients;
@@ -26,6 +27,7 @@ use crate::run::observer::RunObserver;
 use crate::run::script_player::DirectedScript;
 use crate::settings::node_specs::node_specs;
 use crate::settings::validation::RunSpec;
+use crate::standing::StandingServers;
 use crate::stop::Stop;
 use anyhow::Result;
 pub(crate) use context::RunContext;
@@ -33,7 +35,6 @@ use fencepost_cluster::{Environment, NodeSpec};
 use fencepost_history::run::RunFolder;
 pub use healed::RunOutcome;
 use prepared::Prepared;
-pub(crate) use prepared::run_name;
 #[cfg(test)]
 pub(crate) use running::Running;
 use std::collections::{BTreeSet, HashSet};
@@ -71,6 +72,30 @@ pub async fn run_beside_others(
     let stop = Arc::new(Stop::default());
     tokio::select! {
         outcome = run(spec, command, folder, &stop, script, observer) => outcome,
+        () = stop.relay(all) => unreachable!("relays until it is dropped"),
+    }
+}
+
+/// Carries out a spec as one of several ([`run_beside_others`]), and leaves its nodes standing, open to
+/// programs of this machine and to faults by hand. Errors: as [`run`]; all is taken down before.
+pub async fn run_and_keep(
+    spec: &RunSpec,
+    command: &str,
+    folder: &RunFolder,
+    all: &Arc<Stop>,
+    script: Option<&DirectedScript>,
+    observer: Arc<dyn RunObserver>,
+) -> Result<(RunOutcome, StandingServers)> {
+    let stop = Arc::new(Stop::default());
+    let kept = async {
+        let context = RunContext { folder, stop: &stop, observer };
+        let prepared = Prepared::fitted(spec, command, &context).await?;
+        let nodes = prepared.start_nodes(&context).await?;
+        let outcome = nodes.go_through(&context, script).await;
+        nodes.keep_standing(&context, outcome, all).await
+    };
+    tokio::select! {
+        kept = kept => kept,
         () = stop.relay(all) => unreachable!("relays until it is dropped"),
     }
 }

@@ -9,25 +9,29 @@ use crate::run::deployment::{self, Deployment};
 use crate::run::recorder::{Placement, Recorder};
 use crate::run::script_player::DirectedScript;
 use crate::settings::validation::RunSpec;
-use crate::stop::StopReason;
+use crate::standing::{LeftNodes, StandingLogs, StandingServers};
+use crate::stop::{Stop, StopReason};
 use crate::watch::client_monitor::ClientMonitor;
 use crate::watch::node_watch::NodeWatch;
 use crate::watch::stall_watch::StallWatch;
-use anyhow::Result;
-use fencepost_cluster::{CleanUp, Cluster};
+use anyhow::{Result, bail};
+use fencepost_cluster::{CleanUp, Cluster, Driver};
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
 use fencepost_history::{CUT_OFF, Kind, Writer};
-use fencepost_nemesis::PlannedFault;
+use fencepost_nemesis::{FaultContext, PlannedFault};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Nodes that run, without the programs of the run.
 pub(super) struct RunNodes {
     pub(super) spec: RunSpec,
     pub(super) file: RunFile,
+    pub(super) driver: Box<dyn Driver>,
     pub(super) cluster: Cluster,
     pub(super) existing: Option<Arc<Existing>>,
     pub(super) clean_up: CleanUp,
+    /// What faults act on, and the versions of the servers, once these serve.
+    pub(super) serving: OnceLock<(Arc<FaultContext>, Vec<String>)>,
 }
 
 impl RunNodes {
@@ -44,6 +48,7 @@ impl RunNodes {
         let _watch = NodeWatch::begin(&cluster.nodes, &logs, stop);
         let starting = deployment::start(spec, cluster, &logs, monitor.clone(), existing.as_ref(), stop);
         let deployment = stop.unless_pulled(starting).await?;
+        let _ = self.serving.set((deployment.context.clone(), deployment.versions.clone()));
         monitor.watch_all(&deployment.clients, cluster);
         self.describe(context, &deployment)?;
         let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
@@ -105,6 +110,30 @@ impl RunNodes {
         outcome.cleanup_errors.extend(left);
         outcome.cleanup_errors.extend(stopped.err().map(|error| error.to_string()));
         Ok(outcome)
+    }
+}
+
+impl RunNodes {
+    /// Opens the nodes of a run that came to its end to programs of this machine, until `stop` or for as long
+    /// as the result lives. Errors: those of the outcome, or the nodes cannot be opened; they are taken down.
+    pub(super) async fn keep_standing(
+        self,
+        context: &RunContext<'_>,
+        outcome: Result<RunOutcome>,
+        stop: &Arc<Stop>,
+    ) -> Result<(RunOutcome, StandingServers)> {
+        let serving = self.serving.get().cloned().filter(|_| outcome.is_ok() && self.existing.is_none());
+        let Some((faults, versions)) = serving else {
+            self.take_down(context, outcome).await?;
+            bail!("no nodes of the run are left");
+        };
+        context.report_cleaned(&self.clean_up.finish().await);
+        let left = LeftNodes { cluster: self.cluster, context: faults, versions };
+        let logs = context.folder.logs();
+        let logs = StandingLogs { folder: &logs, recorded_by: None };
+        let standing = left.stand(&self.spec, self.driver.as_ref(), logs, stop).await?;
+        compress(context.folder).await;
+        Ok((outcome?, standing))
     }
 }
 

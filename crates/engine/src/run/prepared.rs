@@ -1,6 +1,7 @@
 //! Before the first node: the plan fits the driver, and servers that exist already are what the lock needs.
 
 use super::context::RunContext;
+use super::name::run_name;
 use super::nodes::RunNodes;
 use crate::existing::Existing;
 use crate::settings::node_specs::node_specs;
@@ -8,8 +9,7 @@ use crate::settings::validation::RunSpec;
 use anyhow::{Result, bail};
 use fencepost_cluster::{ClusterSpec, Driver};
 use fencepost_history::run::RunFile;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A run whose nodes can be started. Its folder has the settings and the plan.
 pub(super) struct Prepared {
@@ -47,15 +47,8 @@ impl Prepared {
         context.report_cleaned(&cleaned);
         let starting = async { Ok(driver.start(&cluster).await?) };
         let cluster = context.stop.unless_pulled(starting).await?;
-        Ok(RunNodes { spec, file, cluster, existing, clean_up })
+        Ok(RunNodes { spec, file, driver, cluster, existing, clean_up, serving: OnceLock::new() })
     }
-}
-
-/// A name that no other run on this machine has, nor another run of this program.
-pub(crate) fn run_name(spec: &RunSpec) -> String {
-    static RUNS: AtomicU64 = AtomicU64::new(1);
-    let number = RUNS.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{number}-{}", std::process::id(), spec.seed)
 }
 
 /// The nemeses of a swarm are drawn from what this driver offers here. Refuses a nemesis that needs more.

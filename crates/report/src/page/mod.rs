@@ -39,6 +39,7 @@ pub fn page(
             (verdict_box(heading, run, verdict))
             (figures(run, verdict))
             (violations(run, verdict))
+            (kept_data(heading))
             (properties(verdict))
             (pictures(run, verdict, overlaps, whole))
             (faults(run))
@@ -309,6 +310,22 @@ fn tested_software(heading: &Heading) -> [(&'static str, String); 5] {
         ("files of the client", heading.files.clone()),
         ("servers", heading.servers.join(", ")),
     ]
+}
+
+fn kept_data(heading: &Heading) -> Markup {
+    let server = |file: &str| {
+        file.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or(file).to_owned()
+    };
+    html! {
+        @if !heading.data.is_empty() {
+            h2 { "The data of the servers" }
+            p {
+                "What each server had on its disk at the end of the run is kept, packed, in the folder of this run:"
+                @for file in &heading.data { " " a href=(file) { (server(file)) } }
+                " (" code { "tar xzf " (heading.data[0]) } ")."
+            }
+        }
+    }
 }
 
 fn settings(heading: &Heading) -> Markup {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 pub(super) const CLIENT_PORT: u16 = 2379;
 
+pub(super) const PEER_PORT: u16 = 2380;
+
 /// The port for Fencepost's own questions if the client port speaks TLS: plain, and in the own node only.
 pub(super) const LOOPBACK_PORT: u16 = 2381;
 

@@ -11,6 +11,7 @@ mod kubernetes;
 mod leader;
 mod lock_api;
 mod members;
+mod membership;
 mod mutex;
 mod orders;
 mod queue;

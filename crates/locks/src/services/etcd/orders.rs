@@ -1,25 +1,32 @@
-//! A fault that a member of etcd injects into itself when it is ordered to: the alarm `NOSPACE`, which it
-//! gives by itself once its database is full. The whole cluster then refuses what would make it larger.
-//! Source: etcd's manual, "Maintenance", on the space quota.
+//! Faults that members of etcd are ordered to: a member is replaced (`membership.rs`), or gives the alarm
+//! `NOSPACE`, which it gives by itself once its database is full. The whole cluster then refuses what would
+//! make it larger. Source: etcd's manual, "Maintenance", on the space quota.
 
 use super::leader::{ask, member_id};
+use super::membership;
 use crate::service::ServiceOrders;
 use fencepost_cluster::{ClusterError, Node};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) const ORDERS: ServiceOrders = ServiceOrders {
-    names: &["error-replies:nospace"],
-    begin: |node, _| {
+    names: &["error-replies:nospace", MEMBER],
+    begin: |node, order| {
         Box::pin(async move {
+            if order == MEMBER {
+                return membership::remove(node).await;
+            }
             alarm(node, "ACTIVATE").await?;
             let answer = refusal(node).await;
             let is_it = answer.as_ref().is_some_and(|answer| answer.contains("space exceeded"));
             Ok((json!({"answers": answer}), is_it))
         })
     },
-    end: |node, _| {
+    end: |node, order| {
         Box::pin(async move {
+            if let Some(others) = order.strip_prefix(MEMBER) {
+                return membership::add(node, others).await;
+            }
             alarm(node, "DEACTIVATE").await?;
             match refusal(node).await {
                 Some(refused) => Err(ClusterError::new(refused)),
@@ -28,6 +35,9 @@ pub(super) const ORDERS: ServiceOrders = ServiceOrders {
         })
     },
 };
+
+/// Behind it, at the end, the addresses of the other members.
+const MEMBER: &str = "member:";
 
 async fn alarm(node: &Arc<dyn Node>, action: &str) -> Result<(), ClusterError> {
     let order = json!({"action": action, "memberID": member_id(node).await?, "alarm": "NOSPACE"});

@@ -1,7 +1,7 @@
 //! The members of an etcd cluster: how they are started, and how they say that they serve.
 
 use super::existing::ExistingEtcd;
-use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT};
+use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT, PEER_PORT};
 use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-const PEER_PORT: u16 = 2380;
 /// How long an order may take: hashing a password is made to take long.
 const ORDER_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = 100;
@@ -100,7 +99,8 @@ fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Optio
         ("--election-timeout", ELECTION_MS.to_string()),
         ("--logger", "zap".to_owned()),
     ];
-    let mut argv = vec!["etcd".to_owned()];
+    // It would refuse to replace a member in the first 5 s. Only the fault `member` does that, one at a time.
+    let mut argv = vec!["etcd".to_owned(), "--strict-reconfig-check=false".to_owned()];
     argv.extend(fixed.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
     if options.tls {
         let files =

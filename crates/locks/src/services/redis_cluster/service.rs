@@ -39,6 +39,7 @@ pub(super) static CLUSTER: LockService = LockService {
         leader: |_, nodes| Box::pin(view::leader(nodes).map(Ok)),
         transfer: |_, nodes, _| Box::pin(view::transfer(nodes)),
     }),
+    sends_clients_on: true,
     existing: None,
     orders: Some(orders::OF_A_CLUSTER),
     ..INDEPENDENT

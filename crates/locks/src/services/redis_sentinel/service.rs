@@ -35,6 +35,7 @@ pub(super) static SENTINEL: LockService = LockService {
         leader: |_, nodes| Box::pin(leader::leader(nodes).map(Ok)),
         transfer: |_, nodes, _| Box::pin(leader::transfer(nodes)),
     }),
+    sends_clients_on: true,
     existing: None,
     // A Sentinel takes none of them.
     orders: None,
