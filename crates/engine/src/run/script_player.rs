@@ -31,6 +31,9 @@ pub enum Step {
     Write,
     Holds,
     Release,
+    /// Acquires a reentrant lock once more, and releases that.
+    Reenter,
+    Leave,
     /// Waits for an event of the history, which may have come already.
     Wait(Trigger),
     /// Works, or waits, for this time.
@@ -253,6 +256,8 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
             Step::Write => last = user.perform(f::WRITE, json!(user.read + 1)).await,
             Step::Holds => last = user.perform(f::HOLDS, Value::Null).await,
             Step::Release => last = user.perform(f::RELEASE, Value::Null).await,
+            Step::Reenter => last = user.perform(f::REENTER, Value::Null).await,
+            Step::Leave => last = user.perform(f::LEAVE, Value::Null).await,
             Step::Wait(_) => {
                 if let Some(event) = awaited.next() {
                     tokio::select! {

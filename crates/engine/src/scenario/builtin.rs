@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "redis-cluster-failover",
     "valkey-ifeq",
     "redis-semaphore-clocks",
+    "redis-reentrant-release",
     "redlock-quiet",
     "redlock-clock-jump",
     "redlock-crash-no-fsync",
@@ -65,6 +66,7 @@ const FILES: &[(&str, &str)] = scenarios![
     "hadoop-fencing",
     "postgres-row-lock",
     "postgres-shared-release",
+    "postgres-several-order",
     "mariadb-reconnect",
 ];
 

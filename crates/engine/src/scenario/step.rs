@@ -15,6 +15,8 @@ pub(super) const STEPS: &[(&str, Step)] = &[
     ("write", Step::Write),
     ("holds", Step::Holds),
     ("release", Step::Release),
+    ("reenter", Step::Reenter),
+    ("leave", Step::Leave),
     ("stop unless ok", Step::StopUnlessOk),
 ];
 

@@ -29,6 +29,8 @@ const EVENTS_MAX: usize = 10;
 /// A grant, up to the moment at which its release began.
 struct Turn {
     process: u64,
+    /// The event that asked for it: one may ask for several keys.
+    asked: u64,
     key: usize,
     span: Span,
 }
@@ -102,7 +104,12 @@ impl<'a> KeysOfRun<'a> {
             if acquire.ok().is_some() && end.time < open.1 && keys.turns[key].len() < TURNS_MAX {
                 let ends = releases.get(&(process, acquire.key)).into_iter().flatten();
                 let until_ns = ends.copied().find(|&at| at >= end.time).unwrap_or(open.1);
-                keys.turns[key].push(Turn { process, key, span: (end.time, until_ns.min(open.1)) });
+                keys.turns[key].push(Turn {
+                    process,
+                    asked: acquire.invoke.index,
+                    key,
+                    span: (end.time, until_ns.min(open.1)),
+                });
             }
         }
         keys
@@ -118,7 +125,9 @@ impl<'a> KeysOfRun<'a> {
         let (mut met, mut held) = (BTreeSet::new(), Vec::<&Turn>::new());
         for turn in turns {
             held.retain(|other| other.span.1 > turn.span.0);
-            let others = held.iter().filter(|other| other.key != turn.key && other.process != turn.process);
+            // Keys that one acquire asks for are held by one process, and others wait for all of them.
+            let meets = |other: &&&Turn| other.process != turn.process || other.asked == turn.asked;
+            let others = held.iter().filter(|other| other.key != turn.key).filter(meets);
             met.extend(others.map(|other| (other.key.min(turn.key), other.key.max(turn.key))));
             held.push(turn);
         }
@@ -240,6 +249,20 @@ mod tests {
         assert!(sentence.contains("no two of k0 and k1 were ever held"), "{sentence}");
         // Each is held for 96 ms fifty times, in 10 s.
         assert!(sentence.ends_with("held at once about 48 times"), "{sentence}");
+    }
+
+    #[test]
+    fn keys_that_are_acquired_as_a_set_are_held_together() {
+        let with = |text: String, one: &str, other: &str| {
+            let asked = |rest: &str| format!("invoke acquire {one} {{{rest}ttl_ms");
+            let released = |rest: &str| format!("invoke release {one} {rest}\n");
+            let also = format!("also:[\"{other}\"]");
+            text.replace(&asked(""), &asked(&format!("{also},")))
+                .replace(&released(""), &released(&format!("{{{also}}}")))
+        };
+        let sets = with(with(history(100, true), "k0", "k1"), "k1", "k0");
+        assert!(sets.contains("also"), "{sets}");
+        assert_eq!(verdict(&Fairness, &sets).outcome, Outcome::Valid);
     }
 
     #[test]
