@@ -42,7 +42,9 @@ fn may_be_its_own(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operat
     let own = holds[..begun].iter().rev().find(is_own);
     // A renewal may have taken the lock again, once the other had let go of it.
     let renewed = |own: &Hold| own.renewals.iter().any(|(index, _)| *index > of.from);
-    let is_later = own.is_some_and(|own| own.from > of.from || !of.came_after(own) || renewed(own));
+    // Where both may hold at once, the grant of the one says nothing of the other's.
+    let may_still = |own: &Hold| !of.excludes(own) || own.from > of.from || !of.came_after(own);
+    let is_later = own.is_some_and(|own| may_still(own) || renewed(own));
     let since = own.map_or(of.acquire, |own| own.acquire.min(of.acquire));
     let mut tried = setting.operations[since + 1..].iter().take_while(|later| is_before(later.invoke.index));
     let may_have_acquired = tried.any(|acquire| {

@@ -62,4 +62,11 @@ fn permits_that_the_servers_lost_make_room_for_those_that_they_gave_afterwards()
     let more: String = [(5, 2300), (6, 2400)].map(|(who, at)| acquired(who, at)).concat();
     let text = format!("{text}\n{more}{}{}", used(5, 3050), used(6, 3060));
     assert_eq!(last_overlap(&in_order(&format!("{text}\n{lost}"))), twice(Whose::Library));
+    // A permit that was given back beside another was its own.
+    let given_back = "\n300 1 invoke release a\n310 1 ok release a {removed:true,believed:true}";
+    let grants: String =
+        [(1, 100), (2, 200), (3, 2100), (4, 2200), (5, 2300)].map(|(who, at)| acquired(who, at)).concat();
+    let uses: String = [2, 3, 4, 5].map(|process| used(process, 3000 + 10 * process)).concat();
+    let text = format!("{ONE_SERVER}\n{grants}{uses}{given_back}\n{lost}");
+    assert_eq!(last_overlap(&in_order(&text)), twice(Whose::Service));
 }
