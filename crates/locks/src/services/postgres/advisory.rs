@@ -160,12 +160,11 @@ impl AdvisoryLock {
             self.connection = None;
             return Completion::Fail(failed.why());
         }
-        let asked = Instant::now();
         let lock = format!("SELECT pg_advisory_lock{suffix}(hashtextextended($1, 0))");
         let end =
             match after_lock(answer(connection.client.query_one(&lock, &[&key]), deadline).await.map(drop)) {
                 AfterLock::Granted if connection.hold(key) => {
-                    self.watch = self.is_watched.then(|| connection.watch(ttl, asked));
+                    self.watch = self.is_watched.then(|| connection.watch(ttl));
                     return Completion::ok(Grant::default());
                 }
                 AfterLock::Granted => ended_with_grant(),
@@ -265,7 +264,8 @@ impl Lock for AdvisoryLock {
         let is_shared = self.read.remove(key) && self.reader_release == ReaderRelease::Shared;
         let suffix = if is_shared { SHARED } else { "" };
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {
-            // The lock was never granted, or went with its connection: there is nothing to send.
+            // The lock was never granted, or went with its connection, which may still have it for the server.
+            self.connection.take_if(|connection| !connection.lives());
             return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");
         };
         let end = after_unlock(unlock(connection, suffix, key, deadline).await);

@@ -55,18 +55,20 @@ impl Connection {
         !self.client.is_closed() && !self.silent.load(Ordering::Relaxed)
     }
 
-    /// Watches the connection from now on, where the server was last heard of at `heard`: what is held is
-    /// reported as lost well before the server ends a connection that is silent for that TTL.
-    pub(super) fn watch(&self, ttl: Duration, heard: Instant) -> ConnectionWatch {
+    /// Watches the connection from now on, as it has just been granted a lock: what is held is reported as lost
+    /// well before the server ends a connection that is silent for that TTL. It asks at once, since the grant
+    /// may have come while this client was stopped.
+    pub(super) fn watch(&self, ttl: Duration) -> ConnectionWatch {
         let (client, held, silent) = (self.client.clone(), self.held.clone(), self.silent.clone());
         ConnectionWatch(tokio::spawn(async move {
-            let mut heard = heard;
+            let mut heard = Instant::now();
+            let mut next = heard;
             loop {
-                sleep_until(heard + ttl / 3).await;
+                sleep_until(next).await;
                 let sent = Instant::now();
                 // A client that was stopped for so long finds that, too.
                 match timeout_at(heard + ttl * 5 / 6, client.simple_query("SELECT 1")).await {
-                    Ok(Ok(_)) => heard = sent,
+                    Ok(Ok(_)) => (heard, next) = (sent, sent + ttl / 3),
                     // The end of the connection is reported as such.
                     Ok(Err(_)) => return,
                     Err(_) => {
