@@ -264,7 +264,7 @@ impl Lock for AdvisoryLock {
         let is_shared = self.read.remove(key) && self.reader_release == ReaderRelease::Shared;
         let suffix = if is_shared { SHARED } else { "" };
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {
-            // The lock was never granted, or went with its connection, which may still have it for the server.
+            // The lock was never granted, or went with its connection, which the server may not know of.
             self.connection.take_if(|connection| !connection.lives());
             return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");
         };

@@ -55,9 +55,9 @@ impl Connection {
         !self.client.is_closed() && !self.silent.load(Ordering::Relaxed)
     }
 
-    /// Watches the connection from now on, as it has just been granted a lock: what is held is reported as lost
-    /// well before the server ends a connection that is silent for that TTL. It asks at once, since the grant
-    /// may have come while this client was stopped.
+    /// Watches the connection from now on, as it has just been granted a lock: what is held is reported as
+    /// lost well before the server ends a connection that is silent for that TTL. It asks at once, since the
+    /// grant may have come while this client was stopped.
     pub(super) fn watch(&self, ttl: Duration) -> ConnectionWatch {
         let (client, held, silent) = (self.client.clone(), self.held.clone(), self.silent.clone());
         ConnectionWatch(tokio::spawn(async move {
