@@ -15,9 +15,9 @@ under!(
         reentrant_locks_hold_under_pauses_and_partitions,
         planted_mistakes_of_reentrant_locks_are_found,
         locks_on_several_names_hold_under_faults,
-        planted_mistakes_of_locks_on_several_names_are_found,
     ],
     local_by_night: [
+        planted_mistakes_of_locks_on_several_names_are_found,
         half_a_set_that_a_connection_left_is_found,
         a_torn_read_is_found,
         planted_mistakes_of_elections_are_found,
@@ -227,6 +227,7 @@ fn locks_on_several_names_hold_under_faults(driver: &str) {
     }
 }
 
+/// Two processes have to cross: within six seconds on a busy machine they may not.
 fn planted_mistakes_of_locks_on_several_names_are_found(driver: &str) {
     let crossing = "--clients 4 --concurrency 4 --keys 2 --ttl 20s --hold 20ms";
     let lone = "--clients 2 --concurrency 2 --ttl 4s --hold 20ms --acquire-timeout 600ms";

@@ -54,6 +54,9 @@ fn scenarios_of(beginnings: &[&str]) -> Vec<&'static str> {
 /// is a random delay. Its rate is measured by night (`chance`).
 const BY_CHANCE: &str = "redlock-split-vote";
 
+/// Processes have to cross within its six seconds: it is played by night, with all of them.
+const CROSSING: &str = "postgres-several-order";
+
 /// Whether a scenario, played once, agreed. It must have come about.
 pub fn agrees(name: &str, driver: &str, seed: u64) -> bool {
     let seed = seed.to_string();
@@ -111,7 +114,9 @@ fn other_scenarios_of_consensus_agree_locally_by_night() {
 
 #[test]
 fn every_other_scenario_agrees_locally() {
-    assert_all_agree(&scenarios_of(OTHERS), "local");
+    let mut names = scenarios_of(OTHERS);
+    names.retain(|name| *name != CROSSING);
+    assert_all_agree(&names, "local");
 }
 
 #[test]
