@@ -70,6 +70,13 @@ fn each_nemesis_describes_its_faults() {
     );
     let failing = sentence("disk-error", &["n1"], json!({"call": "fsync", "share": 0.5}));
     assert_eq!(failing, "the disk of n1 failed: 50 % of fsyncs ended with EIO");
+    let lost = json!({"call": "write", "nth": 3, "path": "wal", "lost": true});
+    assert_eq!(
+        sentence("disk-error", &["n1"], lost),
+        "the disk of n1 failed once: write number 3 of *wal* was lost, and said to be done"
+    );
+    let flipped = sentence("power-loss", &["n1", "n2"], json!({"flipped_bits": 2}));
+    assert!(flipped.ends_with("; 2 bits of what n1 had stored turned"), "{flipped}");
     assert_eq!(
         sentence("clock-drift", &["n1"], json!({"clock": "both", "drift_ppm": -50000})),
         "the clock of n1 began to run up to 5.0 % too slow"

@@ -2,7 +2,7 @@
 //! JSON lines on standard input say, until that closes. A process of its own, because one that page-faults on
 //! a file system which it serves itself can wait for itself.
 
-use fencepost_nemesis::tools::disk::{Disk, Slow, Torn};
+use fencepost_nemesis::tools::disk::{Disk, Failing, Slow, Torn};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, BufRead};
@@ -14,6 +14,8 @@ enum Order {
     Crash { torn: Option<Torn>, seed: u64 },
     Fill { bytes_left: u64, copy_on_write: bool },
     Slow(Slow),
+    Fail { failing: Failing },
+    Flip { bits: u32, path: String, seed: u64 },
     Heal,
     Probe { bytes: usize },
 }
@@ -33,6 +35,8 @@ fn carry_out(disk: &Disk, order: Order) -> io::Result<Value> {
         Order::Crash { torn, seed } => json!(disk.crash(torn, seed)?),
         Order::Fill { bytes_left, copy_on_write } => json!(disk.fill(bytes_left, copy_on_write)),
         Order::Slow(slow) => json!(disk.slow(slow)),
+        Order::Fail { failing } => json!(disk.fail(failing)),
+        Order::Flip { bits, path, seed } => json!(disk.flip(bits, &path, seed)?),
         Order::Heal => json!(disk.heal()),
         Order::Probe { bytes } => json!(disk.probe(bytes)?),
     })

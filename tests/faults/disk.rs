@@ -1,7 +1,7 @@
 //! The disk, mounted on a folder of this machine, served by another process. Needs root and /dev/fuse.
 
 use crate::served::Disk;
-use fencepost_nemesis::tools::disk::{Slow, Torn};
+use fencepost_nemesis::tools::disk::{DiskCallKind, Failing, Slow, Torn};
 use nix::sys::mman::{MapFlags, MsFlags, ProtFlags, mmap, msync, munmap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -281,6 +281,58 @@ fn a_slow_disk_delays_each_kind_of_request_as_configured() {
     assert_eq!(mounted.disk.heal().delayed, 1);
     mounted.disk.probe(4096).unwrap();
     assert_eq!(mounted.disk.heal().delayed, 0);
+}
+
+/// Every call of this kind on a file whose name contains "log".
+fn every(call: DiskCallKind) -> Failing {
+    Failing { call, share: 1.0, nth: 0, path: Some("log".to_owned()), lost: false }
+}
+
+#[test]
+fn reads_fail_also_where_the_kernel_had_the_answer() {
+    let mounted = Mounted::new();
+    mounted.create_durable("log", b"one");
+    mounted.create_durable("other", b"two");
+    let file = File::open(mounted.path("log")).unwrap();
+    let read = || file.read_exact_at(&mut [0; 3], 0);
+    read().unwrap();
+    mounted.disk.fail(&every(DiskCallKind::Read));
+    assert_eq!(read().unwrap_err().raw_os_error(), Some(nix::libc::EIO));
+    assert_eq!(mounted.read("other").unwrap(), b"two", "it has another name");
+    assert!(mounted.disk.probe(4096).unwrap().failed, "a file without a name counts");
+    assert!(mounted.disk.heal().failed > 0);
+    read().unwrap();
+    assert!(!mounted.disk.probe(4096).unwrap().failed);
+}
+
+#[test]
+fn one_write_is_lost_alone() {
+    let mounted = Mounted::new();
+    let file = mounted.create_durable("log", b"one two three");
+    mounted.disk.fail(&Failing { share: 0.0, nth: 2, lost: true, ..every(DiskCallKind::Write) });
+    for (at, word) in [(0, b"ONE"), (4, b"TWO"), (14, b"END")] {
+        file.write_all_at(word, at).unwrap();
+        file.sync_all().unwrap();
+    }
+    assert_eq!(mounted.disk.heal().failed, 1);
+    mounted.disk.crash(None, 0).unwrap();
+    assert_eq!(mounted.read("log").unwrap(), b"ONE two three\0END");
+}
+
+#[test]
+fn a_bit_of_what_is_stored_turns() {
+    let mounted = Mounted::new();
+    mounted.create_durable("log", &[0; 9000]).write_all_at(&[1; 9], 5000).unwrap();
+    mounted.create_durable("other", &[1; 9000]);
+    mounted.disk.crash(None, 0).unwrap();
+    assert_eq!(mounted.disk.flip(1, "log", 7).unwrap(), [""; 0], "all of its pages are zeros");
+    let places = mounted.disk.flip(2, "other", 7).unwrap();
+    let bytes = mounted.read("other").unwrap();
+    let turned: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 1).collect();
+    let mut said: Vec<usize> =
+        places.iter().map(|place| place.strip_prefix("other, byte ").unwrap().parse().unwrap()).collect();
+    said.sort_unstable();
+    assert_eq!((turned.len(), turned), (2, said));
 }
 
 #[test]

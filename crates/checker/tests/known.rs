@@ -13,7 +13,7 @@ mod known {
 }
 
 use fencepost_checker::{Finding, RunVerdict, Whose, check_run};
-use known::lock::{Ended, Keeps, MISTAKES, Mistake};
+use known::lock::{Ended, Keeps, MISTAKES, Mistake, Shared};
 use known::simulation::{Laws, Simulation};
 
 /// How many simulated runs of each kind.
@@ -34,11 +34,25 @@ fn ended(simulation: &Simulation, finding: &Finding) -> Option<Ended> {
     simulation.lock.grants[both.min().expect("an overlap names grants that were recorded")].ended
 }
 
+/// A third of them: of the kinds that several may hold.
+fn fewer_seeds() -> impl Iterator<Item = u64> {
+    seeds().step_by(3)
+}
+
+/// Each kind of lock under each that keeps its grants.
+fn locks() -> impl Iterator<Item = (Keeps, Shared)> {
+    [Keeps::Lease, Keeps::Renewed, Keeps::Session].into_iter().flat_map(|keeps| {
+        [Shared::Mutex, Shared::Semaphore, Shared::ReadWrite].into_iter().map(move |shared| (keeps, shared))
+    })
+}
+
 #[test]
 fn a_right_lock_in_peace_is_accused_of_nothing() {
     for seed in seeds() {
-        for keeps in [Keeps::Lease, Keeps::Renewed, Keeps::Session] {
-            let laws = Laws { seed, keeps, faults: false, mistake: None, outlasts: false };
+        for (keeps, shared) in
+            locks().filter(|(_, shared)| *shared == Shared::Mutex || seed.is_multiple_of(3))
+        {
+            let laws = Laws { seed, keeps, faults: false, mistake: None, outlasts: false, shared };
             let verdict = check_run(Simulation::of(laws).events());
             let found: Vec<_> =
                 findings(&verdict).map(|(checker, finding)| (checker, &finding.sentence)).collect();
@@ -54,7 +68,7 @@ fn under_faults_a_right_library_is_never_to_blame() {
         for (keeps, outlasts) in
             [(Keeps::Lease, false), (Keeps::Lease, true), (Keeps::Renewed, false), (Keeps::Session, false)]
         {
-            let laws = Laws { seed, keeps, faults: true, mistake: None, outlasts };
+            let laws = Laws { seed, keeps, faults: true, mistake: None, outlasts, shared: Shared::Mutex };
             let simulation = Simulation::of(laws);
             let verdict = check_run(simulation.events());
             for (checker, finding) in findings(&verdict) {
@@ -72,6 +86,56 @@ fn under_faults_a_right_library_is_never_to_blame() {
         }
     }
     assert!(overlaps > 50, "only {overlaps} overlaps were judged");
+}
+
+/// Of locks that several may hold, any holder before the last may be the one too many.
+#[test]
+fn under_faults_a_right_lock_that_is_shared_is_never_to_blame() {
+    let mut overlaps = 0;
+    for seed in fewer_seeds() {
+        for (keeps, shared) in locks().filter(|(_, shared)| *shared != Shared::Mutex) {
+            let laws = Laws { seed, keeps, faults: true, mistake: None, outlasts: false, shared };
+            let simulation = Simulation::of(laws);
+            for (checker, finding) in findings(&check_run(simulation.events())) {
+                let said = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
+                assert!(finding.whose != Some(Whose::Library), "{said}");
+                if checker == "exclusion" {
+                    overlaps += 1;
+                    let cited =
+                        simulation.lock.grants.iter().filter(|grant| {
+                            grant.recorded.is_some_and(|event| finding.events.contains(&event))
+                        });
+                    let early = |ended| matches!(ended, Some(Ended::RanOutEarly | Ended::Forgotten));
+                    let is_early = cited.clone().any(|grant| early(grant.ended));
+                    let is_over = cited.clone().any(|grant| grant.ended == Some(Ended::RanOut));
+                    assert!(is_early || is_over, "{said}");
+                    assert!(is_early || finding.class != "granted-twice", "{said}");
+                }
+            }
+        }
+    }
+    assert!(overlaps > 20, "only {overlaps} overlaps were judged");
+}
+
+/// Of a lock that looks first whether there is room, and takes it by a second request.
+#[test]
+fn a_shared_lock_that_looks_first_is_the_librarys_failure() {
+    for shared in [Shared::Semaphore, Shared::ReadWrite] {
+        let mut shown = 0;
+        for seed in fewer_seeds() {
+            let mistake = Some(Mistake::LooksFirst);
+            let laws = Laws { seed, keeps: Keeps::Lease, faults: false, mistake, outlasts: false, shared };
+            let verdict = check_run(Simulation::of(laws).events());
+            for (checker, finding) in findings(&verdict) {
+                let said = format!("{laws:?}: {checker}: {:?}: {}", finding.whose, finding.sentence);
+                assert!(speakers(Mistake::LooksFirst).contains(&checker), "{said}");
+                assert_eq!(finding.whose, Some(Whose::Library), "{said}");
+            }
+            shown += usize::from(findings(&verdict).any(|(checker, _)| checker == "exclusion"));
+        }
+        let runs = fewer_seeds().count();
+        assert!(shown * 4 > runs, "{shared:?} was shown in {shown} of {runs} simulated runs");
+    }
 }
 
 /// The checkers that may speak of a mistake, the first of which has to where it shows.
@@ -97,7 +161,8 @@ fn a_mistake_is_the_librarys_and_breaks_its_own_property_alone() {
         for seed in seeds() {
             let keeps = if mistake == Mistake::StopsRenewing { Keeps::Renewed } else { Keeps::Lease };
             let outlasts = mistake == Mistake::BlindRelease;
-            let laws = Laws { seed, keeps, faults: false, mistake: Some(mistake), outlasts };
+            let shared = Shared::Mutex;
+            let laws = Laws { seed, keeps, faults: false, mistake: Some(mistake), outlasts, shared };
             let simulation = Simulation::of(laws);
             let verdict = check_run(simulation.events());
             for (checker, finding) in findings(&verdict) {
@@ -135,7 +200,8 @@ fn under_faults_a_mistake_is_never_the_services_alone() {
         (Mistake::RenewsAnothers, Keeps::Renewed),
     ] {
         for seed in seeds() {
-            let laws = Laws { seed, keeps, faults: true, mistake: Some(mistake), outlasts: false };
+            let shared = Shared::Mutex;
+            let laws = Laws { seed, keeps, faults: true, mistake: Some(mistake), outlasts: false, shared };
             let simulation = Simulation::of(laws);
             let verdict = check_run(simulation.events());
             for (_, finding) in findings(&verdict).filter(|(checker, _)| *checker == "exclusion") {
@@ -154,19 +220,20 @@ fn under_faults_a_mistake_is_never_the_services_alone() {
     }
 }
 
-/// Prints the history of one run: `FENCEPOST_KNOWN_RUN=56,Lease,false,BlindRelease,true`, with `--ignored
-/// --nocapture`.
+/// Prints the history of one run: `FENCEPOST_KNOWN_RUN=56,Lease,false,BlindRelease,true,Mutex`, with
+/// `--ignored --nocapture`.
 #[test]
 #[ignore = "prints a history for a person"]
 fn print_a_run() {
-    let text =
-        std::env::var("FENCEPOST_KNOWN_RUN").expect("FENCEPOST_KNOWN_RUN=SEED,KEEPS,FAULTS,MISTAKE,OUTLASTS");
+    let text = std::env::var("FENCEPOST_KNOWN_RUN")
+        .expect("FENCEPOST_KNOWN_RUN=SEED,KEEPS,FAULTS,MISTAKE,OUTLASTS,SHARED");
     let parts: Vec<&str> = text.split(',').collect();
     let mistake = MISTAKES.into_iter().find(|mistake| format!("{mistake:?}") == parts[3]);
     let kinds = [Keeps::Lease, Keeps::Renewed, Keeps::Session];
     let keeps = kinds.into_iter().find(|keeps| format!("{keeps:?}") == parts[1]).unwrap();
     let (seed, faults, outlasts) = (parts[0].parse().unwrap(), parts[2] == "true", parts[4] == "true");
-    let simulation = Simulation::of(Laws { seed, keeps, faults, mistake, outlasts });
+    let shared = locks().find(|(_, shared)| format!("{shared:?}") == parts[5]).unwrap().1;
+    let simulation = Simulation::of(Laws { seed, keeps, faults, mistake, outlasts, shared });
     for event in simulation.events() {
         println!("{}", serde_json::to_string(event).unwrap());
     }

@@ -22,7 +22,7 @@ use fencepost_checker::{
     ledger_table, nearest_miss, overlaps, registry, situations_of, story,
 };
 use fencepost_history::{Event, Process};
-use known::lock::{Keeps, MISTAKES, Mistake};
+use known::lock::{Keeps, MISTAKES, Mistake, Shared};
 use known::simulation::{Laws, Simulation};
 use random::operations::history_of;
 use random::script::run_of;
@@ -54,7 +54,14 @@ fn what_is_said_of_whole_runs_is_what_was_said_before() {
 
 #[test]
 fn what_is_said_of_known_mistakes_and_faults_is_what_was_said_before() {
-    let lease = Laws { seed: 7, keeps: Keeps::Lease, faults: false, mistake: None, outlasts: false };
+    let lease = Laws {
+        seed: 7,
+        keeps: Keeps::Lease,
+        faults: false,
+        mistake: None,
+        outlasts: false,
+        shared: Shared::Mutex,
+    };
     for mistake in MISTAKES {
         let keeps = if mistake == Mistake::StopsRenewing { Keeps::Renewed } else { Keeps::Lease };
         let laws =

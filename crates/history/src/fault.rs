@@ -69,6 +69,9 @@ pub struct FaultDescription {
     /// The processes of its targets keep what they had in memory. False where a server may end because of it.
     pub keeps_memory: bool,
     pub moves_clocks: bool,
+    /// It changes data that its targets had stored, so that they may be unable to read it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub damages: bool,
     /// Where it changes only packets: those between nodes of different groups, or between one group alone and
     /// all other nodes. Empty where it does more, or its ways are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,7 +1,7 @@
 //! The findings that a report describes in full, and which holds they are about.
 
 use fencepost_checker::{Evidence, Finding, Outcome, RunIndex, RunVerdict, StoryLine, Verdict, story};
-use fencepost_history::Process;
+use fencepost_history::{Kind, Process, f};
 use std::collections::HashSet;
 
 pub struct ShownFinding<'a> {
@@ -116,7 +116,12 @@ fn most_telling_first<'a>(
 pub fn holds_of(run: &RunIndex, finding: &Finding) -> Vec<usize> {
     let mut holds: Vec<usize> = Vec::new();
     for &index in &finding.events {
-        let Some(Process::Client(process)) = run.event(index).map(|event| event.process) else { continue };
+        let Some(event) = run.event(index) else { continue };
+        let Process::Client(process) = event.process else { continue };
+        // What was refused happened under no hold.
+        if event.f == f::ACQUIRE && event.kind == Kind::Fail {
+            continue;
+        }
         let begun = run.holds.partition_point(|hold| hold.from <= index);
         let mine =
             run.holds[..begun].iter().rposition(|hold| hold.process == process && hold.key == finding.key);

@@ -1,5 +1,6 @@
-//! `disk-error`: writes or fsyncs of servers' disks fail with EIO, each with a probability, or one alone.
-//! What a server then does is its own: it may end, refuse, or go on as if nothing had been. Sources: "Can
+//! `disk-error`: reads, writes or fsyncs of servers' disks fail with EIO, each with a probability, or one
+//! alone; or a write is lost. What a server then does is its own: it may end, refuse, or go on as if nothing
+//! had been. Sources: "Can
 //! Applications Recover from fsync Failures?" (Rebello et al., USENIX ATC 2020); PostgreSQL's "fsyncgate".
 
 use crate::disks::disk_fault::{DiskNemesis, Words};
@@ -13,32 +14,41 @@ const NTH_MAX: u32 = 1000;
 
 pub(crate) const DISK_ERROR: DiskNemesis<Failing> = DiskNemesis {
     name: "disk-error",
-    about: "writes or fsyncs of some servers' disks fail with EIO, by chance or one alone",
+    about: "reads, writes or fsyncs of some servers' disks fail with EIO, by chance or one alone",
     around: (0.5, 2.0),
     draw: |_, random| {
-        let call = if random.random_bool(0.5) { DiskCallKind::Write } else { DiskCallKind::Fsync };
-        match random.random_bool(0.5) {
-            true => Failing { call, share: f64::from(random.random_range(2..=10)) / 10.0, nth: 0 },
-            false => Failing { call, share: 0.0, nth: random.random_range(1..=5) },
-        }
+        let calls = [DiskCallKind::Write, DiskCallKind::Fsync, DiskCallKind::Read];
+        let call = calls[random.random_range(0..calls.len())];
+        let (share, nth) = match random.random_bool(0.5) {
+            true => (f64::from(random.random_range(2..=10)) / 10.0, 0),
+            false => (0.0, random.random_range(1..=5)),
+        };
+        let lost = call == DiskCallKind::Write && nth > 0 && random.random_bool(0.5);
+        Failing { call, share, nth, path: None, lost }
     },
     call: |failing| match (failing.nth, failing.share) {
         (0, share) if !(0.1..=1.0).contains(&share) => {
             Err(Refusal::at("share", "share is a part of the calls from 0.1 to 1, unless nth says which one"))
         }
         (nth, _) if nth > NTH_MAX => Err(Refusal::at("nth", format!("nth is at most {NTH_MAX}"))),
-        _ => Ok(DiskCall::Fail(*failing)),
+        _ if failing.lost && failing.call != DiskCallKind::Write => {
+            Err(Refusal::at("lost", "only a write can be lost: `lying` of power-loss is for fsyncs"))
+        }
+        _ => Ok(DiskCall::Fail(failing.clone())),
     },
     shows: |_, probe| probe.failed,
     words: Words {
         sentence: |failing| {
             let call = match failing.call {
+                DiskCallKind::Read => "read",
                 DiskCallKind::Write => "write",
                 DiskCallKind::Fsync => "fsync",
             };
+            let ended = if failing.lost { "was lost, and said to be done" } else { "ended with EIO" };
+            let of = failing.path.as_ref().map_or_else(String::new, |path| format!(" of *{path}*"));
             match failing.nth {
-                0 => format!("failed: {} % of {call}s ended with EIO", (failing.share * 100.0).round()),
-                nth => format!("failed once: {call} number {nth} ended with EIO"),
+                0 => format!("failed: {} % of {call}s{of} {ended}", (failing.share * 100.0).round()),
+                nth => format!("failed once: {call} number {nth}{of} {ended}"),
             }
         },
         healing: "failed no more",

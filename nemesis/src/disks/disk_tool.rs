@@ -36,6 +36,8 @@ pub(crate) enum DiskCall {
     Slow(Slow),
     /// Gives what a probe met before and after ([`Probed`]).
     Fail(Failing),
+    /// Turns bits of stored files; after a crash. Gives the places, as a list of texts.
+    Flip { bits: u32, path: String, seed: u64 },
     /// Each fsync says yes and keeps nothing, until the next crash; or no longer. Gives null.
     Lie { lies: bool },
     /// Gives a [`DiskLook`].
@@ -104,7 +106,7 @@ fn mount(slot: &mut Option<Disk>, folder: &Path) -> Result<Value, ToolError> {
 }
 
 fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
-    match *call {
+    match call.clone() {
         DiskCall::Mount { .. } => Ok(Value::Null),
         DiskCall::Crash { torn, seed } => {
             let lied = disk.lie(false);
@@ -114,6 +116,7 @@ fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
             }
             Ok(lost)
         }
+        DiskCall::Flip { bits, path, seed } => Ok(json!(disk.flip(bits, &path, seed)?)),
         DiskCall::Lie { lies } => {
             disk.lie(lies);
             Ok(Value::Null)
@@ -121,7 +124,7 @@ fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
         DiskCall::Fail(failing) => {
             // As often as it takes to meet an error.
             let probes = failing.nth.max(FAIR_PROBES);
-            probed(disk, PROBE_BYTES, probes, || disk.fail(failing))
+            probed(disk, PROBE_BYTES, probes, || disk.fail(failing.clone()))
         }
         DiskCall::Full { bytes_left, copy_on_write } => {
             // One byte more than there is room for.

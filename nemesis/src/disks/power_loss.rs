@@ -15,16 +15,17 @@ use crate::processes::supervisor;
 use crate::tools::disk::Torn;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::prose::{and, was};
+use fencepost_history::prose::{and, count, was};
 use fencepost_history::{FaultDescription, FaultEffect, Refusal};
 use futures_util::future::{join_all, try_join_all};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PowerLossParameters {
     /// How much of what was not fsynced survives by chance; nothing, if not said.
@@ -45,6 +46,12 @@ pub(crate) struct PowerLossParameters {
     /// For so many milliseconds before the first cut each fsync says yes and keeps nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     lying_ms: Option<u32>,
+    /// At the first cut so many bits of what one of the servers has stored are turned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flipped_bits: Option<NonZeroU32>,
+    /// Only in files whose path contains this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flipped_in: Option<String>,
 }
 
 /// How long the power stays once a server writes again, in milliseconds: a lock has been given out then,
@@ -56,6 +63,9 @@ const WRITES_WITHIN: Duration = Duration::from_millis(500);
 
 /// How often a plan may let it flicker: the healing lasts until the last time.
 const FLICKERS: RangeInclusive<u32> = 1..=100;
+
+/// Each turned bit is a place that is recorded.
+const FLIPPED_MAX: u32 = 1000;
 
 /// How often the power flickers. Each cut is only a chance: a holder may be done before the server is back.
 const TIMES: RangeInclusive<u32> = 2..=4;
@@ -96,6 +106,8 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
             flickers: flickers.then_some(times),
             supervised_ms: None,
             lying_ms: settings.options.lying_fsync.map(|time| millis(time.0) as u32),
+            flipped_bits: None,
+            flipped_in: None,
         };
         Some(Draw { on, length, parameters })
     },
@@ -112,6 +124,12 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
                 "flickers",
                 format!("`flickers` is from {least} to {most}, not {flickers}"),
             ));
+        }
+        if parameters.flipped_bits.is_some_and(|bits| bits.get() > FLIPPED_MAX) {
+            return Err(Refusal::at("flipped_bits", format!("`flipped_bits` is at most {FLIPPED_MAX}")));
+        }
+        if parameters.flipped_in.is_some() && parameters.flipped_bits.is_none() {
+            return Err(Refusal::at("flipped_in", "`flipped_in` says where, and needs `flipped_bits`"));
         }
         Ok(Box::new(PowerLost { on: on.to_vec(), parameters, down: Vec::new() }))
     },
@@ -131,8 +149,12 @@ impl Fault for PowerLost {
             Some(ms) => format!("; for {ms} ms before, each fsync had said yes and kept nothing"),
             None => String::new(),
         };
+        let flipped =
+            self.parameters.flipped_bits.zip(self.on.first()).map_or_else(String::new, |(bits, on)| {
+                format!("; {} of what {on} had stored turned", count(bits.get() as usize, "bit"))
+            });
         let sentence = format!(
-            "{targets} lost power: the process was killed, and what its disk had not fsynced dropped{lying}"
+            "{targets} lost power: the process was killed, and what its disk had not fsynced dropped{lying}{flipped}"
         );
         // A supervisor may start it earlier, and its power may fail again while it is healed.
         FaultDescription {
@@ -142,6 +164,7 @@ impl Fault for PowerLost {
             healing: format!("{targets} {was} started again"),
             label: format!("{} lost power", self.on.join(" ")),
             summary: "servers lost their power, and what they had not fsynced".to_owned(),
+            damages: self.parameters.flipped_bits.is_some(),
             ..FaultDescription::default()
         }
     }
@@ -151,9 +174,16 @@ impl Fault for PowerLost {
             self.lie(context, true).await?;
             tokio::time::sleep(Duration::from_millis(ms.into())).await;
         }
-        let observed = self.cut(context).await?;
-        let has_shown =
+        let mut observed = self.cut(context).await?;
+        let mut has_shown =
             self.parameters.lying_ms.is_none() || observed.values().any(|lost| !lost["lied"].is_null());
+        if let Some((bits, target)) = self.parameters.flipped_bits.zip(self.down.first()) {
+            let (path, seed) = (self.parameters.flipped_in.clone().unwrap_or_default(), self.seed());
+            let flip = DiskCall::Flip { bits: bits.get(), path, seed };
+            let flipped: Vec<String> = context.call(target, "disk", &flip).await?;
+            has_shown &= !flipped.is_empty();
+            observed[target]["flipped"] = json!(flipped);
+        }
         if let Some(down_ms) = self.parameters.supervised_ms {
             try_join_all(self.down.iter().map(|target| supervisor::begin(context, target, down_ms))).await?;
         }
@@ -197,6 +227,10 @@ impl PowerLost {
         break_disks::<Value>(context, &self.on, &DiskCall::Lie { lies }).await.map(drop)
     }
 
+    fn seed(&self) -> u64 {
+        self.parameters.seed.unwrap_or(0).into()
+    }
+
     /// Waits until one of the servers has written to its disk since the last cut.
     async fn await_writes(&self, context: &FaultContext) -> Result<(), FaultError> {
         loop {
@@ -220,8 +254,7 @@ impl PowerLost {
         }
         try_join_all(running.iter().map(|(target, pid)| kill(context, target, *pid))).await?;
         // Only now, when no process can write any more.
-        let seed = self.parameters.seed.unwrap_or(0).into();
-        let crash = DiskCall::Crash { torn: self.parameters.torn, seed };
+        let crash = DiskCall::Crash { torn: self.parameters.torn, seed: self.seed() };
         Ok(break_disks(context, &self.on, &crash).await?.into_iter().collect())
     }
 

@@ -1,6 +1,6 @@
 //! A disk that another process serves, with the methods of a disk of one's own.
 
-use fencepost_nemesis::tools::disk::{DiskCounts, DiskProbe, Lost, Slow, Torn};
+use fencepost_nemesis::tools::disk::{DiskCounts, DiskProbe, Failing, Lost, Slow, Torn};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -40,6 +40,14 @@ impl Disk {
         let mut order = json!(slow);
         order["do"] = json!("slow");
         self.ask(order).unwrap()
+    }
+
+    pub fn fail(&self, failing: &Failing) {
+        self.ask(json!({"do": "fail", "failing": failing})).unwrap()
+    }
+
+    pub fn flip(&self, bits: u32, path: &str, seed: u64) -> Result<Vec<String>, String> {
+        self.ask(json!({"do": "flip", "bits": bits, "path": path, "seed": seed}))
     }
 
     pub fn heal(&self) -> DiskCounts {

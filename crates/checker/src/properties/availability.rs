@@ -9,8 +9,8 @@
 //!   a shard of Redis Cluster does not survive both its servers).
 //! - Only *stretches* count in which no other fault is in force, as one on a client or in the network.
 //! - Of each key, the time counts in which processes tried: at least one acquire was under way, none
-//!   succeeded, and no process held the lock. A hold counts until its process claimed the lock no more, and
-//!   where that is not known, until its TTL ran out.
+//!   succeeded, no process held the lock, and the machine did not stall. A hold counts until its process
+//!   claimed the lock no more, and where that is not known, until its TTL ran out.
 //!
 //! A run says nothing about this property in which no minority was ever down, or was down too shortly for a
 //! violation and no process acquired anything meanwhile.
@@ -182,14 +182,19 @@ fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
         let held = union(held.remove(key).unwrap_or_default());
         for &stretch in stretches {
             for free in difference(&[stretch], &held, stretch) {
-                droughts.extend(drought(key, attempts, free));
+                droughts.extend(drought(run, key, attempts, free));
             }
         }
     }
     droughts
 }
 
-fn drought<'a>(key: &'a str, attempts: &[&Operation], (from, until): Span) -> Option<Drought<'a>> {
+fn drought<'a>(
+    run: &RunIndex,
+    key: &'a str,
+    attempts: &[&Operation],
+    (from, until): Span,
+) -> Option<Drought<'a>> {
     let (mut tried_ns, mut covered) = (0, from);
     let (mut count, mut first, mut last) = (0, None, None);
     for attempt in attempts {
@@ -205,7 +210,7 @@ fn drought<'a>(key: &'a str, attempts: &[&Operation], (from, until): Span) -> Op
         count += 1;
         first = first.or(Some(attempt.invoke.index));
         last = attempt.completion.map(|event| event.index);
-        tried_ns += end.saturating_sub(begin);
+        tried_ns += run.stalls.rest_of((begin, end.max(begin)));
         covered = covered.max(end);
     }
     let events = [first?, last?];
@@ -271,6 +276,19 @@ mod tests {
             "between 1.000 s and 41.001 s only a minority of the servers was down and no process held a, yet none of 40 \
              attempts to acquire it succeeded; processes tried for 39.920 s of that time, and the bound is 13.000 s"
         );
+    }
+
+    #[test]
+    fn a_machine_that_stalled_excuses_the_service() {
+        let stalled = "30000 nemesis info stalled - {node:\"n2\",for_ms:26000}\n";
+        let text = tried("fail acquire a null no-majority", THREE);
+        let at = text.find("30001 ").expect("an attempt of then");
+        let judged = |stalled: &str| {
+            let text = format!("{}{stalled}{}", &text[..at], &text[at..]);
+            maybe_verdict(&Availability, &text).map(|verdict| verdict.outcome)
+        };
+        assert_eq!(judged(stalled), None, "11 s are left, and the bound is 13 s");
+        assert_eq!(judged(&stalled.replace("26000", "20000")), Some(Outcome::Violation));
     }
 
     #[test]

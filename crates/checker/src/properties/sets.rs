@@ -20,7 +20,7 @@ use crate::verdict::{Finding, Outcome, Verdict};
 use crate::wants::{View, Wants, length_of, wants};
 use crate::whose::Harm;
 use fencepost_history::prose::and;
-use fencepost_history::{Kind, LockKind, f};
+use fencepost_history::{Event, Kind, LockKind, f};
 use std::collections::BTreeMap;
 
 figures! {
@@ -137,13 +137,7 @@ fn deadlocks(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>) -> Vec<
     for (at, set) in refused.iter().enumerate() {
         let Some(end) = set.acquire.completion else { continue };
         if end.error.as_ref().is_some_and(|error| error.contains("deadlock")) {
-            let sentence = format!(
-                "the service ended the acquire of {} by process {} at {} to break a deadlock",
-                and(&set.names),
-                set.acquire.process,
-                seconds(end.time),
-            );
-            findings.push(finding(DEADLOCK, set.names[0], end.time, vec![end.index], sentence));
+            findings.push(ended_by_the_service(sets, set, end));
             continue;
         }
         let later = refused[at + 1..].iter().take_while(|other| other.acquire.invoke.time < end.time);
@@ -153,6 +147,33 @@ fn deadlocks(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>) -> Vec<
         }
     }
     findings
+}
+
+/// By the service's word; the other acquire is the one that got soonest what both had asked for.
+fn ended_by_the_service(sets: &[Set], set: &Set, end: &Event) -> Finding {
+    let granted_ns =
+        |other: &Set| other.acquire.ok().map(|ok| ok.time).filter(|at| *at >= set.acquire.invoke.time);
+    let is_partner = |other: &&Set| {
+        let is_under_way = other.acquire.invoke.time < end.time && granted_ns(other).is_some();
+        is_under_way && set.crossed(other).is_some()
+    };
+    let partner =
+        sets.iter().filter(is_partner).min_by_key(|other| granted_ns(other).map(|at| at.abs_diff(end.time)));
+    let mut sentence = format!(
+        "the service ended the acquire of {} by process {} at {} to break a deadlock",
+        set.names.join(", then "),
+        set.acquire.process,
+        seconds(end.time),
+    );
+    let mut events = vec![end.index];
+    if let Some((partner, ok)) = partner.and_then(|partner| Some((partner, partner.acquire.ok()?))) {
+        let (process, names) = (partner.acquire.process, partner.names.join(", then "));
+        sentence +=
+            &format!("; process {process} had asked for {names}, and got them at {}", seconds(ok.time));
+        events.push(ok.index);
+        events.sort_unstable();
+    }
+    finding(DEADLOCK, set.names[0], end.time, events, sentence)
 }
 
 fn waited_for_each_other(
@@ -302,11 +323,17 @@ mod tests {
     #[test]
     fn rejects_what_the_service_calls_a_deadlock() {
         let refused = crossing("c", "a", 1130).replacen(TAKEN, "null refused: deadlock detected", 1);
-        let verdict = verdict(&Sets, &refused);
         assert_eq!(
-            verdict.findings[0].sentence,
-            "the service ended the acquire of a and b by process 1 at 1.100 s to break a deadlock"
+            verdict(&Sets, &refused).findings[0].sentence,
+            "the service ended the acquire of a, then b by process 1 at 1.100 s to break a deadlock"
         );
+        let granted = crossing("b", "a", 1130).replacen(TAKEN, "null refused: deadlock detected", 1);
+        let granted = granted.replacen(&format!("1120 2 fail acquire b {TAKEN}"), "1102 2 ok acquire b", 1);
+        let judged = verdict(&Sets, &granted);
+        let finding = &judged.findings[0];
+        let partner = "; process 2 had asked for b, then a, and got them at 1.102 s";
+        assert!(finding.sentence.ends_with(partner), "{}", finding.sentence);
+        assert_eq!(finding.events.len(), 2);
     }
 
     /// Process 1 is refused a and b while process 2 holds b, which releases it; then comes a third.

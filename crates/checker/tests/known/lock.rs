@@ -39,6 +39,29 @@ pub enum Keeps {
     Session,
 }
 
+/// Who may hold it together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    Mutex,
+    /// As many as [`PERMITS`].
+    Semaphore,
+    /// Processes of even slots read, the others write.
+    ReadWrite,
+}
+
+pub const PERMITS: usize = 2;
+
+impl Shared {
+    pub fn reads(self, slot: usize) -> bool {
+        self == Shared::ReadWrite && slot.is_multiple_of(2)
+    }
+
+    /// Whether these two may hold it together; of a semaphore any two.
+    fn fit(self, one: usize, other: usize) -> bool {
+        self == Shared::Semaphore || self.reads(one) && self.reads(other)
+    }
+}
+
 #[derive(Clone, Copy)]
 pub enum Request {
     Acquire,
@@ -97,6 +120,7 @@ pub struct Grant {
 #[derive(Clone, Copy)]
 struct Entry {
     grant: usize,
+    slot: usize,
     /// By the server's clock; none for good.
     until: Option<i64>,
     /// What was done to the clock up to the grant.
@@ -119,7 +143,9 @@ pub struct Lock {
     ttl: Time,
     keeps: Keeps,
     mistake: Option<Mistake>,
-    entry: Option<Entry>,
+    shared: Shared,
+    /// Those that have the lock, the earliest first.
+    entries: Vec<Entry>,
     offset: i64,
     moves: usize,
     pub down: bool,
@@ -128,12 +154,13 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub fn new(ttl: Time, keeps: Keeps, mistake: Option<Mistake>) -> Lock {
+    pub fn new(ttl: Time, keeps: Keeps, mistake: Option<Mistake>, shared: Shared) -> Lock {
         Lock {
             ttl,
             keeps,
             mistake,
-            entry: None,
+            shared,
+            entries: Vec::new(),
             offset: 0,
             moves: 0,
             down: false,
@@ -159,19 +186,37 @@ impl Lock {
     pub fn end(&mut self, now: Time) {
         self.expire(now);
         self.down = true;
-        if let Some(entry) = self.entry.take() {
+        for entry in self.entries.drain(..) {
             self.grants[entry.grant].ended = Some(Ended::Forgotten);
         }
     }
 
     fn expire(&mut self, now: Time) {
         let clock = self.clock(now);
-        if let Some(entry) = self.entry.filter(|entry| entry.until.is_some_and(|until| until <= clock)) {
+        let is_over = |entry: &Entry| entry.until.is_some_and(|until| until <= clock);
+        let (over, left) = self.entries.drain(..).partition(is_over);
+        self.entries = left;
+        let over: Vec<Entry> = over;
+        for entry in over {
             let is_due = entry.moves == self.moves && !self.has(Mistake::ShortLease)
                 || now >= self.grants[entry.grant].counted_at + self.ttl;
             self.grants[entry.grant].ended = Some(if is_due { Ended::RanOut } else { Ended::RanOutEarly });
-            self.entry = None;
         }
+    }
+
+    /// Those that keep this process from getting it.
+    fn in_the_way(&self, slot: usize) -> Vec<usize> {
+        if self.shared == Shared::Semaphore {
+            return self
+                .entries
+                .first()
+                .filter(|_| self.entries.len() >= PERMITS)
+                .map(|entry| entry.grant)
+                .into_iter()
+                .collect();
+        }
+        let others = self.entries.iter().filter(|entry| !self.shared.fit(entry.slot, slot));
+        others.map(|entry| entry.grant).collect()
     }
 
     /// What the server does with a request of a process.
@@ -181,23 +226,25 @@ impl Lock {
         }
         self.expire(now);
         match request {
-            Request::Acquire if self.entry.is_some() => Reply::Taken,
+            Request::Acquire if !self.in_the_way(slot).is_empty() => Reply::Taken,
             Request::Acquire if slot == 0 && self.has(Mistake::LeavesOneOut) => Reply::Taken,
             Request::Acquire if self.has(Mistake::LooksFirst) => Reply::Free,
-            Request::Acquire | Request::Take => self.grant(now, random),
+            Request::Acquire | Request::Take => self.grant(now, slot, random),
             Request::Release(own) => self.release(own),
             Request::Renew(grant) => self.renew(now, grant),
         }
     }
 
-    fn grant(&mut self, now: Time, random: &mut Stream) -> Reply {
-        if let Some(before) = self.entry {
-            self.grants[before.grant].ended = Some(Ended::Overwritten);
+    fn grant(&mut self, now: Time, slot: usize, random: &mut Stream) -> Reply {
+        for before in self.in_the_way(slot) {
+            self.entries.retain(|entry| entry.grant != before);
+            self.grants[before].ended = Some(Ended::Overwritten);
         }
         let grant = self.grants.len();
         self.grants.push(Grant { counted_at: now, ended: None, recorded: None });
         let ttl = if self.has(Mistake::ShortLease) { self.ttl / 5 } else { self.ttl };
-        self.entry = Some(Entry { grant, until: Some(self.clock(now) + ttl as i64), moves: self.moves });
+        let until = Some(self.clock(now) + ttl as i64);
+        self.entries.push(Entry { grant, slot, until, moves: self.moves });
         if !(self.has(Mistake::RepeatsTokens) && random.random_bool(0.5)) {
             self.token += 1;
         }
@@ -206,28 +253,27 @@ impl Lock {
 
     fn renew(&mut self, now: Time, grant: usize) -> Reply {
         let until = Some(self.clock(now) + self.ttl as i64);
-        let still = self.entry.is_some_and(|entry| entry.grant == grant);
-        let prolongs = still || self.has(Mistake::RenewsAnothers) && self.entry.is_some();
-        if prolongs && let Some(entry) = &mut self.entry {
-            (entry.until, entry.moves) = (until, self.moves);
+        let (moves, of_any) = (self.moves, self.has(Mistake::RenewsAnothers));
+        let found = self.entries.iter_mut().find(|entry| entry.grant == grant || of_any);
+        if let Some(entry) = found {
+            (entry.until, entry.moves) = (until, moves);
             self.grants[entry.grant].counted_at = now;
+            return Reply::Renewed { still: true };
         }
-        Reply::Renewed { still: prolongs }
+        Reply::Renewed { still: false }
     }
 
     fn release(&mut self, own: usize) -> Reply {
-        let is_own = self.entry.is_some_and(|entry| entry.grant == own);
-        if self.has(Mistake::LeavesTheKey) && is_own {
-            self.entry = self.entry.map(|entry| Entry { until: None, ..entry });
+        let place = self.entries.iter().position(|entry| entry.grant == own);
+        let (leaves, is_blind) = (self.has(Mistake::LeavesTheKey), self.has(Mistake::BlindRelease));
+        let blindly = (is_blind && !self.entries.is_empty()).then_some(0);
+        let Some(at) = place.or(blindly) else { return Reply::Released { removed: false } };
+        if leaves {
+            self.entries[at].until = None;
             return Reply::Released { removed: true };
         }
-        if !is_own && !self.has(Mistake::BlindRelease) {
-            return Reply::Released { removed: false };
-        }
-        let removed = self.entry.take();
-        if let Some(entry) = removed {
-            self.grants[entry.grant].ended = Some(if is_own { Ended::Released } else { Ended::Removed });
-        }
-        Reply::Released { removed: removed.is_some() }
+        let entry = self.entries.remove(at);
+        self.grants[entry.grant].ended = Some(if place.is_some() { Ended::Released } else { Ended::Removed });
+        Reply::Released { removed: true }
     }
 }

@@ -1,6 +1,6 @@
 //! Writes the history of a known simulation, as that of a real run is written.
 
-use super::lock::Keeps;
+use super::lock::{Keeps, Shared};
 use super::plan::Planned;
 use super::simulation::{CLIENTS, SERVER, SLOTS, Stage, Time, client};
 use fencepost_history::{Event, Kind, Process};
@@ -15,14 +15,19 @@ pub struct History {
 
 impl History {
     /// What stands at the beginning of every run.
-    pub fn begin(faults: bool, keeps: Keeps) -> History {
+    pub fn begin(faults: bool, keeps: Keeps, shared: Shared) -> History {
         let mut history = History { events: Vec::new(), log: Vec::new() };
         let (lease, can) = match keeps {
             Keeps::Lease => ("ttl", json!(["token", "validity"])),
             Keeps::Renewed => ("ttl", json!(["token", "validity", "extend", "lost"])),
             Keeps::Session => ("session", json!(["token", "validity", "extend", "lost"])),
         };
-        let facts = json!({"name": "known", "lease": lease, "can": can, "client": ["known"]});
+        let mut facts = json!({"name": "known", "lease": lease, "can": can, "client": ["known"]});
+        match shared {
+            Shared::Mutex => {}
+            Shared::Semaphore => facts["kind"] = json!("semaphore"),
+            Shared::ReadWrite => facts["kind"] = json!("read-write"),
+        }
         let nemeses = if faults { json!(["pause", "kill", "clock-jump", "partition"]) } else { json!([]) };
         let slots: Vec<String> = (0..SLOTS).map(client).collect();
         history.nemesis(0, Kind::Info, "lock", facts);
@@ -118,7 +123,9 @@ impl History {
 
     pub fn finish(&mut self, now: Time) {
         let log = std::mem::take(&mut self.log);
-        self.nemesis(now, Kind::Info, "storage-log", json!(log));
+        if !log.is_empty() {
+            self.nemesis(now, Kind::Info, "storage-log", json!(log));
+        }
         debug_assert!(self.events.len() > CLIENTS);
     }
 }

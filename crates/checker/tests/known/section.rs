@@ -1,7 +1,7 @@
 //! What a process and its library do in a simulated run, from the acquire to the release.
 
-use super::lock::{Keeps, Mistake, Reply, Request};
-use super::simulation::{Occurrence, PATIENCE, SERVER, Simulation, Step, Time, client};
+use super::lock::{Keeps, Mistake, Reply, Request, Shared};
+use super::simulation::{Occurrence, PATIENCE, SERVER, Simulation, Slot, Step, Time, client};
 use fencepost_history::f;
 use rand::RngExt;
 use serde_json::{Value, json};
@@ -21,11 +21,9 @@ impl Simulation {
         let write_at = self.random.random_range(0..hold);
         let read_at = self.random.random_range(0..=write_at);
         let ms = |time: Time| time as f64 / 1e3;
-        self.invoke(
-            slot,
-            f::ACQUIRE,
-            json!({"hold_ms": ms(hold), "timeout_ms": ms(timeout), "ttl_ms": ms(ttl)}),
-        );
+        let asked = json!({"hold_ms": ms(hold), "timeout_ms": ms(timeout), "ttl_ms": ms(ttl)});
+        let asked = self.asked(slot, asked);
+        self.invoke(slot, f::ACQUIRE, asked);
         let now = self.now;
         let of = &mut self.slots[slot];
         (of.hold, of.read_at, of.write_at, of.deadline) = (hold, read_at, write_at, now + timeout);
@@ -71,8 +69,11 @@ impl Simulation {
                 });
                 let index = self.complete(slot, "ok", value, None);
                 self.lock.grants[grant].recorded = Some(index);
-                let read_at = self.slots[slot].read_at;
-                self.next(slot, read_at, Step::Read);
+                let Slot { read_at, hold, .. } = self.slots[slot];
+                match self.laws.shared {
+                    Shared::Mutex => self.next(slot, read_at, Step::Read),
+                    _ => self.next(slot, hold, Step::Release),
+                }
             }
             Reply::Taken => {
                 let pause = self.random.random_range(5_000..40_000);

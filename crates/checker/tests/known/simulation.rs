@@ -5,7 +5,7 @@
 //! message between nodes that are parted is lost. The controller is never stopped: what it asks a stopped
 //! client to do is recorded when it asks.
 
-use super::lock::{Keeps, Lock, Mistake, Reply, Request};
+use super::lock::{Keeps, Lock, Mistake, PERMITS, Reply, Request, Shared};
 use super::plan::{Planned, plan};
 use super::record::History;
 use fencepost_history::{Event, Seed, Stream, f};
@@ -33,6 +33,8 @@ pub struct Laws {
     pub mistake: Option<Mistake>,
     /// Some sections are longer than the TTL, though nothing renews the lock.
     pub outlasts: bool,
+    /// Only sections of a mutex read and write the register.
+    pub shared: Shared,
 }
 
 /// Something that happens at a time.
@@ -139,11 +141,11 @@ impl Simulation {
             slots: (0..SLOTS).map(|slot| Slot { process: slot as u64, ..Slot::default() }).collect(),
             waiting: HashMap::new(),
             parted: Vec::new(),
-            lock: Lock::new(ttl, laws.keeps, laws.mistake),
+            lock: Lock::new(ttl, laws.keeps, laws.mistake, laws.shared),
             register: 0,
             plan,
             closing: false,
-            history: History::begin(laws.faults, laws.keeps),
+            history: History::begin(laws.faults, laws.keeps, laws.shared),
         };
         for slot in 0..SLOTS {
             let at = simulation.random.random_range(0..20_000);
@@ -299,6 +301,16 @@ impl Simulation {
         self.slots[slot].holds && self.slots[slot].grant == grant
     }
 
+    /// What an acquire asks for.
+    pub(super) fn asked(&self, slot: usize, mut asked: Value) -> Value {
+        match self.laws.shared {
+            Shared::Semaphore => asked["capacity"] = json!(PERMITS),
+            shared if shared.reads(slot) => asked["mode"] = json!("shared"),
+            _ => {}
+        }
+        asked
+    }
+
     /// Records the invocation of an operation.
     pub(super) fn invoke(&mut self, slot: usize, f: &'static str, value: Value) {
         let now = self.now;
@@ -344,11 +356,9 @@ impl Simulation {
         // Until every lease of the right length is over, whatever the clocks did.
         let mut tries = 0;
         let granted = loop {
-            self.invoke(
-                slot,
-                f::ACQUIRE,
-                json!({"timeout_ms": self.ttl as f64 / 1e3, "ttl_ms": self.ttl as f64 / 1e3}),
-            );
+            let ms = self.ttl as f64 / 1e3;
+            let asked = self.asked(slot, json!({"timeout_ms": ms, "ttl_ms": ms}));
+            self.invoke(slot, f::ACQUIRE, asked);
             self.now += self.ttl;
             let reply = self.lock.answer(self.now, slot, Request::Acquire, &mut self.random);
             let reply = match reply {
@@ -371,11 +381,13 @@ impl Simulation {
             }
         };
         self.now += 500;
-        self.invoke(slot, f::READ, Value::Null);
-        let value = self.register;
-        self.history.stored(self.slots[slot].process, None);
-        self.now += 500;
-        self.complete(slot, "ok", json!(value), None);
+        if self.laws.shared == Shared::Mutex {
+            self.invoke(slot, f::READ, Value::Null);
+            let value = self.register;
+            self.history.stored(self.slots[slot].process, None);
+            self.now += 500;
+            self.complete(slot, "ok", json!(value), None);
+        }
         if granted {
             self.invoke(slot, f::RELEASE, Value::Null);
             self.now += 500;

@@ -18,19 +18,21 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Records that a server ended by itself, or did not serve `after_fault`; `end` says how it ended. Gives
-    /// whether it cannot read its own data, by its log.
+    /// Records that a server ended by itself, or did not serve `after_fault`, which has `damaged` its data or
+    /// not; `end` says how it ended. Gives whether it cannot read its own data, by its log.
     pub(crate) async fn record_end(
         &self,
         server: &str,
-        after_fault: Option<u64>,
+        (after_fault, damaged): (Option<u64>, bool),
         end: Option<ServiceEnd>,
     ) -> bool {
         tokio::time::sleep(LOG_DELAY).await;
         let text = tail(&self.logs.join(format!("{server}.log")));
         let says_so = |line: &&str| self.unreadable.iter().any(|sign| line.contains(sign));
-        let unreadable = text.lines().rfind(says_so).map(|line| said(line).to_owned());
-        let log = error_lines(&text, LINES).iter().map(|line| said(line).to_owned()).collect();
+        let log: Vec<String> = error_lines(&text, LINES).iter().map(|line| said(line).to_owned()).collect();
+        // What servers say of data that was changed under them has no list.
+        let last = || damaged.then(|| log.last().cloned().unwrap_or_else(|| "it said nothing".to_owned()));
+        let unreadable = text.lines().rfind(says_so).map(|line| said(line).to_owned()).or_else(last);
         let (status, signal) = end.map_or((None, None), |end| (Some(end.status), end.signal));
         let is_unreadable = unreadable.is_some();
         let ended = ServerEnded { node: server.to_owned(), after_fault, status, signal, log, unreadable };
@@ -58,8 +60,9 @@ mod tests {
         let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
         let log = ServerLog { logs: folder.path().to_owned(), unreadable: &["is full"], recorder };
         let killed = ServiceEnd { status: "was ended by SIGKILL".to_owned(), signal: Some(9) };
-        log.record_end("n1", None, Some(killed)).await;
-        log.record_end("n2", Some(4), None).await;
+        log.record_end("n1", (None, false), Some(killed)).await;
+        log.record_end("n2", (Some(4), false), None).await;
+        assert!(log.record_end("n3", (Some(5), true), None).await, "whatever it says");
         let events = read_history(&history).unwrap();
         let ended: Vec<ServerEnded> = events.iter().filter_map(ServerEnded::read).collect();
         assert_eq!(ended[0].log, ["ERROR disk is full"]);
@@ -68,5 +71,6 @@ mod tests {
         assert_eq!((ended[1].log.len(), ended[1].after_fault), (0, Some(4)));
         assert_eq!(ended[0].unreadable.as_deref(), Some("ERROR disk is full"));
         assert_eq!(ended[1].unreadable, None);
+        assert_eq!(ended[2].unreadable.as_deref(), Some("it said nothing"));
     }
 }

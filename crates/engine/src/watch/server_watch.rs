@@ -50,7 +50,9 @@ impl ServerWatch {
             } else if self.running.remove(node) && !takes_down(node) {
                 match self.storages.contains(node) {
                     true => self.fail(node).await,
-                    false => drop(self.log.record_end(node, None, self.context.service_end(node)).await),
+                    false => {
+                        self.log.record_end(node, (None, false), self.context.service_end(node)).await;
+                    }
                 }
             }
         }

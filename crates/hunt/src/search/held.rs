@@ -41,7 +41,7 @@ const TAKEN_FROM_TTLS: f64 = 0.3;
 const TAKER_GONE_TTLS: f64 = 3.0;
 const TAKEN_HOLD_TTLS: u32 = 5;
 /// How long a minority is cut off, each section lasts, and a holder is cut off from one of the others.
-const BARE_TTLS: f64 = 4.0;
+const BARE_TTLS: f64 = 5.0;
 const HANDED_ON_TTLS: f64 = 3.0;
 const CUT_OFF_TTLS: f64 = 3.0;
 
@@ -189,8 +189,9 @@ impl Space {
         let mut servers: Vec<&str> = topology.servers.iter().map(String::as_str).collect();
         servers.shuffle(random);
         let (granting, others) = servers.split_at(topology.majority());
-        // The first grant may come before the partition is in force. The second one comes while it is, and
-        // ends after it: then the minority and the server that the holder lost are a majority.
+        // The first grant may come before the partition is in force. The second one comes while it is, late
+        // where processes split the votes, and ends after it: then the minority and the server that the
+        // holder lost are a majority.
         let ttls = |ttls: f64| topology.ttl.mul_f64(ttls);
         let clients: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
         let apart = |one: &[&str], other: &[&str], length| {

@@ -6,7 +6,7 @@ mod explorer;
 use crate::heading::Heading;
 use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
-use crate::pictures::{RunPictures, clocks, conflict, violation};
+use crate::pictures::{self, RunPictures, clocks, conflict};
 use crate::proof::{Proof, proof};
 use crate::shown_findings::{ShownFinding, findings, groups, repetitions};
 use crate::{confidence, words};
@@ -183,9 +183,9 @@ fn shown_finding_html(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding
             }
             @if let Some(evidence) = &finding.evidence {
                 (picture(&conflict::conflict(evidence)))
-            } @else if let Some(svg) = violation::violation(run, shown) {
+            } @else if let Some((svg, how_to_read)) = pictures::of_finding(run, shown) {
                 (picture(&svg))
-                p.key { (words::drawing(run, &shown.holds)) }
+                p.key { (how_to_read) }
             }
             @if story.is_empty() {
                 p { (finding.sentence) "." }

@@ -13,8 +13,10 @@ mod png;
 pub(crate) mod rate;
 pub(crate) mod timeline;
 pub(crate) mod violation;
+mod waits;
 
-use crate::shown_findings::shown_findings;
+use crate::shown_findings::{ShownFinding, shown_findings};
+use crate::words::drawing;
 use fencepost_checker::{Overlap, RunIndex, RunVerdict};
 use fencepost_history::run::ClockSample;
 use rayon::prelude::*;
@@ -38,9 +40,16 @@ impl RunPictures {
     }
 }
 
+/// The drawing of a finding, and how to read it. None where there is nothing to draw.
+pub(crate) fn of_finding(run: &RunIndex, shown: &ShownFinding) -> Option<(String, String)> {
+    let waits = waits::waits(run, shown.finding).map(|svg| (svg, waits::HOW_TO_READ.to_owned()));
+    waits.or_else(|| Some((violation::violation(run, shown)?, drawing(run, &shown.holds))))
+}
+
 /// The files of `plots/` with their names: each picture as SVG, and as PNG with the feature `png`.
 pub fn plots(run: &RunIndex, verdict: &RunVerdict, whole: &RunPictures) -> Vec<(String, Vec<u8>)> {
-    let first = shown_findings(run, verdict).into_iter().find_map(|shown| violation::violation(run, &shown));
+    let first = shown_findings(run, verdict).into_iter().find_map(|shown| of_finding(run, &shown));
+    let first = first.map(|(svg, _)| svg);
     let mut findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
     let evidence = findings.find_map(|finding| finding.evidence.as_deref()).map(conflict::conflict);
     let pictures = [

@@ -258,7 +258,9 @@ fn storage(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, top: i32) {
     for (at, write) in excerpt.writes.iter().enumerate() {
         let Some(ok) = write.ok() else { continue };
         let (x, value) = (axis.x(ok.time), &write.invoke.value);
-        let again = excerpt.writes[..at].iter().any(|before| before.invoke.value == *value);
+        // A counter only grows; other data may be what it was before.
+        let is_counter = value.is_number();
+        let again = is_counter && excerpt.writes[..at].iter().any(|before| before.invoke.value == *value);
         let participant =
             excerpt.participants.iter().find(|participant| participant.hold.process == write.process);
         let colour = participant.map_or(palette::UNSURE, |participant| participant.colour);

@@ -149,6 +149,32 @@ impl Content {
         Unsynced { bytes, resized }
     }
 
+    /// The pages of the durable file that are not all zeros.
+    pub fn stored_pages(&self) -> io::Result<Vec<u64>> {
+        let mut stored = Vec::new();
+        let mut bytes = [0; PAGE];
+        for index in 0..self.durable_size.div_ceil(PAGE as u64) {
+            let start = index * PAGE as u64;
+            let length = (self.durable_size - start).min(PAGE as u64) as usize;
+            self.backing.read_exact_at(&mut bytes[..length], start)?;
+            if bytes[..length].iter().any(|&byte| byte != 0) {
+                stored.push(index);
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Turns one bit of a page of the durable file. Gives the offset of its byte.
+    pub fn flip(&mut self, page: u64, random: &mut impl RngExt) -> io::Result<u64> {
+        let start = page * PAGE as u64;
+        let offset = random.random_range(start..self.durable_size.min(start + PAGE as u64));
+        let mut byte = [0];
+        self.backing.read_exact_at(&mut byte, offset)?;
+        byte[0] ^= 1 << random.random_range(0..8);
+        self.backing.write_all_at(&byte, offset)?;
+        Ok(offset)
+    }
+
     pub fn crash(&mut self) {
         self.pages.clear();
         self.size = self.durable_size;
@@ -280,6 +306,19 @@ mod tests {
         }
         sizes.dedup();
         assert!(sizes.len() > 5, "the seed decides: {sizes:?}");
+    }
+
+    #[test]
+    fn one_bit_of_a_stored_page_is_turned() {
+        let mut content = empty();
+        content.write(3 * PAGE as u64, &[7; 5]).unwrap();
+        content.sync().unwrap();
+        let before = all(&content);
+        assert_eq!(content.stored_pages().unwrap(), [3], "the others are zeros");
+        let offset = content.flip(3, &mut ChaCha8Rng::seed_from_u64(1)).unwrap() as usize;
+        let differing: Vec<usize> = (0..before.len()).filter(|&at| before[at] != all(&content)[at]).collect();
+        assert_eq!(differing, [offset]);
+        assert_eq!((before[offset] ^ all(&content)[offset]).count_ones(), 1);
     }
 
     #[test]

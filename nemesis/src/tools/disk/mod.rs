@@ -15,7 +15,7 @@ pub use shared::{DiskCallKind, Failing};
 pub use volume::Lost;
 
 use chacha20::ChaCha8Rng;
-use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use fuser::{BackgroundSession, Config, INodeNo, MountOption, SessionACL};
 use mount::Fuse;
 use nix::mount::MntFlags;
 use parking_lot::{Mutex, MutexGuard};
@@ -25,7 +25,7 @@ use shared::{CallErrors, Delay, Delays, Lies, Shared};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,19 +62,19 @@ pub struct DiskCounts {
     pub refused: u64,
     /// Reads, writes and fsyncs that had to wait.
     pub delayed: u64,
-    /// Writes and fsyncs that failed with EIO.
+    /// Calls that failed with EIO, and writes that were lost.
     #[serde(default)]
     pub failed: u64,
 }
 
-/// What a small file on the disk meets that is written and fsynced.
+/// What a small file on the disk meets that is written, fsynced and read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskProbe {
     pub full: bool,
-    /// EIO.
+    /// EIO, or what was written is not there.
     #[serde(default)]
     pub failed: bool,
-    /// How long write and fsync took together, in milliseconds.
+    /// How long write, fsync and read took together, in milliseconds.
     pub ms: f64,
 }
 
@@ -115,6 +115,12 @@ impl Disk {
         self.volume().crash(torn, &mut ChaCha8Rng::seed_from_u64(seed))
     }
 
+    /// Turns so many bits of what is stored in files whose path contains `path`, in pages that are not all
+    /// zeros, drawn from the seed. Gives each place. To be called after a crash, when no file is open.
+    pub fn flip(&self, bits: u32, path: &str, seed: u64) -> io::Result<Vec<String>> {
+        self.volume().flip(bits, path, &mut ChaCha8Rng::seed_from_u64(seed)).map_err(real)
+    }
+
     /// Lets files grow by so many bytes; then writes (with `copy_on_write` all of them) fail with ENOSPC.
     pub fn fill(&self, bytes_left: u64, copy_on_write: bool) {
         self.volume().quota = Quota { left: Some(bytes_left), copy_on_write, refused: 0 };
@@ -134,9 +140,17 @@ impl Disk {
         self.shared.lies.lied.swap(0, Ordering::Relaxed)
     }
 
-    /// Lets calls fail with EIO, counted anew.
+    /// Lets calls fail, counted anew. The kernel forgets what it has read, where reads are to fail: else it
+    /// would answer them.
     pub fn fail(&self, failing: Failing) {
+        let reads = failing.call == DiskCallKind::Read;
         *self.shared.errors.lock() = CallErrors { failing: Some(failing), ..CallErrors::default() };
+        let Some(session) = self.session.as_ref().filter(|_| reads) else { return };
+        let (files, kernel) = (self.volume().files(), session.notifier());
+        for file in files {
+            // An error only says that the kernel does not know the file.
+            let _ = kernel.inval_inode(INodeNo(file), 0, 0);
+        }
     }
 
     /// Neither full nor slow any more, and without errors; counts the calls that were held up while it was.
@@ -157,17 +171,21 @@ impl Disk {
         DiskCounts { refused, delayed: waited(read) + waited(write) + waited(sync), failed }
     }
 
-    /// Looks what the disk does to somebody who writes so many bytes.
+    /// Looks what the disk does to somebody who writes so many bytes, and reads them past the kernel's cache.
     pub fn probe(&self, bytes: usize) -> io::Result<DiskProbe> {
         let path = self.folder.join(".fencepost-probe");
-        let mut file = File::create(&path)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true).custom_flags(nix::libc::O_DIRECT);
+        let mut file = options.open(&path)?;
         // Without a name its fsync makes nothing else durable.
         fs::remove_file(&path)?;
         let begun = Instant::now();
-        let written = file.write_all(&vec![1; bytes]).and_then(|()| file.sync_data());
+        let (data, mut found) = (vec![1; bytes], vec![0; bytes]);
+        let written = file.write_all(&data).and_then(|()| file.sync_data());
+        let read = written.and_then(|()| file.read_exact_at(&mut found, 0));
         let ms = begun.elapsed().as_secs_f64() * 1000.0;
-        match written {
-            Ok(()) => Ok(DiskProbe { full: false, failed: false, ms }),
+        match read {
+            Ok(()) => Ok(DiskProbe { full: false, failed: found != data, ms }),
             Err(error) => {
                 let full = error.kind() == io::ErrorKind::StorageFull;
                 let failed = error.raw_os_error() == Some(nix::libc::EIO);

@@ -34,8 +34,8 @@ impl Lies {
     }
 }
 
-/// The calls that a failing disk answers with EIO.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// The calls that a failing disk answers with EIO, or does not carry out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failing {
     pub call: DiskCallKind,
@@ -45,11 +45,18 @@ pub struct Failing {
     /// The only call that fails, counted from 1; 0 leaves it to `share`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nth: u32,
+    /// Only calls on files whose path contains this, and on those that have no name any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The disk says yes to these writes, and leaves what was there before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskCallKind {
+    Read,
     Write,
     Fsync,
 }
@@ -68,9 +75,15 @@ pub(super) struct CallErrors {
 }
 
 impl CallErrors {
-    /// Whether this call fails with EIO.
-    pub(super) fn fails(&mut self, call: DiskCallKind) -> bool {
-        let Some(failing) = self.failing.filter(|failing| failing.call == call) else { return false };
+    /// Whether this call fails; `path` is that of its file, if it has one.
+    pub(super) fn fails(&mut self, call: DiskCallKind, path: impl FnOnce() -> Option<String>) -> bool {
+        let Some(failing) = self.failing.as_ref().filter(|failing| failing.call == call) else {
+            return false;
+        };
+        let is_of = |part: &String| path().is_none_or(|path| path.contains(part));
+        if !failing.path.as_ref().is_none_or(is_of) {
+            return false;
+        }
         self.calls += 1;
         let fails = match failing.nth {
             0 => rand::rng().random_bool(failing.share),
@@ -78,6 +91,11 @@ impl CallErrors {
         };
         self.failed += u64::from(fails);
         fails
+    }
+
+    /// Whether a write that fails is lost, and said to be done.
+    pub(super) fn loses(&self) -> bool {
+        self.failing.as_ref().is_some_and(|failing| failing.lost)
     }
 }
 

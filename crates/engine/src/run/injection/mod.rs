@@ -362,9 +362,10 @@ impl InjectedFault {
     /// cannot be healed, and that is no failure of the run.
     async fn final_heal(&mut self, shared: &InjectionState) {
         let mut is_unreadable = false;
+        let after = (Some(self.fault.id), self.fault.describe().damages);
         for server in &self.ran {
             if shared.stays_away(self.fault.id, server).await {
-                is_unreadable |= shared.log.record_end(server, Some(self.fault.id), None).await;
+                is_unreadable |= shared.log.record_end(server, after, None).await;
             }
         }
         match self.heal_within([LAST_HEALING; 2]).await {

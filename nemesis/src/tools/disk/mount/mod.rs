@@ -49,8 +49,23 @@ impl Fuse {
         &self.shared.delays
     }
 
-    fn fail(&self, call: DiskCallKind) -> Result<(), Errno> {
-        if self.shared.errors.lock().fails(call) { Err(Errno::EIO) } else { Ok(()) }
+    fn fails(&self, call: DiskCallKind, number: InodeNumber) -> bool {
+        self.shared.errors.lock().fails(call, || self.volume().live.path(number))
+    }
+
+    fn fail(&self, call: DiskCallKind, number: InodeNumber) -> Result<(), Errno> {
+        if self.fails(call, number) { Err(Errno::EIO) } else { Ok(()) }
+    }
+
+    /// Writes, fails, or says yes and leaves the file as it was but for its size.
+    fn put(&self, number: InodeNumber, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        if !self.fails(DiskCallKind::Write, number) {
+            return self.volume().write(number, offset, data);
+        }
+        match self.shared.errors.lock().loses() {
+            true => self.volume().allocate(number, offset + data.len() as u64),
+            false => Err(Errno::EIO),
+        }
     }
 
     fn make(
@@ -82,7 +97,7 @@ impl Fuse {
     /// Makes a file durable, in the real disk's time; without the lock, so that others can go on meanwhile.
     fn sync(&self, number: InodeNumber) -> Result<(), Errno> {
         self.delays().sync.wait();
-        self.fail(DiskCallKind::Fsync)?;
+        self.fail(DiskCallKind::Fsync, number)?;
         if self.shared.lies.lie() {
             return Ok(());
         }
@@ -257,8 +272,9 @@ impl Filesystem for Fuse {
         reply: ReplyData,
     ) {
         self.delays().read.wait();
-        let read =
-            self.volume().content(number.0).and_then(|content| Ok(content.read(offset, size as usize)?));
+        let read = self
+            .fail(DiskCallKind::Read, number.0)
+            .and_then(|()| Ok(self.volume().content(number.0)?.read(offset, size as usize)?));
         match read {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error),
@@ -278,8 +294,7 @@ impl Filesystem for Fuse {
         reply: ReplyWrite,
     ) {
         self.delays().write.wait();
-        let mut result = self.fail(DiskCallKind::Write);
-        result = result.and_then(|()| self.volume().write(number.0, offset, data));
+        let mut result = self.put(number.0, offset, data);
         // O_SYNC contains this flag.
         if result.is_ok() && OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC) {
             result = self.sync(number.0);
@@ -345,7 +360,8 @@ impl Filesystem for Fuse {
         if self.shared.lies.lie() {
             return done(Ok(()), reply);
         }
-        let synced = self.fail(DiskCallKind::Fsync).and_then(|()| self.volume().sync_folder(number.0));
+        let failed = self.fail(DiskCallKind::Fsync, number.0);
+        let synced = failed.and_then(|()| self.volume().sync_folder(number.0));
         done(synced.and_then(|()| Ok(self.shared.beneath.sync_data()?)), reply);
     }
 

@@ -73,6 +73,25 @@ impl Volume {
         Ok(())
     }
 
+    /// Turns so many bits of what is durable in files whose path contains `path`, and gives each place.
+    pub fn flip(&mut self, bits: u32, path: &str, random: &mut impl RngExt) -> Result<Vec<String>, Errno> {
+        let mut pages = Vec::new();
+        for number in self.files() {
+            let Some(file) = self.durable.path(number).filter(|file| file.contains(path)) else { continue };
+            let stored = self.content(number)?.stored_pages()?;
+            pages.extend(stored.into_iter().map(|page| (file.clone(), number, page)));
+        }
+        pages.sort();
+        if pages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let flips = (0..bits).map(|_| {
+            let (file, number, page) = &pages[random.random_range(0..pages.len())];
+            Ok(format!("{file}, byte {}", self.content(*number)?.flip(*page, random)?))
+        });
+        flips.collect()
+    }
+
     /// Loses the power: only what is durable is there afterwards, and `torn` of the rest. All gets new
     /// numbers, unknown to the kernel, so that nothing in its caches counts and files still open are stale.
     pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {

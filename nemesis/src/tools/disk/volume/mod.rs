@@ -96,6 +96,11 @@ impl Volume {
         }
     }
 
+    pub fn files(&self) -> Vec<InodeNumber> {
+        let is_file = |inode: &Inode| matches!(inode.kind, Kind::File(_));
+        self.inodes.iter().filter(|(_, inode)| is_file(inode)).map(|(&number, _)| number).collect()
+    }
+
     /// What stands there; the kernel gets to know of it.
     pub fn look_up(&mut self, folder: InodeNumber, name: &OsStr) -> Result<InodeNumber, Errno> {
         self.inode(folder)?;
