@@ -1,6 +1,6 @@
 //! The drawing of acquires that waited for each other: what each asked for, in this order, and how it ended.
 
-use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TEXT, TimeAxis, WIDTH};
+use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TEXT, TimeAxis, WIDTH, text_width};
 use super::palette::{self, Colour};
 use fencepost_checker::run_index::Operation;
 use fencepost_checker::{Finding, RunIndex, seconds};
@@ -86,5 +86,6 @@ fn lane(canvas: &Canvas, run: &RunIndex, one: &Waiting, axis: TimeAxis, top: i32
     } else {
         canvas.rect((ended - 1, bar - 4), (ended + 1, bar + BAR + 4), palette::CLASH, 1.0);
     }
-    canvas.text((ended, bar + BAR + 10), &word, SMALL, colour, Anchor::Start);
+    let left = ended.min(axis.right - text_width(&word, SMALL));
+    canvas.text((left, bar + BAR + 10), &word, SMALL, colour, Anchor::Start);
 }
