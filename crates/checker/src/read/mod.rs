@@ -14,7 +14,7 @@ pub use json::JsonLines;
 use crate::model::History;
 use crate::models::{Codec, EventRefusal};
 use crate::operations::{Builder, OpenHandle, Stamp};
-use fencepost_history::{ErrorCode, Kind, OperationError, f};
+use fencepost_history::{AcquireArguments, ErrorCode, Kind, Name, OperationError, f};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -157,7 +157,7 @@ fn shortened(value: &str) -> Cow<'_, str> {
     }
 }
 
-fn refused(line: &Line, refusal: EventRefusal) -> Result<(), ReadError> {
+fn refused<T>(line: &Line, refusal: EventRefusal) -> Result<T, ReadError> {
     let (f, value) = (&line.f, shortened(&line.value));
     let reason = match refusal {
         EventRefusal::UnknownOperation(known) => format!(
@@ -181,6 +181,21 @@ struct OpenLine {
     part: usize,
     f: usize,
     handle: OpenHandle,
+    /// The same of the other names of a set: all are acquired and released in one step.
+    also: Vec<(usize, OpenHandle)>,
+}
+
+/// The other names of a set that an operation on this key asks for.
+fn others(line: &Line) -> Vec<Name> {
+    if !line.value.contains("\"also\"") {
+        return Vec::new();
+    }
+    let value: serde_json::Value = serde_json::from_str(&line.value).unwrap_or_default();
+    let mut others = AcquireArguments::of(&value).also.unwrap_or_default();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|other| Some(&**other) != line.key.as_deref());
+    others
 }
 
 type Growing<M> = (Option<String>, M, Builder<<M as crate::Model>::Op, <M as crate::Model>::Ret>);
@@ -239,17 +254,30 @@ impl<M: Codec + Clone> Collector<M> {
     }
 
     fn invoke(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
-        let part = self.part(line.key.as_deref());
-        let (_, model, builder) = &mut self.parts[part];
-        let op = match model.invoke(process, &line.f, &line.value) {
-            Ok(op) => op,
-            Err(refusal) => return refused(line, refusal),
-        };
-        let handle = builder.invoke_at(process, op, stamp);
-        if self.open.insert(process, OpenLine { part, f, handle }).is_some() {
+        let (part, handle) = self.begin(line, line.key.as_deref(), process, stamp)?;
+        let others = others(line).into_iter();
+        let also = others
+            .map(|other| self.begin(line, Some(&*other), process, stamp))
+            .collect::<Result<Vec<_>, ReadError>>()?;
+        if self.open.insert(process, OpenLine { part, f, handle, also }).is_some() {
             return malformed(line.number, format!("process {process} already has an operation open"));
         }
         Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        line: &Line,
+        key: Option<&str>,
+        process: u64,
+        stamp: Stamp,
+    ) -> Result<(usize, OpenHandle), ReadError> {
+        let part = self.part(key);
+        let (_, model, builder) = &mut self.parts[part];
+        match model.invoke(process, &line.f, &line.value) {
+            Ok(op) => Ok((part, builder.invoke_at(process, op, stamp))),
+            Err(refusal) => refused(line, refusal),
+        }
     }
 
     fn complete(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
@@ -259,7 +287,7 @@ impl<M: Codec + Clone> Collector<M> {
                 format!("process {process} completes an operation that it never invoked"),
             );
         };
-        let (key, model, builder) = &mut self.parts[open.part];
+        let (key, ..) = &self.parts[open.part];
         if open.f != f {
             let invoked = &self.names[open.f];
             return malformed(
@@ -274,17 +302,28 @@ impl<M: Codec + Clone> Collector<M> {
                 format!("process {process} invoked it on another key ({invoked})"),
             );
         }
-        let op = builder.op(open.handle).clone();
+        let own = (open.part, open.handle);
+        std::iter::once(own).chain(open.also).try_for_each(|of_name| self.end(line, of_name, stamp))
+    }
+
+    fn end(
+        &mut self,
+        line: &Line,
+        (part, handle): (usize, OpenHandle),
+        stamp: Stamp,
+    ) -> Result<(), ReadError> {
+        let (_, model, builder) = &mut self.parts[part];
+        let op = builder.op(handle).clone();
         match line.kind {
             Kind::Ok => match model.complete(&op, &line.value) {
-                Ok(ret) => builder.complete_at(open.handle, ret, stamp),
+                Ok(ret) => builder.complete_at(handle, ret, stamp),
                 Err(refusal) => return refused(line, refusal),
             },
             // A library that said no after tries of its own may have taken the lock.
             Kind::Fail if line.f == f::ACQUIRE && is_no_of_library(line) => {}
             Kind::Fail => match model.fail(&op, line.error.as_deref().unwrap_or("")) {
-                Some(ret) => builder.complete_at(open.handle, ret, stamp),
-                None => builder.drop(open.handle),
+                Some(ret) => builder.complete_at(handle, ret, stamp),
+                None => builder.drop(handle),
             },
             // The process may go on, with an operation of unknown end.
             Kind::Info | Kind::Invoke => {}
@@ -318,6 +357,31 @@ mod tests {
         {"index":2,"time":7,"process":1,"type":"ok","f":"acquire","key":"a","value":{"token":3}}
         {"index":3,"time":8,"process":1,"type":"info","f":"lost","key":"a"}
         {"index":4,"time":9,"process":2,"type":"invoke","f":"acquire","key":"b","value":null}"#;
+
+    #[test]
+    fn a_set_is_acquired_and_released_by_each_of_its_names() {
+        let text = r#"
+            {"process":1,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":3,"also":["b","a","b"]}}
+            {"process":1,"type":"ok","f":"acquire","key":"a","value":{}}
+            {"process":2,"type":"invoke","f":"acquire","key":"b","value":{"also":["c"]}}
+            {"process":2,"type":"ok","f":"acquire","key":"b","value":{}}
+            {"process":1,"type":"invoke","f":"release","key":"a","value":{"also":["b"]}}
+            {"process":1,"type":"fail","f":"release","key":"a","value":{},"error":"timeout: x"}"#;
+        let options = crate::CheckOptions {
+            algorithm: crate::Algorithm::Auto,
+            budget: crate::Budget::unlimited(),
+            evidence: false,
+            witness: false,
+        };
+        let parts = parts(OwnerMutex, text).unwrap();
+        let judged = |part: &KeyHistory<OwnerMutex>| (part.key.clone().unwrap(), part.history.list.len());
+        let judged: Vec<_> = parts.iter().map(judged).collect();
+        let count = |key: &str, operations| (key.to_owned(), operations);
+        assert_eq!(judged, [count("a", 1), count("b", 2), count("c", 1)], "what failed is none");
+        let outcomes: Vec<_> =
+            crate::judge(parts, &options).into_iter().map(|verdict| verdict.outcome).collect();
+        assert_eq!(outcomes, [crate::Outcome::Valid, crate::Outcome::Violation, crate::Outcome::Valid]);
+    }
 
     #[test]
     fn separates_keys_and_skips_notices_and_faults() {

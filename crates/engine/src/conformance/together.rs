@@ -106,8 +106,7 @@ async fn entries(context: &RuleContext<'_>, key: &str) -> Checked {
         if !answered.is_ok() {
             holder.release(context, 0).await?;
             let seen = format!("a `{operation}` of the holder was answered with {answered}");
-            let change =
-                "Acquire the lock for its holder once more at a `reenter`, and release it once at a `leave` (the functions of a kit have these names)";
+            let change = "Acquire the lock for its holder once more at a `reenter`, and release it once at a `leave` (the functions of a kit have these names)";
             return Ok(CheckResult::broken(seen, change).of_processes(holder.numbers()));
         }
         let granted = format!("another process was granted the lock after a `{operation}` of its holder");
