@@ -262,9 +262,10 @@ fn half_a_set_that_a_connection_left_is_found(driver: &str) {
 
 fn a_job_runs_twice_where_clients_go_by_their_own_clocks(driver: &str) {
     let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/planted/redis@client-clock");
-    let ran = test(&format!(
-        "--driver {driver} --lock {lock} --workload tick --nemesis clock-jump --ttl 2s --seed 1 --time-limit 60s"
-    ));
+    let plan =
+        "[[fault]]\nafter = \"1s\"\nfault = \"clock-jump\"\non = [\"c1\"]\nwall = \"30s\"\nfor = \"20s\"";
+    let args = format!("--driver {driver} --lock {lock} --workload tick --ttl 2s --seed 1 --time-limit 15s");
+    let ran = planned(plan, &args);
     let verdict = ran.verdict();
     let finding = &verdict.of_checker("ticks").expect("judged").findings[0];
     assert_eq!((finding.class.as_str(), finding.whose), ("ran-twice", Some(Whose::Library)), "{finding:?}");

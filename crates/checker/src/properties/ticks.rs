@@ -76,7 +76,7 @@ impl Checker for Ticks {
         let twice = jobs.iter().filter(|(_, job)| job.runs.len() > 1);
         let ran_twice = twice.clone().filter_map(|(tick, job)| ran_twice(run, *tick, job));
         let missed: Vec<_> = jobs.iter().filter(|(_, job)| job.is_missed()).collect();
-        let in_vain = missed.iter().filter_map(|(tick, job)| in_vain(run, &keys, *tick, job));
+        let in_vain = missed.iter().filter_map(|(tick, job)| in_vain(run, &keys, **tick, job));
         let mut findings: Vec<Finding> = ran_twice.chain(in_vain).collect();
         findings.sort_by_key(|finding| finding.time);
         let figures = TicksFigures {
