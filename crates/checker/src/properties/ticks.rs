@@ -70,7 +70,7 @@ impl Checker for Ticks {
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let jobs = jobs(run);
         if jobs.is_empty() {
-            return Err(NotJudged::because("the workload runs no job by ticks"));
+            return Err(NotJudged::OTHER_WORKLOAD);
         }
         let keys = wants(run, (0, u64::MAX), View::Benefit);
         let twice = jobs.iter().filter(|(_, job)| job.runs.len() > 1);

@@ -379,7 +379,7 @@ mod tests {
         let count = |key: &str, operations| (key.to_owned(), operations);
         assert_eq!(judged, [count("a", 1), count("b", 2), count("c", 1)], "what failed is none");
         let outcomes: Vec<_> =
-            crate::judge(parts, &options).into_iter().map(|verdict| verdict.outcome).collect();
+            crate::judge(&parts, &options).into_iter().map(|verdict| verdict.outcome).collect();
         assert_eq!(outcomes, [crate::Outcome::Valid, crate::Outcome::Violation, crate::Outcome::Valid]);
     }
 
