@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// A scheduler whose lock is kept for 30 ms, so that ticks come every 60 ms, and the moment of its first tick.
+    /// A scheduler whose lock is kept for 30 ms, so that ticks come every 60 ms, and the moment of its first.
     fn scheduler() -> (Box<dyn Script>, Duration) {
         let mut script = script("tick", 1);
         let Step::Wait(due) = script.next(None, at(Duration::ZERO)) else { panic!("it waits for a tick") };

@@ -1,7 +1,7 @@
 //! Writes a history as JSON lines:
 //! `cargo run --release -p fencepost-checker --example generate -- MODEL OPERATIONS PROCESSES INDETERMINATE KEYS`,
-//! for instance `register 1000000 20 0.01 1`. MODEL may also be a kind of locks: `read-write` (readers, and a writer
-//! among six) or `semaphore` (three permits), for the model `shared-lock`.
+//! for instance `register 1000000 20 0.01 1`. MODEL may also be a kind of locks: `read-write` (readers, and a
+//! writer among six) or `semaphore` (three permits), for the model `shared-lock`.
 
 use fencepost_checker::models::{
     FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Register, ShareOp, SharedLock,

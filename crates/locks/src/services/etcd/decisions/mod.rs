@@ -60,8 +60,8 @@ impl Created {
         self.failure(ErrorCode::Taken, "another client holds the lock", false)
     }
 
-    /// After the search for the youngest keys older than ours, as many as there are permits: the watch for the
-    /// end of the youngest; none if there are fewer.
+    /// After the search for the youngest keys older than ours, as many as there are permits: the watch for
+    /// the end of the youngest; none if there are fewer.
     pub(super) fn after_look(
         &self,
         reply: Result<AnsweredMember<RangeResponse>, CallError>,
