@@ -54,8 +54,34 @@ public final class Fencepost {
             throw new Certain("bad-command: this lock has no acquirePermit");
         }
 
+        /** The same for all of these names, or none of them: with {@code kind = "several"} in lock.toml. */
+        default Grant acquireAll(List<String> keys, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no acquireAll");
+        }
+
         /** Gives the lock back. Returns whether that removed a lock, or null where the library does not say. */
         Boolean release(String key) throws Exception;
+
+        /** The same of all these names. */
+        default Boolean releaseAll(List<String> keys) throws Exception {
+            throw new Certain("bad-command: this lock has no releaseAll");
+        }
+
+        /**
+         * Acquires the lock once more for its holder: with {@code kind = "reentrant"} in lock.toml. Returns a grant, or null where
+         * it was no longer held; a grant with a validity says that the library prolonged the lock.
+         */
+        default Grant reenter(String key, Duration ttl, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no reenter");
+        }
+
+        /**
+         * Releases once what was acquired more than once. Returns whether that removed the lock, which it should not, or null where
+         * the library does not say.
+         */
+        default Boolean leave(String key) throws Exception {
+            throw new Certain("bad-command: this lock has no leave");
+        }
 
         /**
          * Lets the lock last for so long from now on; returns whether it does, false where it was no longer held. A lock with this
@@ -400,17 +426,26 @@ public final class Fencepost {
         Long validUntil;
         boolean lost;
         boolean marked;
+
+        /** For another name of the same set. */
+        Held copy() {
+            Held copy = new Held();
+            copy.grant = grant;
+            copy.ttlNanos = ttlNanos;
+            copy.validUntil = validUntil;
+            return copy;
+        }
     }
 
     /** The acquire that is under way. */
     private static final class Acquiring {
-        final String key;
+        final List<String> names;
         final long asked; // before the lock was made, if it was
         long begun = System.nanoTime();
         Long renewedAt;
-        String lost;
+        final Map<String, String> lost = new LinkedHashMap<>(); // of these names, with the reasons
 
-        Acquiring(String key, long asked) { this.key = key; this.asked = asked; }
+        Acquiring(List<String> names, long asked) { this.names = names; this.asked = asked; }
     }
 
     /** One process: an independent user of the lock, with a thread of its own. Its mutex orders its state and its lines. */
@@ -468,7 +503,7 @@ public final class Fencepost {
                 send(answer);
                 Acquiring ended = acquiring;
                 acquiring = null;
-                if (ended != null && ended.lost != null) lost(ended.key, ended.lost);
+                if (ended != null) ended.lost.forEach(this::lost);
             }
         }
 
@@ -481,8 +516,8 @@ public final class Fencepost {
         }
 
         synchronized void lost(String key, String reason) {
-            if (acquiring != null && acquiring.key.equals(key)) {
-                acquiring.lost = reason;
+            if (acquiring != null && acquiring.names.contains(key)) {
+                acquiring.lost.put(key, reason);
                 return;
             }
             Held held = this.held.get(key);
@@ -493,7 +528,7 @@ public final class Fencepost {
 
         synchronized void renewed(String key, long ageNanos) {
             long at = System.nanoTime() - ageNanos;
-            if (acquiring != null && acquiring.key.equals(key)) {
+            if (acquiring != null && acquiring.names.contains(key)) {
                 acquiring.renewedAt = at;
                 return;
             }
@@ -519,11 +554,14 @@ public final class Fencepost {
                 case "acquire":
                     return acquire(command, key, Duration.ofMillis(timeoutMs), asked);
                 case "release":
-                    return release(key);
+                    return release(command);
+                case "leave":
+                    return leave(key);
                 case "holds":
                     return ok(believes(key));
                 case "prolong":
-                    return prolong(key, command.get("ttl_ms"), Duration.ofMillis(timeoutMs));
+                case "reenter":
+                    return prolong(f, key, command.get("ttl_ms"), Duration.ofMillis(timeoutMs));
                 case "read":
                     return storage.read(key, heldOf(key), timeoutMs);
                 case "write":
@@ -553,15 +591,21 @@ public final class Fencepost {
             if (wish.containsKey("capacity") && !(permits instanceof Long && (Long) permits > 0)) {
                 return fail("bad-command: a semaphore needs a capacity greater than 0");
             }
+            boolean isSet = wish.get("also") != null;
+            if (isSet && !(wish.get("also") instanceof List && list(wish.get("also")).stream().allMatch(String.class::isInstance))) {
+                return fail("bad-command: the names of a set are a list of texts");
+            }
+            var names = names(command);
             synchronized (this) {
-                acquiring = new Acquiring(key, asked);
+                acquiring = new Acquiring(names, asked);
             }
             Duration lasting = Duration.ofMillis((Long) ttl);
-            Grant grant = permits != null ? lock.acquirePermit(key, (Long) permits, lasting, timeout)
+            Grant grant = isSet ? lock.acquireAll(names, lasting, timeout)
+                    : permits != null ? lock.acquirePermit(key, (Long) permits, lasting, timeout)
                     : shared ? lock.acquireShared(key, lasting, timeout) : lock.acquire(key, lasting, timeout);
             if (grant == null) return fail("refused-by-library: acquire returned null");
             // Granted so late, it is given back, as by a program that no longer needs it.
-            if (isOver()) lock.release(key);
+            if (isOver()) released(command);
             Held granted = new Held();
             granted.grant = grant;
             granted.ttlNanos = (Long) ttl * 1_000_000;
@@ -581,22 +625,41 @@ public final class Fencepost {
                 if (waited > 0) granted.grant.value.put("waited_ms", waited);
                 if (acquiring.renewedAt != null) granted.validUntil = acquiring.renewedAt + granted.ttlNanos;
             }
-            if (!over) held.put(acquiring.key, granted);
+            for (String name : over ? List.<String>of() : acquiring.names) held.put(name, granted.copy());
         }
 
-        private Map<String, Object> release(String key) {
-            var value = map("believed", believes(key));
+        /** All names that an acquire or a release is of, each once (rule 27). */
+        private List<String> names(Map<String, Object> command) {
+            Set<String> names = new LinkedHashSet<>(List.of((String) command.get("key")));
+            for (Object name : also(command) instanceof List ? list(also(command)) : List.of()) names.add((String) name);
+            return new ArrayList<>(names);
+        }
+
+        private Object also(Map<String, Object> command) {
+            return command.get("value") instanceof Map ? ((Map<?, ?>) command.get("value")).get("also") : null;
+        }
+
+        /** Calls the user's function for this release. */
+        private Boolean released(Map<String, Object> command) throws Exception {
+            return also(command) != null ? lock.releaseAll(names(command)) : lock.release((String) command.get("key"));
+        }
+
+        private Map<String, Object> release(Map<String, Object> command) {
+            boolean believed = true, wasGranted = true;
+            for (String name : names(command)) believed &= believes(name);
+            var value = map("believed", believed);
             Map<String, Object> answer;
             synchronized (this) {
                 // Whatever becomes of it: a process that began to release no longer works under the lock.
-                if (held.remove(key) == null) {
-                    answer = fail("not-held: this process has not acquired it");
-                    answer.put("value", value);
-                    return answer;
-                }
+                for (String name : names(command)) wasGranted &= held.remove(name) != null;
+            }
+            if (!wasGranted) {
+                answer = fail("not-held: this process has not acquired it");
+                answer.put("value", value);
+                return answer;
             }
             try {
-                Boolean removed = lock.release(key);
+                Boolean removed = released(command);
                 if (Boolean.FALSE.equals(removed)) throw new NotHeld("the release removed nothing");
                 if (removed != null) value.put("removed", true);
                 answer = ok(value);
@@ -608,27 +671,54 @@ public final class Fencepost {
             return answer;
         }
 
-        /** Prolongs what the process holds (rule 25). */
-        private Map<String, Object> prolong(String key, Object ttl, Duration timeout) throws Throwable {
-            if (!(ttl instanceof Long) || (Long) ttl <= 0) return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+        /** Releases once what the process acquired more than once (rule 26). */
+        private Map<String, Object> leave(String key) {
+            var value = map("believed", believes(key));
+            Held held = heldOf(key);
+            Map<String, Object> answer;
+            try {
+                if (held == null) throw new Certain("not-held: this process has not acquired it");
+                Boolean removed = lock.leave(key);
+                if (removed != null) value.put("removed", removed);
+                answer = ok(value);
+            } catch (Throwable error) {
+                answer = failed(error);
+                if (error instanceof NotHeld) {
+                    value.put("removed", false);
+                    synchronized (this) {
+                        held.lost = true;
+                    }
+                }
+            }
+            answer.put("value", value);
+            return answer;
+        }
+
+        /** Prolongs what the process holds, or acquires it once more (rules 25 and 26). */
+        private Map<String, Object> prolong(String f, String key, Object ttl, Duration timeout) throws Throwable {
+            if (!(ttl instanceof Long) || (Long) ttl <= 0) return fail("bad-command: a " + f + " needs a ttl_ms greater than 0");
             Held held = heldOf(key);
             if (held == null) return fail("not-held: this process has not acquired it");
             long begun = System.nanoTime();
-            boolean isHeld = false;
-            String why = "prolong returned false";
+            boolean prolongs = f.equals("prolong"), isHeld = false;
+            Duration lasting = Duration.ofMillis((Long) ttl);
+            Grant grant = null;
+            String why = f + " returned " + (prolongs ? "false" : "null");
             try {
-                isHeld = lock.prolong(key, Duration.ofMillis((Long) ttl), timeout);
+                if (!prolongs) grant = lock.reenter(key, lasting, timeout);
+                isHeld = prolongs ? lock.prolong(key, lasting, timeout) : grant != null;
             } catch (NotHeld error) {
                 why = error.getMessage();
             }
+            Duration stated = grant == null ? null : grant.validity;
             synchronized (this) {
                 held.lost |= !isHeld;
-                if (isHeld && held.validUntil != null) {
-                    held.ttlNanos = (Long) ttl * 1_000_000;
-                    held.validUntil = begun + held.ttlNanos;
-                }
+                if (!isHeld) return fail("not-held: " + why);
+                if (held.validUntil == null || !prolongs && stated == null) return map("type", "ok");
+                held.ttlNanos = lasting.toNanos();
+                held.validUntil = prolongs ? begun + held.ttlNanos : System.nanoTime() + stated.toNanos();
             }
-            return isHeld ? map("type", "ok") : fail("not-held: " + why);
+            return prolongs ? map("type", "ok") : ok(map("validity_ms", stated.toMillis()));
         }
 
         /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -10,8 +10,9 @@
  *     }));
  *
  * A read-write lock also has `acquireShared(key, ttl, timeout)`, for readers; a semaphore has
- * `acquirePermit(key, permits, ttl, timeout)` in place of `acquire`; a lock whose user can prolong it has
- * `prolong(key, ttl, timeout)`.
+ * `acquirePermit(key, permits, ttl, timeout)` in place of `acquire`; a reentrant lock has `reenter(key, ttl, timeout)` and
+ * `leave(key)`; a lock on several names has `acquireAll(keys, ttl, timeout)` and `releaseAll(keys)`; a lock whose user can
+ * prolong it has `prolong(key, ttl, timeout)`.
  */
 const fs = require("node:fs");
 const net = require("node:net");
@@ -61,6 +62,9 @@ class Certain extends Error {
     super(message);
   }
 }
+
+/** All names that an acquire or a release is of, each once (rule 27). */
+const namesOf = ({ key, value }) => [...new Set([key, ...(value?.also ?? [])])];
 
 /** What a lock may know and report. Each process has its own. */
 class Env {
@@ -156,7 +160,7 @@ class Process {
   over = false;
   /** By key: the grant, until when it is valid, whether it is lost. */
   #held = new Map();
-  /** The acquire that is under way: its key, when its latest attempt began, and what was reported meanwhile. */
+  /** The acquire that is under way: its names, when its latest attempt began, and what was reported meanwhile. */
   #acquiring = null;
 
   constructor(client, number) {
@@ -191,7 +195,7 @@ class Process {
 
   lost(key, reason) {
     const held = this.#held.get(key);
-    if (this.#acquiring?.key === key) this.#acquiring.lost = reason;
+    if (this.#acquiring?.names.includes(key)) this.#acquiring.lost.set(key, reason);
     else if (held && !held.lost) {
       held.lost = true;
       this.#notice({ event: "lost", process: this.number, key, reason });
@@ -200,7 +204,7 @@ class Process {
 
   renewed(key, age) {
     const held = this.#held.get(key);
-    if (this.#acquiring?.key === key) this.#acquiring.renewed = now() - age;
+    if (this.#acquiring?.names.includes(key)) this.#acquiring.renewed = now() - age;
     else if (held && !held.lost) {
       if (held.validUntil !== null) held.validUntil = now() - age + held.ttl;
       this.#notice({ event: "renewed", process: this.number, key, age_ms: Math.ceil(age) });
@@ -217,9 +221,9 @@ class Process {
       : await this.#perform(operation).catch((error) => failed(error));
     if (answer.type === "info") this.end();
     this.#client.send({ id: operation.id, ...answer });
-    const { key, lost } = this.#acquiring ?? {};
+    const { lost = new Map() } = this.#acquiring ?? {};
     this.#acquiring = null;
-    if (lost !== undefined) this.lost(key, lost);
+    lost.forEach((reason, key) => this.lost(key, reason));
   }
 
   async #perform(operation) {
@@ -236,8 +240,11 @@ class Process {
       case "acquire":
         return this.#acquire(operation, timeout, asked);
       case "release":
-        return this.#release(key);
+        return this.#release(operation);
+      case "leave":
+        return this.#leave(key);
       case "prolong":
+      case "reenter":
         return this.#prolong(operation, timeout);
       case "holds":
         return ok(await this.#believes(key));
@@ -250,32 +257,39 @@ class Process {
     }
   }
 
-  async #acquire({ key, value, ttl_ms: ttl }, timeout, asked) {
+  async #acquire(operation, timeout, asked) {
+    const { key, value, ttl_ms: ttl } = operation;
     if (!(ttl > 0)) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
-    const { mode = "exclusive", capacity } = value ?? {};
+    const { mode = "exclusive", capacity, also } = value ?? {};
     if (mode !== "shared" && mode !== "exclusive") return fail(`bad-command: unknown mode ${mode}: expected shared or exclusive`);
     if (capacity !== undefined && !(Number.isInteger(capacity) && capacity > 0)) {
       return fail("bad-command: a semaphore needs a capacity greater than 0");
     }
-    const share = capacity === undefined ? [] : [capacity];
-    const f = share.length ? "acquirePermit" : mode === "shared" ? "acquireShared" : "acquire";
+    const isSet = (also ?? null) !== null;
+    if (isSet && !(Array.isArray(also) && also.every((name) => typeof name === "string"))) {
+      return fail("bad-command: the names of a set are a list of texts");
+    }
+    const names = namesOf(operation);
+    const [f, ...wish] = isSet ? ["acquireAll", names]
+      : capacity !== undefined ? ["acquirePermit", key, capacity]
+      : [mode === "shared" ? "acquireShared" : "acquire", key];
     if (!this.#lock[f]) return fail(`bad-command: this lock has no ${f}`);
-    this.#acquiring = { key, asked, begun: now() };
+    this.#acquiring = { names, asked, begun: now(), lost: new Map() };
     let grant;
     try {
-      grant = await this.#lock[f](key, ...share, ttl, timeout);
+      grant = await this.#lock[f](...wish, ttl, timeout);
     } catch (error) {
       return failed(error);
     }
     if (!grant) return fail(`refused-by-library: ${f} returned ${grant}`);
-    const answer = this.#granted(key, grant, ttl);
+    const answer = this.#granted(names, grant, ttl);
     // Granted so late, it is given back, as by a program that no longer needs it.
-    if (this.over) await this.#release(key);
+    if (this.over) await this.#release(operation);
     return ok(answer);
   }
 
   /** Begins the belief in a grant. Returns the value of the answer. */
-  #granted(key, { token, unique, validity, granted_by }, ttl) {
+  #granted(names, { token, unique, validity, granted_by }, ttl) {
     const { asked, begun, renewed } = this.#acquiring;
     const value = { token, granted_by };
     let validUntil = null;
@@ -286,16 +300,21 @@ class Process {
       if (waited > 0) value.waited_ms = waited;
       if (renewed !== undefined) validUntil = renewed + ttl;
     }
-    this.#held.set(key, { token, unique, ttl, validUntil, lost: false, marked: false });
+    for (const name of names) this.#held.set(name, { token, unique, ttl, validUntil, lost: false, marked: false });
     return value;
   }
 
-  async #release(key) {
-    const value = { believed: await this.#believes(key) };
+  async #release(operation) {
+    const names = namesOf(operation);
+    const believed = [];
+    for (const name of names) believed.push(await this.#believes(name));
+    const value = { believed: believed.every(Boolean) };
     // Whatever becomes of it: a process that began to release no longer works under the lock.
-    if (!this.#held.delete(key)) return fail("not-held: this process has not acquired it", value);
+    const wasGranted = names.map((name) => this.#held.delete(name)).every(Boolean);
+    if (!wasGranted) return fail("not-held: this process has not acquired it", value);
+    const isSet = (operation.value?.also ?? null) !== null;
     try {
-      const removed = await this.#lock.release(key);
+      const removed = isSet ? await this.#lock.releaseAll(names) : await this.#lock.release(operation.key);
       if (removed === false) throw new NotHeld("the release removed nothing");
       return ok(removed === true ? { ...value, removed } : value);
     } catch (error) {
@@ -303,22 +322,41 @@ class Process {
     }
   }
 
-  /** Prolongs what the process holds (rule 25). */
-  async #prolong({ key, ttl_ms: ttl }, timeout) {
-    if (!(ttl > 0)) return fail("bad-command: a prolong needs a ttl_ms greater than 0");
-    if (!this.#lock.prolong) return fail("bad-command: this lock has no prolong");
+  /** Releases once what the process acquired more than once (rule 26). */
+  async #leave(key) {
+    const value = { believed: await this.#believes(key) };
+    if (!this.#lock.leave) return fail("bad-command: this lock has no leave", value);
+    const held = this.#held.get(key);
+    if (!held) return fail("not-held: this process has not acquired it", value);
+    try {
+      const removed = await this.#lock.leave(key);
+      return ok(typeof removed === "boolean" ? { ...value, removed } : value);
+    } catch (error) {
+      if (error instanceof NotHeld) held.lost = true;
+      return failed(error, value);
+    }
+  }
+
+  /** Prolongs what the process holds, or acquires it once more (rules 25 and 26). */
+  async #prolong({ f, key, ttl_ms: ttl }, timeout) {
+    if (!(ttl > 0)) return fail(`bad-command: a ${f} needs a ttl_ms greater than 0`);
+    if (!this.#lock[f]) return fail(`bad-command: this lock has no ${f}`);
     const held = this.#held.get(key);
     if (!held) return fail("not-held: this process has not acquired it");
     const begun = now();
+    let granted;
     try {
-      if ((await this.#lock.prolong(key, ttl, timeout)) === false) throw new NotHeld("prolong returned false");
+      granted = await this.#lock[f](key, ttl, timeout);
+      if (granted === false) throw new NotHeld(`${f} returned false`);
     } catch (error) {
       if (!(error instanceof NotHeld)) return failed(error);
       held.lost = true;
       return fail(`not-held: ${error.message}`);
     }
-    if (held.validUntil !== null) Object.assign(held, { ttl, validUntil: begun + ttl });
-    return ok();
+    const validity = f === "reenter" ? granted?.validity : begun + ttl - now();
+    if (held.validUntil === null || validity === undefined) return ok();
+    Object.assign(held, { ttl, validUntil: now() + validity });
+    return ok(f === "reenter" ? { validity_ms: Math.floor(validity) } : undefined);
   }
 
   /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -28,7 +28,9 @@ const CHECKED = 'between-check-and-write';
 /**
  * The lock of one process. It may also have `holds($key): bool`, `close(): void` and `idle(): void`. A read-write lock also has
  * `acquireShared($key, $ttl, $timeout)`, for readers; a semaphore `acquirePermit($key, $permits, $ttl, $timeout)`, and its
- * `acquire` is not called. A lock whose user can prolong it has `prolong($key, $ttl, $timeout)`. Times are in seconds.
+ * `acquire` is not called. A reentrant lock has `reenter($key, $ttl, $timeout)` and `leave($key)`, a lock on several names
+ * `acquireAll($keys, $ttl, $timeout)` and `releaseAll($keys)`. A lock whose user can prolong it has
+ * `prolong($key, $ttl, $timeout)`. Times are in seconds.
  */
 interface Lock
 {
@@ -186,6 +188,12 @@ function failed(\Throwable $error): array
     };
 }
 
+/** All names that an acquire or a release is of, each once (rule 27). */
+function names(array $command): array
+{
+    return array_values(array_unique([$command['key'], ...($command['value']['also'] ?? [])]));
+}
+
 /** A stream that is read line by line. */
 final class Lines
 {
@@ -223,7 +231,7 @@ final class Process
     private Storage $storage;
     /** By key: the grant, until when it is valid, whether it is lost. */
     private array $held = [];
-    /** The acquire that is under way: its key, when its latest attempt began, and what was reported meanwhile. */
+    /** The acquire that is under way: its names, when its latest attempt began, and what was reported meanwhile. */
     private ?array $acquiring = null;
     private array $queue = [];
     private bool $over = false;
@@ -277,8 +285,8 @@ final class Process
         $this->send(['id' => $command['id']] + $answer, $command['id'], $answer['type']);
         $ended = $this->acquiring;
         $this->acquiring = null;
-        if (isset($ended['lost'])) {
-            $this->lost($ended['key'], $ended['lost']);
+        foreach ($ended['lost'] ?? [] as $key => $reason) {
+            $this->lost((string) $key, $reason);
         }
     }
 
@@ -297,8 +305,8 @@ final class Process
 
     public function lost(string $key, string $reason): void
     {
-        if (($this->acquiring['key'] ?? null) === $key) {
-            $this->acquiring['lost'] = $reason;
+        if (in_array($key, $this->acquiring['names'] ?? [], true)) {
+            $this->acquiring['lost'][$key] = $reason;
         } elseif (!$this->over && isset($this->held[$key]) && !$this->held[$key]->lost) {
             $this->held[$key]->lost = true;
             $this->send(['event' => 'lost', 'process' => $this->number, 'key' => $key, 'reason' => $reason]);
@@ -307,7 +315,7 @@ final class Process
 
     public function renewed(string $key, float $age): void
     {
-        if (($this->acquiring['key'] ?? null) === $key) {
+        if (in_array($key, $this->acquiring['names'] ?? [], true)) {
             $this->acquiring['renewed'] = now() - $age;
         } elseif (!$this->over && isset($this->held[$key]) && !$this->held[$key]->lost) {
             $held = $this->held[$key];
@@ -330,8 +338,9 @@ final class Process
         $held = $this->held[$key] ?? null;
         return match ($f) {
             'acquire' => $this->acquire($key, $command, $timeout, $asked),
-            'release' => $this->release($key),
-            'prolong' => $this->prolong($key, ($command['ttl_ms'] ?? 0) / 1000, $timeout),
+            'release' => $this->release($command),
+            'leave' => $this->leave($key),
+            'prolong', 'reenter' => $this->prolong($f, $key, ($command['ttl_ms'] ?? 0) / 1000, $timeout),
             'holds' => ['type' => 'ok', 'value' => $this->believes($key)],
             'read' => $this->storage->read($key, $held, $timeout),
             'write' => $this->hesitates($key) ?? $this->storage->write($key, $command['value'] ?? null, $held, $timeout, $write),
@@ -350,30 +359,39 @@ final class Process
         if (!in_array($mode, ['exclusive', 'shared'], true)) {
             return fail("bad-command: unknown mode $mode: expected shared or exclusive");
         }
-        $share = array_key_exists('capacity', $wish) ? [$wish['capacity']] : [];
-        if ($share && (!is_int($share[0]) || $share[0] < 1)) {
-            return fail('bad-command: a semaphore needs a capacity greater than 0');
+        [$function, $share] = [$mode === 'shared' ? 'acquireShared' : 'acquire', [$key]];
+        if (array_key_exists('capacity', $wish)) {
+            [$function, $share] = ['acquirePermit', [$key, $wish['capacity']]];
+            if (!is_int($wish['capacity']) || $wish['capacity'] < 1) {
+                return fail('bad-command: a semaphore needs a capacity greater than 0');
+            }
         }
-        $function = $share ? 'acquirePermit' : ($mode === 'shared' ? 'acquireShared' : 'acquire');
+        if (isset($wish['also'])) {
+            $also = $wish['also'];
+            if (!is_array($also) || !array_is_list($also) || array_filter($also, fn ($name) => !is_string($name))) {
+                return fail('bad-command: the names of a set are a list of texts');
+            }
+            [$function, $share] = ['acquireAll', [names($command)]];
+        }
         if (!method_exists($this->lock, $function)) {
             return fail("bad-command: this lock has no $function");
         }
-        $this->acquiring = ['key' => $key, 'asked' => $asked, 'begun' => now()];
-        $granted = $this->lock->$function($key, ...$share, ...[$ttl, $timeout]);
+        $this->acquiring = ['names' => names($command), 'asked' => $asked, 'begun' => now()];
+        $granted = $this->lock->$function(...$share, ...[$ttl, $timeout]);
         if (!$granted) {
             return fail("refused-by-library: $function returned " . encode($granted));
         }
-        $value = $this->granted($key, $granted === true ? new Grant() : $granted, $ttl);
+        $value = $this->granted($granted === true ? new Grant() : $granted, $ttl);
         $this->receive(0);
         if ($this->over) {
             // Granted so late, it is given back, as by a program that no longer needs it.
-            $this->release($key);
+            $this->release($command);
         }
         return ['type' => 'ok', 'value' => (object) $value];
     }
 
     /** Begins the belief in a grant. Returns the value of the answer. */
-    private function granted(string $key, Grant $grant, float $ttl): array
+    private function granted(Grant $grant, float $ttl): array
     {
         $value = array_filter(['token' => $grant->token, 'granted_by' => $grant->grantedBy], fn ($it) => $it !== null);
         $validUntil = null;
@@ -387,21 +405,25 @@ final class Process
             $validUntil = isset($this->acquiring['renewed']) ? $this->acquiring['renewed'] + $ttl : $validUntil;
         }
         $credentials = array_filter(['token' => $grant->token, 'unique' => $grant->unique], fn ($it) => $it !== null);
-        $this->held[$key] = (object) [...compact('credentials', 'ttl', 'validUntil'), 'lost' => false, 'marked' => false];
+        foreach ($this->acquiring['names'] as $name) {
+            $this->held[$name] = (object) [...compact('credentials', 'ttl', 'validUntil'), 'lost' => false, 'marked' => false];
+        }
         return $value;
     }
 
-    private function release(string $key): array
+    private function release(array $command): array
     {
-        $value = ['believed' => $this->believes($key)];
-        $held = $this->held[$key] ?? null;
+        $names = names($command);
         // Whatever becomes of it: a process that began to release no longer works under the lock.
-        unset($this->held[$key]);
-        if (!$held) {
+        $value = ['believed' => !in_array(false, array_map($this->believes(...), $names), true)];
+        $held = array_intersect_key($this->held, array_flip($names));
+        $this->held = array_diff_key($this->held, $held);
+        if (count($held) < count($names)) {
             return fail('not-held: this process has not acquired it') + ['value' => $value];
         }
         try {
-            $removed = $this->lock->release($key);
+            $isSet = isset($command['value']['also']);
+            $removed = $isSet ? $this->lock->releaseAll($names) : $this->lock->release($command['key']);
             if ($removed === false) {
                 throw new NotHeld('the release removed nothing');
             }
@@ -411,11 +433,29 @@ final class Process
         }
     }
 
-    /** Prolongs what the process holds (rule 25). */
-    private function prolong(string $key, float $ttl, float $timeout): array
+    /** Releases once what the process acquired more than once (rule 26). */
+    private function leave(string $key): array
     {
-        if ($ttl <= 0 || !method_exists($this->lock, 'prolong')) {
-            return fail('bad-command: ' . ($ttl > 0 ? 'this lock has no prolong' : 'a prolong needs a ttl_ms greater than 0'));
+        $value = ['believed' => $this->believes($key)];
+        $held = $this->held[$key] ?? null;
+        if (!$held || !method_exists($this->lock, 'leave')) {
+            $has = method_exists($this->lock, 'leave');
+            return fail($has ? 'not-held: this process has not acquired it' : 'bad-command: this lock has no leave') + ['value' => $value];
+        }
+        try {
+            $removed = $this->lock->leave($key);
+            return ['type' => 'ok', 'value' => $value + (is_bool($removed) ? ['removed' => $removed] : [])];
+        } catch (\Throwable $error) {
+            $held->lost = $held->lost || $error instanceof NotHeld;
+            return failed($error) + ['value' => $value + ($error instanceof NotHeld ? ['removed' => false] : [])];
+        }
+    }
+
+    /** Prolongs what the process holds, or acquires it once more (rules 25 and 26). */
+    private function prolong(string $f, string $key, float $ttl, float $timeout): array
+    {
+        if ($ttl <= 0 || !method_exists($this->lock, $f)) {
+            return fail('bad-command: ' . ($ttl > 0 ? "this lock has no $f" : "a $f needs a ttl_ms greater than 0"));
         }
         $held = $this->held[$key] ?? null;
         if (!$held) {
@@ -423,16 +463,21 @@ final class Process
         }
         $begun = now();
         try {
-            if ($this->lock->prolong($key, $ttl, $timeout) === false) {
-                throw new NotHeld('prolong returned false');
+            $granted = $this->lock->$f($key, $ttl, $timeout);
+            if ($granted === false) {
+                throw new NotHeld("$f returned false");
             }
         } catch (NotHeld $error) {
             $held->lost = true;
             return failed($error);
         }
+        $validity = $granted instanceof Grant ? $granted->validity : null;
+        if ($held->validUntil === null || $f === 'reenter' && $validity === null) {
+            return ['type' => 'ok'];
+        }
         $held->ttl = $ttl;
-        $held->validUntil = $held->validUntil === null ? null : $begun + $ttl;
-        return ['type' => 'ok'];
+        $held->validUntil = $f === 'reenter' ? now() + $validity : $begun + $ttl;
+        return ['type' => 'ok'] + ($f === 'reenter' ? ['value' => ['validity_ms' => (int) floor(1000 * $validity)]] : []);
     }
 
     /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

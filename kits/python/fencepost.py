@@ -11,8 +11,9 @@
             self.client.release(key)
 
 A read-write lock also has `acquire_shared(key, ttl, timeout)`, for readers; a semaphore has `acquire_permit(key, permits, ttl,
-timeout)` in place of `acquire`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`. Each of these functions may
-be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from
+timeout)` in place of `acquire`; a reentrant lock has `reenter(key, ttl, timeout)` and `leave(key)`; a lock on several names has
+`acquire_all(keys, ttl, timeout)` and `release_all(keys)`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`.
+Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from
 there. The file needs only the standard library, so it can be copied beside the client.
 """
 
@@ -113,9 +114,8 @@ class Access(NamedTuple):
 class _Held:
     """A grant, until its release begins or the key is granted again."""
 
-    def __init__(self, ttl: float, grant: Grant) -> None:
-        self.ttl, self.believed, self.marked = ttl, True, False
-        self.valid_until: Optional[float] = None
+    def __init__(self, ttl: float, grant: Grant, valid_until: Optional[float]) -> None:
+        self.ttl, self.believed, self.marked, self.valid_until = ttl, True, False, valid_until
         credentials = {"token": grant.token, "unique": grant.unique}
         self.credentials = {name: value for name, value in credentials.items() if value is not None}
 
@@ -138,9 +138,9 @@ class Env:
         self._mutex = threading.Lock()
         self._held: Dict[str, _Held] = {}
         self._over = False
-        self._acquiring: Optional[str] = None
+        self._acquiring: List[str] = []  # the names that the acquire under way asks for
         self._asked = self._begun = 0.0  # when the acquire began, and its latest attempt
-        self._lost_meanwhile: Optional[str] = None
+        self._lost_meanwhile: Dict[str, str] = {}  # of these names, with the reasons
 
     def poll(self, attempt: Callable[[], Any], timeout: float, rest: Tuple[float, float] = (0.001, 0.01)) -> Any:
         """Repeats an attempt that does not block until it gives a grant, which counts from that attempt's begin.
@@ -183,8 +183,8 @@ class Env:
             if held is not None and held.believed:
                 held.believed = False
                 self._notice("lost", key, reason=str(reason))
-            elif key == self._acquiring:
-                self._lost_meanwhile = str(reason)
+            elif key in self._acquiring:
+                self._lost_meanwhile[key] = str(reason)
 
     def renewed(self, key: str, age: float = 0.0) -> None:
         """The library prolonged the lease, by a request that it sent `age` seconds ago. From any thread."""
@@ -195,7 +195,7 @@ class Env:
                 if held.valid_until is not None:
                     held.valid_until = sent + held.ttl
                 self._notice("renewed", key, age_ms=max(0, int(age * 1000)))
-            elif key == self._acquiring:
+            elif key in self._acquiring:
                 self._begun = max(self._begun, sent)
 
     def _notice(self, event: str, key: str, **more: Any) -> None:
@@ -333,6 +333,12 @@ class _Coroutines:
         self.loop.call_soon_threadsafe(self.inbox.put_nowait, (None, None))
 
 
+def _names(op: Dict[str, Any]) -> List[str]:
+    """All names that an acquire or a release is of, each once (rule 27)."""
+    also = (op.get("value") or {}).get("also")
+    return list(dict.fromkeys([op["key"], *(also or [])]))
+
+
 class _Process:
     """One process: its thread, its lock, and the operations that wait."""
 
@@ -395,54 +401,58 @@ class _Process:
             return self.answer(op, "ok", self.believes(key), None)
         if f in ("read", "write"):
             return self.answer(op, *self.access(op, monotonic() + op.get("timeout_ms", 1000) / 1000))
-        if f not in ("acquire", "release", "prolong"):
+        if f not in ("acquire", "release", "prolong", "reenter", "leave"):
             return self.answer(op, "fail", None, f"bad-command: this client does not know `{f}`")
         if self.lock is None:
             try:
                 self.lock = self.awaited(self.client.make(self.env))
             except BaseException as error:
-                value = {"believed": False} if f == "release" else None
+                value = {"believed": False} if f in ("release", "leave") else None
                 reason = "unreachable: the lock could not be made: " + self.client.raised(error)
                 return self.answer(op, "fail", value, reason)
         if f == "acquire":
             return self.acquire(op, key, op.get("ttl_ms") or 0)
-        if f == "prolong":
-            return self.answer(op, *self.prolong(key, (op.get("ttl_ms") or 0) / 1000, op.get("timeout_ms", 1000) / 1000))
-        return self.answer(op, *self.release(key))
+        if f in ("prolong", "reenter"):
+            return self.answer(op, *self.prolong(f, key, (op.get("ttl_ms") or 0) / 1000, op.get("timeout_ms", 1000) / 1000))
+        return self.answer(op, *(self.leave(key) if f == "leave" else self.release(op)))
 
     def acquire(self, op: Dict[str, Any], key: str, ttl_ms: int) -> str:
         env = self.env
-        f, share, error = self.share(op.get("value") or {})
+        f, wish, error = self.wish(key, op.get("value") or {})
         if error is not None or ttl_ms <= 0:
             return self.answer(op, "fail", None, f"bad-command: {error or 'an acquire needs a ttl_ms greater than 0'}")
-        env._acquiring, env._lost_meanwhile = key, None
+        env._acquiring, env._lost_meanwhile = _names(op), {}
         env._begun = monotonic()
-        kind, granted, reason = self.call(f, key, *share, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
+        kind, granted, reason = self.call(f, *wish, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
         if granted:
             return self.grant(op, ttl_ms / 1000, granted if isinstance(granted, Grant) else Grant())
-        env._acquiring = None
+        env._acquiring = []
         return self.answer(op, kind or "fail", None, reason or f"refused-by-library: {f} returned {granted}")
 
-    def share(self, asked: Dict[str, Any]) -> Tuple[str, Tuple[int, ...], Optional[str]]:
-        """The user's function for what an acquire asks for, its further arguments, or why there is none (rule 10)."""
-        mode, permits = asked.get("mode", "exclusive"), asked.get("capacity")
-        f, share = "acquire_shared" if mode == "shared" else "acquire", ()
+    def wish(self, key: str, asked: Dict[str, Any]) -> Tuple[str, Tuple[Any, ...], Optional[str]]:
+        """The user's function for what an acquire asks for, its first arguments, or why there is none (rules 10 and 27)."""
+        mode, permits, also = asked.get("mode", "exclusive"), asked.get("capacity"), asked.get("also")
+        f, wish = "acquire_shared" if mode == "shared" else "acquire", (key,)
         if mode not in ("exclusive", "shared"):
-            return f, share, f"unknown mode {mode}: expected shared or exclusive"
+            return f, wish, f"unknown mode {mode}: expected shared or exclusive"
         if "capacity" in asked:
-            f, share = "acquire_permit", (permits,)
+            f, wish = "acquire_permit", (key, permits)
             if type(permits) is not int or permits < 1:
-                return f, share, "a semaphore needs a capacity greater than 0"
-        return f, share, None if hasattr(self.lock, f) else f"this lock has no {f}"
+                return f, wish, "a semaphore needs a capacity greater than 0"
+        if also is not None:
+            if not isinstance(also, list) or not all(isinstance(name, str) for name in also):
+                return f, wish, f"the names of a set are a list of texts, not {also}"
+            f, wish = "acquire_all", (_names({"key": key, "value": asked}),)
+        return f, wish, None if hasattr(self.lock, f) else f"this lock has no {f}"
 
     def grant(self, op: Dict[str, Any], ttl: float, grant: Grant) -> str:
         """Records a grant and answers, before any notice of its loss (rules 16 and 18)."""
-        env, held, value = self.env, _Held(ttl, grant), {}
+        env, value, valid_until = self.env, {}, None
         with env._mutex:
             now = monotonic()
             if env.lease == "ttl":
                 left = max(0.0, env._begun + ttl - now) if grant.validity is None else grant.validity
-                held.valid_until = now + left
+                valid_until = now + left
                 value["validity_ms"] = math.floor(round(left * 1000, 3))
                 waited_ms = math.floor((now - env._asked) * 1000)
                 if waited_ms > 0:
@@ -450,24 +460,24 @@ class _Process:
             for name in ("token", "granted_by"):
                 if getattr(grant, name) is not None:
                     value[name] = getattr(grant, name)
-            env._acquiring = None
+            env._acquiring = []
             self.answer(op, "ok", value, None)
-            if not env._over:
-                env._held[op["key"]] = held
-                if env._lost_meanwhile is not None:
+            for name in _names(op) if not env._over else []:
+                held = env._held[name] = _Held(ttl, grant, valid_until)
+                if name in env._lost_meanwhile:
                     held.believed = False
-                    env._notice("lost", op["key"], reason=env._lost_meanwhile)
+                    env._notice("lost", name, reason=env._lost_meanwhile[name])
         if env._over:  # the grant came too late for its process, and the lock must not stay taken
-            self.call("release", op["key"])
+            self.give_back(op)
         return "ok"
 
-    def release(self, key: str) -> Answer:
-        value: Dict[str, Any] = {"believed": self.believes(key)}
+    def release(self, op: Dict[str, Any]) -> Answer:
+        value: Dict[str, Any] = {"believed": all([self.believes(name) for name in _names(op)])}
         with self.env._mutex:
-            held = self.env._held.pop(key, None)
-        if held is None:
+            held = [self.env._held.pop(name, None) for name in _names(op)]
+        if None in held:
             return "fail", value, "not-held: this process has not acquired the lock"
-        kind, removed, reason = self.call("release", key)
+        kind, removed, reason = self.give_back(op)
         if removed is False:
             kind, reason = "fail", "not-held: the release removed nothing"
         if removed is not None:
@@ -476,22 +486,44 @@ class _Process:
             value["removed"] = False
         return kind or "ok", value, reason
 
-    def prolong(self, key: str, ttl: float, timeout: float) -> Answer:
-        """Prolongs what the process holds (rule 25)."""
-        held, begun = self.env._held.get(key), monotonic()
-        if ttl <= 0 or not hasattr(self.lock, "prolong"):
-            return "fail", None, "bad-command: " + ("this lock has no prolong" if ttl > 0 else "a prolong needs a ttl_ms greater than 0")
+    def give_back(self, op: Dict[str, Any]) -> Answer:
+        is_set = (op.get("value") or {}).get("also") is not None
+        return self.call("release_all", _names(op)) if is_set else self.call("release", op["key"])
+
+    def leave(self, key: str) -> Answer:
+        """Releases once what the process acquired more than once (rule 26)."""
+        held, value = self.env._held.get(key), {"believed": self.believes(key)}
+        if not hasattr(self.lock, "leave"):
+            return "fail", value, "bad-command: this lock has no leave"
+        if held is None:
+            return "fail", value, "not-held: this process has not acquired the lock"
+        kind, removed, reason = self.call("leave", key)
+        is_gone = reason is not None and reason.startswith(NotHeld.code)
+        if is_gone or removed is not None:
+            value["removed"] = bool(removed)
+        with self.env._mutex:
+            held.believed = held.believed and not is_gone
+        return kind or "ok", value, reason
+
+    def prolong(self, f: str, key: str, ttl: float, timeout: float) -> Answer:
+        """Prolongs what the process holds, or acquires it once more (rules 25 and 26)."""
+        held, begun, value = self.env._held.get(key), monotonic(), None
+        if ttl <= 0 or not hasattr(self.lock, f):
+            return "fail", None, "bad-command: " + (f"this lock has no {f}" if ttl > 0 else f"a {f} needs a ttl_ms greater than 0")
         if held is None:
             return "fail", None, "not-held: this process has not acquired the lock"
-        kind, prolonged, reason = self.call("prolong", key, ttl, timeout)
+        kind, prolonged, reason = self.call(f, key, ttl, timeout)
         if prolonged is False:
-            kind, reason = "fail", "not-held: prolong returned False"
+            kind, reason = "fail", f"not-held: {f} returned False"
         with self.env._mutex:
             if reason is not None and reason.startswith(NotHeld.code):
                 held.believed = False
-            if reason is None and held.valid_until is not None:
+            if reason is None and held.valid_until is not None and f == "prolong":
                 held.ttl, held.valid_until = ttl, begun + ttl
-        return kind or "ok", None, reason
+            elif held.valid_until is not None and isinstance(prolonged, Grant) and prolonged.validity is not None:
+                held.ttl, held.valid_until = ttl, monotonic() + prolonged.validity
+                value = {"validity_ms": math.floor(round(prolonged.validity * 1000, 3))}
+        return kind or "ok", value, reason
 
     def call(self, f: str, *arguments: Any) -> Answer:
         """Calls the user's function. Gives its result in the middle, or how the operation has ended."""

@@ -270,6 +270,131 @@ class Prolong(Conversation):
         self.assertTrue(talk.do("holds")["value"])
 
 
+class Nested(Conversation):
+    def test_outcomes_of_reenter(self):
+        talk = self.talk(claims=["reentrant"], options={"kinds": "yes"})
+        self.assertIn("reentrant", talk.back["can"])
+        self.assertFails(talk.do("reenter", "a", ttl_ms=2000), "not-held: ")
+        for key in ("a", "removed"):
+            talk.do("acquire", key)
+            self.assertEqual({"type": "ok"}, talk.do("reenter", key, ttl_ms=2000))
+            self.assertFails(talk.do("reenter", key, ttl_ms=0), "bad-command: ")
+            self.assertTrue(talk.do("holds", key)["value"])
+        for key in ("gone", "not-held"):
+            talk.do("acquire", key)
+            self.assertFails(talk.do("reenter", key, ttl_ms=2000), "not-held: ")
+            self.assertFalse(talk.do("holds", key)["value"])
+        for key, error in [("shut-out", "taken: by another"), ("certain-prolong", "unreachable: refused")]:
+            talk.do("acquire", key)
+            self.assertFails(talk.do("reenter", key, ttl_ms=2000), error)
+            self.assertTrue(talk.do("holds", key)["value"])
+        talk.do("acquire", "unsure-prolong")
+        self.assertInfo(talk.do("reenter", "unsure-prolong", ttl_ms=2000), "raised: ")
+
+    def test_validity_counts_anew_where_the_library_states_it(self):
+        for key, is_prolonged in [("short", True), ("short-still", False)]:
+            talk = self.talk(careful=True, options={"kinds": "yes"})
+            talk.do("acquire", key)
+            answer = talk.do("reenter", key, ttl_ms=60000)
+            self.assertEqual({"type": "ok", **({"value": {"validity_ms": 60000}} if is_prolonged else {})}, answer)
+            time.sleep(0.2)
+            self.assertEqual(is_prolonged, talk.do("holds", key)["value"])
+
+    def test_outcomes_of_leave(self):
+        talk = self.talk(options={"kinds": "yes"})
+        answer = talk.do("leave")
+        self.assertFails(answer, "not-held: ")
+        self.assertEqual({"believed": False}, answer["value"], "the library was not called")
+        # The process goes on to hold the lock, whatever its library says of an inner release.
+        for key, more in [("a", {}), ("removed", {"removed": True}), ("gone", {"removed": False})]:
+            talk.do("acquire", key)
+            self.assertEqual({"type": "ok", "value": {"believed": True, **more}}, talk.do("leave", key))
+            self.assertTrue(talk.do("holds", key)["value"])
+        talk.do("acquire", "certain-release")
+        answer = talk.do("leave", "certain-release")
+        self.assertFails(answer, "unreachable: refused")
+        self.assertEqual({"believed": True}, answer["value"])
+        talk.do("acquire", "not-held")
+        answer = talk.do("leave", "not-held")
+        self.assertFails(answer, "not-held: of another")
+        self.assertEqual({"believed": True, "removed": False}, answer["value"])
+        self.assertFalse(talk.do("holds", "not-held")["value"])
+        self.assertEqual("ok", talk.do("release", "a")["type"])
+        self.assertFails(talk.do("leave", "a"), "not-held: ")
+        talk.do("acquire", "unsure-release")
+        answer = talk.do("leave", "unsure-release")
+        self.assertInfo(answer, "raised: ")
+        self.assertEqual({"believed": True}, answer["value"])
+
+    def test_lock_without_it_is_refused(self):
+        talk = self.talk()
+        talk.do("acquire")
+        self.assertFails(talk.do("reenter", ttl_ms=2000), "bad-command: this lock has no ")
+        self.assertFails(talk.do("leave"), "bad-command: this lock has no ")
+        self.assertTrue(talk.do("holds")["value"])
+
+
+class Several(Conversation):
+    def test_set_is_acquired_and_released_by_functions_of_its_own(self):
+        storage = FakeStorage()
+        talk = self.talk(claims=["unique", "several"], options={"kinds": "yes"}, storage=storage.address)
+        self.assertIn("several", talk.back["can"])
+        # A name that stands twice counts once.
+        for also, names in [(["b", "c"], "a b c"), (["b", "a", "b"], "a b"), ([], "a")]:
+            value = {"also": also}
+            self.assertCountsFrom(0, talk.do("acquire", value=value, ttl_ms=60000))
+            for key in names.split():
+                self.assertTrue(talk.do("holds", key)["value"])
+                talk.do("read", key)
+                self.assertEqual("all of " + names, storage.requests[-1]["unique"])
+            self.assertEqual({"type": "ok", "value": {"believed": True}}, talk.do("release", value=value))
+            for key in names.split():
+                self.assertFalse(talk.do("holds", key)["value"])
+        talk.do("acquire", value={"queue": True})
+        self.assertFalse(talk.do("holds", "b")["value"], "without other names it is the lock of one")
+        self.assertEqual("ok", talk.do("release")["type"])
+
+    def test_outcomes(self):
+        talk = self.talk(options={"kinds": "yes"})
+        for key, error in [("taken", "taken: by another"), ("nothing", "refused-by-library: "), ("certain", "unreachable: refused")]:
+            self.assertFails(talk.do("acquire", value={"also": [key]}), error)
+            self.assertFalse(talk.do("holds", key)["value"] or talk.do("holds")["value"])
+        for key, error in [("gone", "not-held: "), ("not-held", "not-held: of another")]:
+            value = {"also": [key]}
+            talk.do("acquire", value=value)
+            answer = talk.do("release", value=value)
+            self.assertFails(answer, error)
+            self.assertEqual({"believed": True, "removed": False}, answer["value"])
+        answer = talk.do("release", value={"also": ["b"]})
+        self.assertFails(answer, "not-held: ")
+        self.assertEqual({"believed": False}, answer["value"], "the library was not called")
+        for also in ("b", [1], {"b": 1}):
+            self.assertFails(talk.do("acquire", value={"also": also}), "bad-command: the names of a set ")
+        talk.send("acquire", value={"also": ["unsure"]})
+        self.assertInfo(talk.next(), "raised: ")
+
+    def test_one_name_can_be_lost(self):
+        talk = self.talk(options={"kinds": "yes"})
+        value = {"also": ["b", "lost"]}
+        self.assertEqual("ok", talk.do("acquire", value=value)["type"])
+        self.assertEqual({"event": "lost", "process": 3, "key": "lost", "reason": "session expired"}, talk.next())
+        self.assertEqual([True, True, False], [talk.do("holds", key)["value"] for key in ("a", "b", "lost")])
+        self.assertEqual({"believed": False}, talk.do("release", value=value)["value"])
+
+    def test_set_that_is_granted_too_late_is_given_back(self):
+        talk = self.talk(options={"kinds": "yes"})
+        slow = talk.send("acquire", value={"also": ["slow"]})
+        time.sleep(0.2)
+        talk.say({"event": "over", "process": 3})
+        self.assertEqual(slow, talk.next()["id"])
+        self.assertTrue(talk.logged("released slow"))
+
+    def test_lock_without_it_is_refused(self):
+        talk = self.talk()
+        self.assertFails(talk.do("acquire", value={"also": ["b"]}), "bad-command: this lock has no ")
+        self.assertFalse(talk.do("holds")["value"])
+
+
 class BeliefAndRelease(Conversation):
     def test_careless_process_does_not_look_at_its_clock(self):
         talk = self.talk()

@@ -21,6 +21,8 @@ under!(
         half_a_set_that_a_connection_left_is_found,
         a_torn_read_is_found,
         planted_mistakes_of_elections_are_found,
+        a_job_runs_twice_where_clients_go_by_their_own_clocks,
+        jobs_run_once_a_tick_under_faults,
     ],
     docker: [],
     docker_by_night: [
@@ -77,7 +79,7 @@ fn read_write_locks_hold_under_pauses_and_partitions(driver: &str) {
 }
 
 fn semaphores_hold_under_pauses_and_partitions(driver: &str) {
-    for lock in of_the_day(driver, 1, &["redis-semaphore", "zookeeper-semaphore"]) {
+    for lock in of_the_day(driver, 1, &["redis-semaphore", "zookeeper-semaphore", "etcd-semaphore"]) {
         let ran = holds(&format!("--driver {driver} --lock {lock} --nemesis pause,partition"));
         assert_eq!(ran.outcome("users"), Outcome::Valid, "{lock}");
         assert!(most_inside(&ran) > 1, "{lock}: no holders were inside together");
@@ -119,6 +121,7 @@ fn planted_mistakes_of_semaphores_are_found(driver: &str) {
     is_found(&of("redis-semaphore --semaphore-order counter-before"), "exclusion", words);
     is_found(&of("redis-semaphore --semaphore-order clocks"), "exclusion", words);
     is_found(&of("zookeeper-semaphore --count-first"), "exclusion", words);
+    is_found(&of("etcd-semaphore --count-first"), "exclusion", words);
 }
 
 /// The data show it, too.
@@ -255,4 +258,29 @@ fn half_a_set_that_a_connection_left_is_found(driver: &str) {
         "--driver {driver} --lock postgres-several --take-names leave-half --seed 1 --time-limit 4s --ttl 2s --hold 20ms --keys 2"
     ));
     assert_eq!([ran.outcome("progress"), ran.outcome("sets")], [Outcome::Violation; 2]);
+}
+
+fn a_job_runs_twice_where_clients_go_by_their_own_clocks(driver: &str) {
+    let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/planted/redis@client-clock");
+    let plan =
+        "[[fault]]\nafter = \"1s\"\nfault = \"clock-jump\"\non = [\"c1\"]\nwall = \"30s\"\nfor = \"20s\"";
+    let args = format!("--driver {driver} --lock {lock} --workload tick --ttl 2s --seed 1 --time-limit 15s");
+    let ran = planned(plan, &args);
+    let verdict = ran.verdict();
+    let finding = &verdict.of_checker("ticks").expect("judged").findings[0];
+    assert_eq!((finding.class.as_str(), finding.whose), ("ran-twice", Some(Whose::Library)), "{finding:?}");
+    assert!(finding.sentence.contains(" ran twice: process "), "{}", finding.sentence);
+}
+
+fn jobs_run_once_a_tick_under_faults(driver: &str) {
+    for (lock, nemesis) in
+        [("redis-single", "pause"), ("etcd", "pause,partition"), ("postgres-advisory", "kill")]
+    {
+        let args = format!("--driver {driver} --lock {lock} --nemesis {nemesis} --workload tick --ttl 2s");
+        let ran = test(&format!("{args} --seed 7 --time-limit 20s"));
+        assert_eq!(ran.outcome("ticks"), Outcome::Valid, "{args}");
+        let history = ran.history();
+        let ticks = history.iter().filter(|event| event.f == f::WRITE && event.kind == Kind::Ok);
+        assert!(ticks.count() > 3, "{args}: hardly any job ran");
+    }
 }

@@ -66,9 +66,11 @@ macro_rules! examples {
 
         mod other_kinds_keep_the_protocol_by_night {
             $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $language() {
-                for variant in ["", "@semaphore"] {
+                for variant in ["", "@semaphore", "@reentrant", "@several"] {
                     let lock = format!("kits/{}/kinds{variant}", stringify!($language));
-                    super::check(&lock).keeps_the_protocol();
+                    let checked = super::check(&lock);
+                    checked.keeps_the_protocol();
+                    assert_eq!(checked.point("together")["outcome"], "kept", "{lock}");
                 }
             })*
         }

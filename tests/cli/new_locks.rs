@@ -45,9 +45,13 @@ fn a_new_lock_is_a_lock_in_every_language_on_all_servers() {
 fn a_new_lock_of_a_kind_has_its_kind_and_its_functions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for language in languages() {
-        for (kind, function, other) in
-            [("read-write", "shared", "permit"), ("semaphore", "permit", "shared"), ("mutex", "", "%")]
-        {
+        for (kind, function, other) in [
+            ("read-write", "shared", "permit"),
+            ("semaphore", "permit", "shared"),
+            ("reentrant", "reenter", "permit"),
+            ("several", "keys", "shared"),
+            ("mutex", "", "%"),
+        ] {
             for servers in ["redis", "etcd"] {
                 let name = format!("{language}-{kind}-on-{servers}");
                 let args = format!("{name} --language {language} --servers {servers} --kind {kind}");
@@ -58,7 +62,7 @@ fn a_new_lock_of_a_kind_has_its_kind_and_its_functions() {
                 let kind_line = format!("kind = \"{kind}\"");
                 assert_eq!(lock_file.contains(&kind_line), kind != "mutex", "{lock_file}");
                 assert!(client.contains(function) && !client.contains("\n%"), "{name}: {client}");
-                // The client that works has the functions of both kinds.
+                // The client that works has the functions of all kinds.
                 assert!(servers == "redis" || !client.contains(other), "{name}: {client}");
             }
         }

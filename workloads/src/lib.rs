@@ -13,6 +13,7 @@ mod section;
 mod semaphore;
 mod set;
 mod several;
+mod tick;
 mod workload;
 
 pub use length::{Drawn, Length};
@@ -31,6 +32,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &election::Election,
         &reentrant::Reentrant,
         &several::Several,
+        &tick::Ticks,
     ]
 }
 
@@ -159,6 +161,58 @@ mod tests {
             let [.., last, _] = &done[..] else { panic!("{done:?}") };
             assert_eq!(last, "release null");
         }
+    }
+
+    /// A scheduler whose lock is kept for 30 ms, so that ticks come every 60 ms, and the moment of its first.
+    fn scheduler() -> (Box<dyn Script>, Duration) {
+        let mut script = script("tick", 1);
+        let Step::Wait(due) = script.next(None, at(Duration::ZERO)) else { panic!("it waits for a tick") };
+        assert!(
+            (60..=68).contains(&due.as_millis()),
+            "its clock is behind by a quarter of 30 ms at most: {due:?}"
+        );
+        (script, due)
+    }
+
+    #[test]
+    fn a_job_runs_at_its_tick_and_keeps_the_lock() {
+        let (mut script, due) = scheduler();
+        let Step::Do(acquire) = script.next(None, at(due)) else { panic!("it acquires") };
+        assert_eq!(
+            (acquire.f, &acquire.note["tick"], &acquire.note["hold_ms"]),
+            (f::ACQUIRE, &json!(1), &json!(30))
+        );
+        let Step::Do(write) = script.next(Some(&ok(json!({}))), at(due)) else { panic!("it writes") };
+        assert_eq!((write.f, write.value), (f::WRITE, json!(["tick", 1, 7])));
+        let held = Duration::from_millis(30);
+        assert_eq!(script.next(Some(&ok(json!(3))), at(due)), Step::Wait(held), "the job was done at once");
+        assert!(matches!(script.next(None, at(due + held)), Step::Do(op) if op.f == f::RELEASE));
+        assert_eq!(
+            script.next(Some(&ok(json!({}))), at(due + held)),
+            Step::Wait(held),
+            "until the next tick"
+        );
+    }
+
+    #[test]
+    fn a_job_does_not_run_late_nor_without_the_lock() {
+        let late = Duration::from_millis(16);
+        let (mut granted_late, due) = scheduler();
+        granted_late.next(None, at(due));
+        let step = granted_late.next(Some(&ok(json!({}))), at(due + late));
+        assert!(matches!(step, Step::Do(op) if op.f == f::RELEASE), "it writes nothing");
+        let (mut woke_late, due) = scheduler();
+        assert!(
+            matches!(woke_late.next(None, at(due + late)), Step::Wait(_)),
+            "it leaves the tick to others"
+        );
+        let (mut refused, due) = scheduler();
+        refused.next(None, at(due));
+        assert!(matches!(refused.next(Some(&Completion::Fail("taken".into())), at(due)), Step::Wait(_)));
+        let (mut closing, due) = scheduler();
+        closing.next(None, at(due));
+        let step = closing.next(Some(&ok(json!({}))), Now { time: due, closing: true });
+        assert!(matches!(step, Step::Do(op) if op.f == f::RELEASE), "the others keep the lock no longer");
     }
 
     #[test]

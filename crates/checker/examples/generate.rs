@@ -1,10 +1,15 @@
 //! Writes a history as JSON lines:
 //! `cargo run --release -p fencepost-checker --example generate -- MODEL OPERATIONS PROCESSES INDETERMINATE KEYS`,
-//! for instance `register 1000000 20 0.01 1`.
+//! for instance `register 1000000 20 0.01 1`. MODEL may also be a kind of locks: `read-write` (readers, and a
+//! writer among six) or `semaphore` (three permits), for the model `shared-lock`.
 
-use fencepost_checker::models::{FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Register, SharedLock};
-use fencepost_checker::{History, ModelName};
+use fencepost_checker::models::{
+    FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Register, ShareOp, SharedLock,
+};
+use fencepost_checker::{Claim, History, Model, ModelName};
+use fencepost_history::Stream;
 use generate::{Behaviour, Shape, generate};
+use rand::RngExt;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufWriter, Write};
@@ -30,6 +35,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     for key in 0..keys {
         let shape = shape(key)?;
+        match &**model {
+            "read-write" => {
+                let claims = &[Claim::EXCLUSIVE, SHARED, SHARED, SHARED, SHARED, SHARED];
+                write(&mut out, &OfKind(claims), &shape, key);
+                continue;
+            }
+            "semaphore" => {
+                write(&mut out, &OfKind(&[Claim { weight: 1, capacity: 3 }]), &shape, key);
+                continue;
+            }
+            _ => {}
+        }
         // Values of operations and results are written from how the models show them.
         match model.parse::<ModelName>()? {
             ModelName::Mutex => write(&mut out, &Mutex, &shape, key),
@@ -42,6 +59,50 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(out.flush()?)
+}
+
+const SHARED: Claim = Claim::SHARED;
+
+/// A lock that several hold together, whose processes ask for one of these.
+struct OfKind(&'static [Claim]);
+
+impl Model for OfKind {
+    type State = <SharedLock as Model>::State;
+    type Op = ShareOp;
+    type Ret = ();
+
+    fn start(&self) -> Self::State {
+        SharedLock.start()
+    }
+
+    fn step(&self, state: &Self::State, op: &ShareOp, ret: Option<&()>) -> Option<Self::State> {
+        SharedLock.step(state, op, ret)
+    }
+
+    fn show(&self, op: &ShareOp, ret: Option<&()>) -> String {
+        SharedLock.show(op, ret)
+    }
+
+    fn show_state(&self, state: &Self::State) -> String {
+        SharedLock.show_state(state)
+    }
+}
+
+impl Behaviour for OfKind {
+    fn next(&self, random: &mut Stream, process: u32, last: Option<&ShareOp>, _count: u32) -> ShareOp {
+        match last {
+            Some(ShareOp::Acquire(..)) => ShareOp::Release(process),
+            _ => ShareOp::Acquire(process, self.0[random.random_range(0..self.0.len())]),
+        }
+    }
+
+    fn result(&self, random: &mut Stream, state: &Self::State, op: &ShareOp) -> Option<()> {
+        SharedLock.result(random, state, op)
+    }
+
+    fn may_linger(&self, op: &ShareOp) -> bool {
+        SharedLock.may_linger(op)
+    }
 }
 
 /// Processes of a key have numbers of their own, so that no process has two operations open.

@@ -48,6 +48,7 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
                 }
                 verdicts.push(Verdict { claimed: is_claimed(&run.lock, *checker), ..verdict });
             }
+            Err(reason) if reason == NotJudged::OTHER_WORKLOAD => {}
             Err(reason) => {
                 not_judged
                     .push(Unjudged { checker: checker.name().to_owned(), reason: reason.0.into_owned() });

@@ -129,9 +129,9 @@ pub use properties::{
     AvailabilityFigures, BalancesFigures, Blame, Checker, ErrorsFigures, ExclusionFigures, FairnessFigures,
     FencingFigures, FindingClass, LeadershipFigures, LinearizableFigures, LostAdditionsFigures,
     LostUpdatesFigures, NotJudged, Overlap, OwnershipFigures, ProgressFigures, ReentryFigures,
-    RenewalFigures, SetsFigures, StaleWritesFigures, TermsFigures, TimeOutsFigures, TornReadsFigures,
-    UsersFigures, VacuousFigures, ValidityFigures, claimable, classes, find_class, overlaps, registry,
-    too_many,
+    RenewalFigures, SetsFigures, StaleWritesFigures, TermsFigures, TicksFigures, TimeOutsFigures,
+    TornReadsFigures, UsersFigures, VacuousFigures, ValidityFigures, claimable, classes, find_class,
+    overlaps, registry, too_many,
 };
 pub use prose::{milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};

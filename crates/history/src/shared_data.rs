@@ -8,6 +8,7 @@ const ENTER: &str = "enter";
 const LEAVE: &str = "leave";
 const USERS: &str = "users";
 const ENTRY: &str = "entry";
+const TICK: &str = "tick";
 const BALANCE: &str = "balance";
 
 /// A pair whose halves a writer changes one after the other, to a value that no other write has.
@@ -119,6 +120,28 @@ impl From<Balance> for Value {
     }
 }
 
+/// A run of a job: the tick for which it ran, and the process that ran it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tick {
+    pub number: u64,
+    pub process: u64,
+}
+
+impl Tick {
+    pub fn of(value: &Value) -> Option<Tick> {
+        match words(value)? {
+            (TICK, [number, process]) => Some(Tick { number: number.as_u64()?, process: process.as_u64()? }),
+            _ => None,
+        }
+    }
+}
+
+impl From<Tick> for Value {
+    fn from(Tick { number, process }: Tick) -> Value {
+        json!([TICK, number, process])
+    }
+}
+
 /// The processes in a resource, in the order in which they came; none where the value is no resource.
 pub fn users(resource: &Value) -> Option<Vec<u64>> {
     match words(resource)? {
@@ -152,6 +175,8 @@ mod tests {
             let entry = LogEntry { number: 7_000_001, process: 7, term };
             assert_eq!(LogEntry::of(&entry.into()), Some(entry));
         }
+        let tick = Tick { number: 17, process: 7 };
+        assert_eq!(Tick::of(&tick.into()), Some(tick));
         for (value, set) in [
             (json!([]), true),
             (json!([3, 5]), true),

@@ -95,6 +95,8 @@ values! {
         write_at_ms: Millis,
         /// When it reads, after the grant; left out: at once.
         read_at_ms: Millis,
+        /// The tick of a scheduler for which the lock is acquired.
+        tick: u64,
     }
 
     /// The value of an acquire's `ok`; a `fail` may say some of it, too.

@@ -101,7 +101,8 @@ pub struct Options {
     /// kubernetes-election: by what a candidate knows that the record has run out.
     #[arg(long, value_enum, default_value_t)]
     pub record_clock: RecordClock,
-    /// zookeeper-semaphore: a client counts the holders before it makes its znode, and not afterwards.
+    /// zookeeper-semaphore, etcd-semaphore: a client counts the holders before it makes its own znode or key,
+    /// and not afterwards.
     #[arg(long)]
     pub count_first: bool,
     /// postgres-read-write: how a reader releases.

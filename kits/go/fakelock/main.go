@@ -44,7 +44,7 @@ func (l *fakeLock) Acquire(ctx context.Context, key string, ttl time.Duration) (
 			}
 			return grant, nil
 		})
-	case "short":
+	case "short", "short-still":
 		grant.Validity = 150 * time.Millisecond
 	case "long":
 		grant.Validity = time.Minute
@@ -86,6 +86,32 @@ func (l *lockOfKinds) AcquireShared(ctx context.Context, key string, ttl time.Du
 
 func (l *lockOfKinds) AcquirePermit(ctx context.Context, key string, permits int, ttl time.Duration) (*fencepost.Grant, error) {
 	return &fencepost.Grant{Unique: fmt.Sprintf("one of %d", permits)}, nil
+}
+
+func (l *lockOfKinds) Reenter(ctx context.Context, key string, ttl time.Duration) (*fencepost.Grant, error) {
+	switch key {
+	case "shut-out":
+		return nil, fencepost.NotAcquired("by another")
+	case "short":
+		return &fencepost.Grant{Validity: time.Minute}, nil
+	}
+	return nil, l.Prolong(ctx, key, ttl)
+}
+
+func (l *lockOfKinds) Leave(ctx context.Context, key string) (fencepost.Removal, error) {
+	return l.Release(ctx, key)
+}
+
+func (l *lockOfKinds) AcquireAll(ctx context.Context, keys []string, ttl time.Duration) (*fencepost.Grant, error) {
+	grant, err := l.Acquire(ctx, keys[len(keys)-1], ttl)
+	if grant != nil {
+		grant.Unique = "all of " + strings.Join(keys, " ")
+	}
+	return grant, err
+}
+
+func (l *lockOfKinds) ReleaseAll(ctx context.Context, keys []string) (fencepost.Removal, error) {
+	return l.Release(ctx, keys[len(keys)-1])
 }
 
 func (l *lockOfKinds) Prolong(ctx context.Context, key string, ttl time.Duration) error {

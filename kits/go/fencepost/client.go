@@ -44,6 +44,29 @@ type command struct {
 	Timeout *int64          `json:"timeout_ms"`
 }
 
+// also is the names that an acquire or a release has beside its key, and whether it has any such list (rule 27).
+func (c *command) also() (names []string, isSet bool, err error) {
+	var value struct{ Also json.RawMessage }
+	if json.Unmarshal(c.Value, &value) != nil || value.Also == nil || string(value.Also) == "null" {
+		return nil, false, nil
+	}
+	err = json.Unmarshal(value.Also, &names)
+	return names, true, err
+}
+
+// names is all names that an acquire or a release is of, each once.
+func (c *command) names() []string {
+	names, also := []string{c.Key}, map[string]bool{c.Key: true}
+	others, _, _ := c.also()
+	for _, name := range others {
+		if !also[name] {
+			names = append(names, name)
+		}
+		also[name] = true
+	}
+	return names
+}
+
 // client is what its processes share.
 type client struct {
 	hello   hello

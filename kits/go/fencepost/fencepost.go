@@ -34,6 +34,25 @@ type Semaphore interface {
 	AcquirePermit(ctx context.Context, key string, permits int, ttl time.Duration) (*Grant, error)
 }
 
+// Reentrant is a Lock that its holder can acquire again: with kind = "reentrant" in lock.toml.
+type Reentrant interface {
+	// Reenter acquires the lock once more for its holder. The Grant may be nil; its Validity says that the library prolonged the
+	// lock. Errors: NotHeld if the lock is no longer this process's, NotAcquired if it was refused to its holder, Certain; any
+	// other leaves that unknown.
+	Reenter(ctx context.Context, key string, ttl time.Duration) (*Grant, error)
+	// Leave releases once what was acquired more than once, and says whether that removed the lock, which it should not.
+	// Errors: those of Release.
+	Leave(ctx context.Context, key string) (Removal, error)
+}
+
+// Several is a Lock on several names at once: with kind = "several" in lock.toml.
+type Several interface {
+	// AcquireAll is Acquire for all of these names, or none of them.
+	AcquireAll(ctx context.Context, keys []string, ttl time.Duration) (*Grant, error)
+	// ReleaseAll is Release for all of them.
+	ReleaseAll(ctx context.Context, keys []string) (Removal, error)
+}
+
 // Prolonger is a Lock that its holder can prolong; it announces Prolong.
 type Prolonger interface {
 	// Prolong lets the lock last for ttl from now on. Errors: NotHeld if the lock is no longer this process's, Certain if

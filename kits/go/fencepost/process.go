@@ -45,11 +45,22 @@ type hold struct {
 
 // pending is an acquire that is under way.
 type pending struct {
-	key       string
+	names     []string
 	asked     time.Time // the acquire
 	begun     time.Time // the attempt that may be granted
 	renewedAt time.Time
-	lost      *string // why
+	lost      map[string]string // of these names, with the reasons
+}
+
+func (p *pending) asksFor(key string) bool {
+	if p != nil {
+		for _, name := range p.names {
+			if name == key {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func startProcess(c *client, number uint64) *process {
@@ -112,8 +123,10 @@ func (p *process) perform(op command) {
 		p.acquire(ctx, op)
 	case "release":
 		p.release(ctx, op)
-	case "prolong":
+	case "prolong", "reenter":
 		p.prolong(ctx, op)
+	case "leave":
+		p.leave(ctx, op)
 	case "read":
 		p.finish(op, p.storage.read(ctx, op.Key, p.hold(op.Key)))
 	case "write":
@@ -162,14 +175,14 @@ func (p *process) acquire(ctx context.Context, op command) {
 		p.answer(op, "fail", nil, err.Error())
 		return
 	}
-	acquire, refusal := p.share(op.Value)
+	acquire, refusal := p.share(op)
 	if refusal != "" {
 		p.answer(op, "fail", nil, "bad-command: "+refusal)
 		return
 	}
 	ttl := time.Duration(op.TTL) * time.Millisecond
 	p.mutex.Lock()
-	p.pending = &pending{key: op.Key, asked: asked, begun: time.Now()}
+	p.pending = &pending{names: op.names(), asked: asked, begun: time.Now(), lost: map[string]string{}}
 	p.mutex.Unlock()
 	var grant *Grant
 	err := guard(func() (err error) {
@@ -184,7 +197,7 @@ func (p *process) acquire(ctx context.Context, op command) {
 	}
 	p.mutex.Unlock()
 	if err == nil && grant != nil && p.ctx.Err() != nil {
-		p.giveBack(op.Key)
+		p.giveBack(op)
 	}
 	switch taken := NotAcquired(""); {
 	case errors.As(err, &taken):
@@ -198,13 +211,13 @@ func (p *process) acquire(ctx context.Context, op command) {
 
 type acquireFunction func(ctx context.Context, key string, ttl time.Duration) (*Grant, error)
 
-// share is the user's function for what an acquire asks for, or why there is none (rule 10).
-func (p *process) share(value json.RawMessage) (acquireFunction, string) {
+// share is the user's function for what an acquire asks for, or why there is none (rules 10 and 27).
+func (p *process) share(op command) (acquireFunction, string) {
 	wish := struct {
 		Mode     string
 		Capacity json.RawMessage
 	}{Mode: "exclusive"}
-	json.Unmarshal(value, &wish)
+	json.Unmarshal(op.Value, &wish)
 	if wish.Mode != "exclusive" && wish.Mode != "shared" {
 		return nil, "unknown mode " + wish.Mode + ": expected shared or exclusive"
 	}
@@ -219,6 +232,17 @@ func (p *process) share(value json.RawMessage) (acquireFunction, string) {
 		}
 		return func(ctx context.Context, key string, ttl time.Duration) (*Grant, error) {
 			return semaphore.AcquirePermit(ctx, key, permits, ttl)
+		}, ""
+	}
+	if _, isSet, err := op.also(); err != nil {
+		return nil, "the names of a set are a list of texts: " + err.Error()
+	} else if isSet {
+		several, ok := p.lock.(Several)
+		if !ok {
+			return nil, "this lock has no AcquireAll"
+		}
+		return func(ctx context.Context, _ string, ttl time.Duration) (*Grant, error) {
+			return several.AcquireAll(ctx, op.names(), ttl)
 		}, ""
 	}
 	if wish.Mode == "exclusive" {
@@ -244,7 +268,7 @@ func (p *process) granted(op command, grant Grant, pending *pending, ttl time.Du
 	if grant.Token != 0 || p.client.hasTokens {
 		token = &grant.Token
 	}
-	hold := &hold{credentials: credentials{token, grant.Unique}, believed: true, ttl: ttl}
+	granted := hold{credentials: credentials{token, grant.Unique}, believed: true, ttl: ttl}
 	value := grantValue{Token: token, GrantedBy: grant.GrantedBy}
 	if p.client.hello.Lease == "ttl" {
 		now := time.Now()
@@ -252,51 +276,74 @@ func (p *process) granted(op command, grant Grant, pending *pending, ttl time.Du
 		if pending.renewedAt.After(since) {
 			since = pending.renewedAt
 		}
-		hold.until = since.Add(ttl)
-		validity := hold.until.Sub(now)
+		granted.until = since.Add(ttl)
+		validity := granted.until.Sub(now)
 		if validity < 0 {
 			validity = 0
 		}
 		if grant.Validity != 0 {
 			validity = grant.Validity
-			hold.until = now.Add(validity)
+			granted.until = now.Add(validity)
 		}
 		millis := validity.Milliseconds()
 		value.Validity = &millis
 		value.Waited = now.Sub(pending.asked).Milliseconds()
 	}
-	if !p.isOver {
-		p.held[op.Key] = hold
-	}
 	p.answer(op, "ok", value, "")
-	if pending.lost != nil && !p.isOver {
-		hold.believed = false
-		p.notice("lost", op.Key, map[string]any{"reason": *pending.lost})
+	for _, name := range pending.names {
+		if p.isOver {
+			return
+		}
+		hold := granted
+		p.held[name] = &hold
+		if reason, lost := pending.lost[name]; lost {
+			hold.believed = false
+			p.notice("lost", name, map[string]any{"reason": reason})
+		}
 	}
 }
 
 // giveBack releases a lock that was granted when the process was over already, or it would stay taken.
-func (p *process) giveBack(key string) {
+func (p *process) giveBack(op command) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	guard(func() error {
-		_, err := p.lock.Release(ctx, key)
+		_, err := p.released(ctx, op)
 		return err
 	})
 }
 
+// released calls the user's function for this release.
+func (p *process) released(ctx context.Context, op command) (Removal, error) {
+	if _, isSet, _ := op.also(); !isSet {
+		return p.lock.Release(ctx, op.Key)
+	}
+	several, ok := p.lock.(Several)
+	if !ok {
+		return Unknown, Certain("bad-command: this lock has no ReleaseAll")
+	}
+	return several.ReleaseAll(ctx, op.names())
+}
+
 func (p *process) release(ctx context.Context, op command) {
-	value := map[string]any{"believed": p.believes(op.Key)}
-	if p.hold(op.Key) == nil {
+	believed, wasGranted := true, true
+	for _, name := range op.names() {
+		believed = p.believes(name) && believed
+		wasGranted = p.hold(name) != nil && wasGranted
+	}
+	value := map[string]any{"believed": believed}
+	p.mutex.Lock()
+	for _, name := range op.names() {
+		delete(p.held, name)
+	}
+	p.mutex.Unlock()
+	if !wasGranted {
 		p.answer(op, "fail", value, "not-held: this process has not acquired the lock")
 		return
 	}
-	p.mutex.Lock()
-	delete(p.held, op.Key)
-	p.mutex.Unlock()
 	removal := Unknown
 	err := guard(func() (err error) {
-		removal, err = p.lock.Release(ctx, op.Key)
+		removal, err = p.released(ctx, op)
 		return err
 	})
 	switch notHeld := NotHeld(""); {
@@ -316,20 +363,63 @@ func (p *process) release(ctx context.Context, op command) {
 	}
 }
 
-// prolong prolongs what the process holds (rule 25).
+// leave releases once what the process acquired more than once (rule 26).
+func (p *process) leave(ctx context.Context, op command) {
+	value := map[string]any{"believed": p.believes(op.Key)}
+	if err := p.makeLock(); err != nil {
+		p.answer(op, "fail", value, err.Error())
+		return
+	}
+	lock, ok := p.lock.(Reentrant)
+	hold := p.hold(op.Key)
+	if !ok {
+		p.answer(op, "fail", value, "bad-command: this lock has no Leave")
+		return
+	} else if hold == nil {
+		p.answer(op, "fail", value, "not-held: this process has not acquired the lock")
+		return
+	}
+	removal := Unknown
+	err := guard(func() (err error) {
+		removal, err = lock.Leave(ctx, op.Key)
+		return err
+	})
+	notHeld := NotHeld("")
+	isGone := errors.As(err, &notHeld)
+	if isGone || err == nil && removal != Unknown {
+		value["removed"] = err == nil && removal == Removed
+	}
+	switch {
+	case isGone:
+		p.mutex.Lock()
+		hold.believed = false
+		p.mutex.Unlock()
+		p.answer(op, "fail", value, "not-held: "+string(notHeld))
+	case err != nil:
+		p.failed(op, value, err)
+	default:
+		p.answer(op, "ok", value, "")
+	}
+}
+
+// prolong prolongs what the process holds, or acquires it once more (rules 25 and 26).
 func (p *process) prolong(ctx context.Context, op command) {
 	ttl := time.Duration(op.TTL) * time.Millisecond
 	if ttl <= 0 {
-		p.answer(op, "fail", nil, "bad-command: a prolong needs a ttl_ms greater than 0")
+		p.answer(op, "fail", nil, "bad-command: a "+op.F+" needs a ttl_ms greater than 0")
 		return
 	}
 	if err := p.makeLock(); err != nil {
 		p.answer(op, "fail", nil, err.Error())
 		return
 	}
-	prolonger, ok := p.lock.(Prolonger)
-	if !ok {
+	prolonger, canProlong := p.lock.(Prolonger)
+	reentrant, canReenter := p.lock.(Reentrant)
+	if op.F == "prolong" && !canProlong {
 		p.answer(op, "fail", nil, "bad-command: this lock has no Prolong")
+		return
+	} else if op.F == "reenter" && !canReenter {
+		p.answer(op, "fail", nil, "bad-command: this lock has no Reenter")
 		return
 	}
 	hold := p.hold(op.Key)
@@ -338,23 +428,37 @@ func (p *process) prolong(ctx context.Context, op command) {
 		return
 	}
 	begun := time.Now()
-	err := guard(func() error { return prolonger.Prolong(ctx, op.Key, ttl) })
-	notHeld := NotHeld("")
+	var grant *Grant
+	err := guard(func() (err error) {
+		if op.F == "prolong" {
+			return prolonger.Prolong(ctx, op.Key, ttl)
+		}
+		grant, err = reentrant.Reenter(ctx, op.Key, ttl)
+		return err
+	})
+	notHeld, notAcquired := NotHeld(""), NotAcquired("")
 	isGone := errors.As(err, &notHeld)
+	var value any
 	p.mutex.Lock()
 	if isGone {
 		hold.believed = false
-	} else if err == nil && !hold.until.IsZero() {
+	} else if err == nil && !hold.until.IsZero() && op.F == "prolong" {
 		hold.ttl, hold.until = ttl, begun.Add(ttl)
+	} else if err == nil && !hold.until.IsZero() && grant != nil && grant.Validity != 0 {
+		hold.ttl, hold.until = ttl, time.Now().Add(grant.Validity)
+		millis := grant.Validity.Milliseconds()
+		value = grantValue{Validity: &millis}
 	}
 	p.mutex.Unlock()
 	switch {
 	case isGone:
 		p.answer(op, "fail", nil, "not-held: "+string(notHeld))
+	case errors.As(err, &notAcquired):
+		p.answer(op, "fail", nil, "taken: "+string(notAcquired))
 	case err != nil:
 		p.failed(op, nil, err)
 	default:
-		p.answer(op, "ok", nil, "")
+		p.answer(op, "ok", value, "")
 	}
 }
 
@@ -421,8 +525,8 @@ func (p *process) lost(key, reason string) {
 	if hold := p.held[key]; hold != nil && hold.believed {
 		hold.believed = false
 		p.notice("lost", key, map[string]any{"reason": reason})
-	} else if p.pending != nil && p.pending.key == key {
-		p.pending.lost = &reason
+	} else if p.pending.asksFor(key) {
+		p.pending.lost[key] = reason
 	}
 }
 
@@ -435,7 +539,7 @@ func (p *process) renewed(key string, age time.Duration) {
 			hold.until = sent.Add(hold.ttl)
 		}
 		p.notice("renewed", key, map[string]any{"age_ms": age.Milliseconds()})
-	} else if p.pending != nil && p.pending.key == key {
+	} else if p.pending.asksFor(key) {
 		p.pending.renewedAt = sent
 	}
 }

@@ -1,4 +1,5 @@
 import java.time.Duration;
+import java.util.List;
 
 /** The fake lock of kits/tests/fake-lock.md. */
 class FakeLock implements Fencepost.Lock {
@@ -41,6 +42,29 @@ class FakeLock implements Fencepost.Lock {
         @Override
         public Fencepost.Grant acquirePermit(String key, long permits, Duration ttl, Duration timeout) {
             return new Fencepost.Grant().unique("one of " + permits);
+        }
+
+        @Override
+        public Fencepost.Grant reenter(String key, Duration ttl, Duration timeout) {
+            if (key.equals("shut-out")) throw new Fencepost.NotAcquired("by another");
+            if (key.equals("short")) return new Fencepost.Grant().validity(Duration.ofSeconds(60));
+            return prolong(key, ttl, timeout) ? new Fencepost.Grant() : null;
+        }
+
+        @Override
+        public Boolean leave(String key) {
+            return release(key);
+        }
+
+        @Override
+        public Fencepost.Grant acquireAll(List<String> keys, Duration ttl, Duration timeout) throws Exception {
+            var grant = acquire(keys.get(keys.size() - 1), ttl, timeout);
+            return grant == null ? null : grant.unique("all of " + String.join(" ", keys));
+        }
+
+        @Override
+        public Boolean releaseAll(List<String> keys) {
+            return release(keys.get(keys.size() - 1));
         }
     }
 
@@ -86,6 +110,7 @@ class FakeLock implements Fencepost.Lock {
             case "never":
                 return env.poll(timeout, left -> null);
             case "short":
+            case "short-still":
                 return new Fencepost.Grant().validity(Duration.ofMillis(150));
             case "long":
                 return new Fencepost.Grant().validity(Duration.ofSeconds(60));

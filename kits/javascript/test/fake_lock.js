@@ -19,6 +19,7 @@ function make(env) {
     },
     never: (timeout) => env.poll(() => false, timeout),
     short: () => new Grant({ validity: 150 }),
+    "short-still": () => new Grant({ validity: 150 }),
     long: () => new Grant({ validity: 60000 }),
     print: () => (console.log("printed by the library"), true),
     access: () => {
@@ -48,10 +49,21 @@ function make(env) {
     gone: () => false,
     removed: () => true,
   };
+  const reenters = {
+    "shut-out": () => { throw new NotAcquired("by another"); },
+    short: () => new Grant({ validity: 60000 }),
+  };
   const ofKinds = {
     prolong: async (key) => prolongs[key]?.(),
     acquireShared: async () => new Grant({ unique: "shared" }),
     acquirePermit: async (key, permits) => new Grant({ unique: `one of ${permits}` }),
+    reenter: async (key) => (reenters[key] ?? prolongs[key])?.(),
+    leave: async (key) => releases[key]?.(),
+    acquireAll: async (keys, ttl, timeout) => {
+      const granted = await (acquires[keys.at(-1)] ?? grant)(timeout);
+      return granted && new Grant({ ...granted, unique: `all of ${keys.join(" ")}` });
+    },
+    releaseAll: async (keys) => releases[keys.at(-1)]?.(),
   };
   return {
     ...(env.options.kinds ? ofKinds : {}),

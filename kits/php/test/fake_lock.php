@@ -33,7 +33,7 @@ class FakeLock implements Lock
             'slow' => $this->slow(),
             'polled' => $this->env->poll($this->third(...), $timeout),
             'never' => $this->env->poll(fn () => false, $timeout),
-            'short' => new Grant(validity: 0.15),
+            'short', 'short-still' => new Grant(validity: 0.15),
             'long' => new Grant(validity: 60.0),
             'print' => $this->printing(),
             'access' => $this->access(),
@@ -125,6 +125,30 @@ final class FakeLockOfKinds extends FakeLock
     public function acquirePermit(string $key, int $permits, float $ttl, float $timeout): Grant
     {
         return new Grant(unique: "one of $permits");
+    }
+
+    public function reenter(string $key, float $ttl, float $timeout): Grant|bool|null
+    {
+        return match ($key) {
+            'shut-out' => throw new NotAcquired('by another'),
+            'short' => new Grant(validity: 60.0),
+            default => $this->prolong($key, $ttl, $timeout),
+        };
+    }
+
+    public function leave(string $key): ?bool
+    {
+        return $this->release($key);
+    }
+
+    public function acquireAll(array $keys, float $ttl, float $timeout): ?Grant
+    {
+        return $this->acquire(end($keys), $ttl, $timeout) ? new Grant(unique: 'all of ' . implode(' ', $keys)) : null;
+    }
+
+    public function releaseAll(array $keys): ?bool
+    {
+        return $this->release(end($keys));
     }
 }
 

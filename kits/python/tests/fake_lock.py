@@ -54,6 +54,9 @@ class FakeLock:
     def acquire_short(self, key, timeout):
         return self.granted(validity=0.15)
 
+    def acquire_short_still(self, key, timeout):
+        return self.granted(validity=0.15)
+
     def acquire_long(self, key, timeout):
         return self.granted(validity=60)
 
@@ -119,6 +122,21 @@ class FakeLockOfKinds(FakeLock):
 
     def acquire_permit(self, key, permits, ttl, timeout):
         return fencepost.Grant(unique=f"one of {permits}")
+
+    def reenter(self, key, ttl, timeout):
+        if key == "shut-out":
+            raise fencepost.NotAcquired("by another")
+        return fencepost.Grant(validity=60) if key == "short" else self.prolong(key, ttl, timeout)
+
+    def leave(self, key):
+        return self.release(key)
+
+    def acquire_all(self, keys, ttl, timeout):
+        grant = self.acquire(keys[-1], ttl, timeout)
+        return grant and grant._replace(unique="all of " + " ".join(keys))
+
+    def release_all(self, keys):
+        return self.release(keys[-1])
 
 
 def make(env):

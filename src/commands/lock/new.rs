@@ -34,11 +34,8 @@ fn servers() -> PossibleValuesParser {
     PossibleValuesParser::new(services().map(|service| service.name))
 }
 
-/// The kinds that the kits know; a client of another kind speaks the client protocol itself.
 fn kinds() -> PossibleValuesParser {
-    let speaks_itself = [LockKind::Reentrant, LockKind::Several];
-    let known = LockKind::ALL.into_iter().filter(|kind| !speaks_itself.contains(kind));
-    PossibleValuesParser::new(known.map(LockKind::name))
+    PossibleValuesParser::new(LockKind::ALL.map(LockKind::name))
 }
 
 /// Makes the folder, and says what to do next.

@@ -18,6 +18,7 @@ mod renewal;
 mod sets;
 mod stale_writes;
 mod terms;
+mod ticks;
 mod time_outs;
 mod torn_reads;
 mod under_holds;
@@ -47,6 +48,7 @@ pub use renewal::RenewalFigures;
 pub use sets::SetsFigures;
 pub use stale_writes::StaleWritesFigures;
 pub use terms::TermsFigures;
+pub use ticks::TicksFigures;
 pub use time_outs::TimeOutsFigures;
 pub use torn_reads::TornReadsFigures;
 pub use users::UsersFigures;
@@ -87,6 +89,7 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &torn_reads::TornReads,
         &balances::Balances,
         &users::Users,
+        &ticks::Ticks,
         &leadership::Leadership,
         &terms::Terms,
         &stale_writes::StaleWrites,

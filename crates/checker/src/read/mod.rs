@@ -14,7 +14,7 @@ pub use json::JsonLines;
 use crate::model::History;
 use crate::models::{Codec, EventRefusal};
 use crate::operations::{Builder, OpenHandle, Stamp};
-use fencepost_history::{ErrorCode, Kind, OperationError, f};
+use fencepost_history::{AcquireArguments, ErrorCode, Kind, Name, OperationError, f};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -157,7 +157,7 @@ fn shortened(value: &str) -> Cow<'_, str> {
     }
 }
 
-fn refused(line: &Line, refusal: EventRefusal) -> Result<(), ReadError> {
+fn refused<T>(line: &Line, refusal: EventRefusal) -> Result<T, ReadError> {
     let (f, value) = (&line.f, shortened(&line.value));
     let reason = match refusal {
         EventRefusal::UnknownOperation(known) => format!(
@@ -181,6 +181,21 @@ struct OpenLine {
     part: usize,
     f: usize,
     handle: OpenHandle,
+    /// The same of the other names of a set: all are acquired and released in one step.
+    also: Vec<(usize, OpenHandle)>,
+}
+
+/// The other names of a set that an operation on this key asks for.
+fn others(line: &Line) -> Vec<Name> {
+    if !line.value.contains("\"also\"") {
+        return Vec::new();
+    }
+    let value: serde_json::Value = serde_json::from_str(&line.value).unwrap_or_default();
+    let mut others = AcquireArguments::of(&value).also.unwrap_or_default();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|other| Some(&**other) != line.key.as_deref());
+    others
 }
 
 type Growing<M> = (Option<String>, M, Builder<<M as crate::Model>::Op, <M as crate::Model>::Ret>);
@@ -239,17 +254,30 @@ impl<M: Codec + Clone> Collector<M> {
     }
 
     fn invoke(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
-        let part = self.part(line.key.as_deref());
-        let (_, model, builder) = &mut self.parts[part];
-        let op = match model.invoke(process, &line.f, &line.value) {
-            Ok(op) => op,
-            Err(refusal) => return refused(line, refusal),
-        };
-        let handle = builder.invoke_at(process, op, stamp);
-        if self.open.insert(process, OpenLine { part, f, handle }).is_some() {
+        let (part, handle) = self.begin(line, line.key.as_deref(), process, stamp)?;
+        let others = others(line).into_iter();
+        let also = others
+            .map(|other| self.begin(line, Some(&*other), process, stamp))
+            .collect::<Result<Vec<_>, ReadError>>()?;
+        if self.open.insert(process, OpenLine { part, f, handle, also }).is_some() {
             return malformed(line.number, format!("process {process} already has an operation open"));
         }
         Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        line: &Line,
+        key: Option<&str>,
+        process: u64,
+        stamp: Stamp,
+    ) -> Result<(usize, OpenHandle), ReadError> {
+        let part = self.part(key);
+        let (_, model, builder) = &mut self.parts[part];
+        match model.invoke(process, &line.f, &line.value) {
+            Ok(op) => Ok((part, builder.invoke_at(process, op, stamp))),
+            Err(refusal) => refused(line, refusal),
+        }
     }
 
     fn complete(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
@@ -259,7 +287,7 @@ impl<M: Codec + Clone> Collector<M> {
                 format!("process {process} completes an operation that it never invoked"),
             );
         };
-        let (key, model, builder) = &mut self.parts[open.part];
+        let (key, ..) = &self.parts[open.part];
         if open.f != f {
             let invoked = &self.names[open.f];
             return malformed(
@@ -274,17 +302,28 @@ impl<M: Codec + Clone> Collector<M> {
                 format!("process {process} invoked it on another key ({invoked})"),
             );
         }
-        let op = builder.op(open.handle).clone();
+        let own = (open.part, open.handle);
+        std::iter::once(own).chain(open.also).try_for_each(|of_name| self.end(line, of_name, stamp))
+    }
+
+    fn end(
+        &mut self,
+        line: &Line,
+        (part, handle): (usize, OpenHandle),
+        stamp: Stamp,
+    ) -> Result<(), ReadError> {
+        let (_, model, builder) = &mut self.parts[part];
+        let op = builder.op(handle).clone();
         match line.kind {
             Kind::Ok => match model.complete(&op, &line.value) {
-                Ok(ret) => builder.complete_at(open.handle, ret, stamp),
+                Ok(ret) => builder.complete_at(handle, ret, stamp),
                 Err(refusal) => return refused(line, refusal),
             },
             // A library that said no after tries of its own may have taken the lock.
             Kind::Fail if line.f == f::ACQUIRE && is_no_of_library(line) => {}
             Kind::Fail => match model.fail(&op, line.error.as_deref().unwrap_or("")) {
-                Some(ret) => builder.complete_at(open.handle, ret, stamp),
-                None => builder.drop(open.handle),
+                Some(ret) => builder.complete_at(handle, ret, stamp),
+                None => builder.drop(handle),
             },
             // The process may go on, with an operation of unknown end.
             Kind::Info | Kind::Invoke => {}
@@ -303,124 +342,4 @@ impl<M: Codec + Clone> Collector<M> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::models::{FencedMutex, Mutex, OwnerMutex, Register};
-
-    fn parts<M: Codec + Clone>(model: M, text: &str) -> Result<Vec<KeyHistory<M>>, String> {
-        read(&model, &mut JsonLines::new(text.as_bytes()), &ReadOptions::default())
-            .map_err(|error| error.to_string())
-    }
-
-    const TURNS: &str = r#"
-        {"index":0,"time":5,"process":1,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":3}}
-        {"index":1,"time":6,"process":"nemesis","type":"info","f":"phase","value":"main"}
-        {"index":2,"time":7,"process":1,"type":"ok","f":"acquire","key":"a","value":{"token":3}}
-        {"index":3,"time":8,"process":1,"type":"info","f":"lost","key":"a"}
-        {"index":4,"time":9,"process":2,"type":"invoke","f":"acquire","key":"b","value":null}"#;
-
-    #[test]
-    fn separates_keys_and_skips_notices_and_faults() {
-        let parts = parts(FencedMutex, TURNS).unwrap();
-        assert_eq!(parts.iter().map(|part| part.key.as_deref()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
-        let (a, b) = (&parts[0].history, &parts[1].history);
-        assert_eq!((a.list[0].ret, b.list[0].ret), (Some(Some(3)), None));
-        assert_eq!((a.sources[0].complete_index, a.sources[0].complete_ns), (2, 7));
-    }
-
-    #[test]
-    fn refuses_what_is_no_history_and_says_where() {
-        let refused =
-            |old: &str, new: &str| parts(FencedMutex, &TURNS.replacen(old, new, 1)).err().unwrap_or_default();
-        assert_eq!(
-            refused(r#""f":"acquire""#, r#""f":"grab""#),
-            "line 2: the model knows acquire and release, not \"grab\" (--rename grab=NAME if it is one of these; \
-             --skip grab leaves it out, which is right only for an operation that does not change the object)"
-        );
-        assert_eq!(
-            refused(r#"{"token":3}"#, "7"),
-            "line 4: \"acquire\" wants {\"token\": n} with a whole number n, and the value is 7"
-        );
-        assert!(refused(r#""process":2"#, r#""process":-2"#).starts_with("line 6: "));
-        assert!(
-            refused(r#""process":1,"type":"ok""#, r#""process":4,"type":"ok""#).contains("never invoked")
-        );
-        assert!(
-            refused(r#""process":1,"type":"ok""#, r#""process":1,"type":"invoke""#).contains("already has")
-        );
-        assert!(
-            refused(r#""ok","f":"acquire""#, r#""ok","f":"release""#)
-                .contains("invoked \"acquire\" and completes")
-        );
-        assert!(
-            refused(
-                r#""f":"acquire","key":"a","value":{"token"#,
-                r#""f":"acquire","key":"z","value":{"token"#
-            )
-            .contains("another key")
-        );
-        assert!(refused(r#""type":"ok""#, r#""type":"done""#).starts_with("line 4: "));
-        assert!(refused("null}", "null").starts_with("line 6: "));
-    }
-
-    #[test]
-    fn models_of_one_holder_refuse_the_shared_mode() {
-        let acquire = |mode: &str| {
-            format!(r#"{{"process":1,"type":"invoke","f":"acquire","value":{{"mode":"{mode}"}}}}"#)
-        };
-        let (shared, exclusive) = (acquire("shared"), acquire("exclusive"));
-        let error = |refused: Result<(), String>| refused.err().unwrap_or_default();
-        let refused = [
-            error(parts(Mutex, &shared).map(drop)),
-            error(parts(OwnerMutex, &shared).map(drop)),
-            error(parts(FencedMutex, &shared).map(drop)),
-        ];
-        let sentence = "line 1: the model knows no mode, and \"acquire\" asks for {\"mode\":\"shared\"}: use --model shared-lock, which \
-                        knows both modes";
-        assert_eq!(refused, [sentence; 3]);
-        assert_eq!(error(parts(OwnerMutex, &exclusive).map(drop)), "");
-    }
-
-    #[test]
-    fn a_line_without_an_end_is_refused() {
-        let endless = io::BufReader::new(io::repeat(b'x'));
-        let Err(error) = read(&Register::default(), &mut JsonLines::new(endless), &ReadOptions::default())
-        else {
-            panic!("a line without an end was read")
-        };
-        assert!(error.to_string().starts_with("line 1: the line is longer than 64 MiB"), "{error}");
-    }
-
-    #[test]
-    fn reads_values_of_independent_keys_and_skips_on_demand() {
-        let text = r#"{"process":1,"type":"invoke","f":"write","value":["x",3]}
-            {"process":1,"type":"ok","f":"write","value":["x",3]}
-            {"process":1,"type":"invoke","f":"noise","value":3}"#;
-        let reading = ReadOptions { independent: true, skip: vec!["noise".to_owned()], ..Default::default() };
-        let parts = read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).unwrap();
-        assert_eq!(parts[0].key.as_deref(), Some("\"x\""));
-        assert_eq!(parts[0].history.len(), 1);
-        let reading = ReadOptions { skip: vec![], ..reading };
-        assert!(read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).is_err());
-    }
-
-    #[test]
-    fn an_info_closes_the_operation_and_not_the_process() {
-        let text = r#"{"process":1,"type":"invoke","f":"acquire"}
-            {"process":1,"type":"info","f":"acquire","error":"timeout"}
-            {"process":1,"type":"invoke","f":"release"}
-            {"process":1,"type":"fail","f":"release"}"#;
-        let parts = parts(Mutex, text).unwrap();
-        assert_eq!((parts[0].history.len(), parts[0].history.order.len()), (1, 1));
-    }
-
-    #[test]
-    fn a_no_of_a_library_is_no_certain_no() {
-        let with = |error: &str| {
-            let text = r#"{"process":1,"type":"invoke","f":"acquire"}
-                {"process":1,"type":"fail","f":"acquire","error":"ERROR"}"#;
-            parts(Mutex, &text.replace("ERROR", error)).unwrap()[0].history.len()
-        };
-        assert_eq!((with("taken: by another"), with("refused-by-library: no")), (0, 1));
-    }
-}
+mod tests;

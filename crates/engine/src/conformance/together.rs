@@ -73,7 +73,7 @@ async fn names(context: &RuleContext<'_>, key: &str) -> Checked {
     let is_in_time = begun.elapsed() < context.terms().ttl;
     context.release(&second, &other).await?;
     let released = context.release_set(&holder, &one, with_common()).await?;
-    let change = "Take the key and all names of `also`, or none of them, and give all of them back at a release that has the same names";
+    let change = "Take the key and all names of `also`, or none of them, and give all of them back at a release that has the same names (in a kit: acquire_all, release_all)";
     if !granted.is_ok() || !released.is_ok() {
         let seen =
             format!("a set of two free names was answered with {granted}, and its release with {released}");
@@ -106,8 +106,7 @@ async fn entries(context: &RuleContext<'_>, key: &str) -> Checked {
         if !answered.is_ok() {
             holder.release(context, 0).await?;
             let seen = format!("a `{operation}` of the holder was answered with {answered}");
-            let change =
-                "Acquire the lock for its holder once more at a `reenter`, and release it once at a `leave`";
+            let change = "Acquire the lock for its holder once more at a `reenter`, and release it once at a `leave` (the functions of a kit have these names)";
             return Ok(CheckResult::broken(seen, change).of_processes(holder.numbers()));
         }
         let granted = format!("another process was granted the lock after a `{operation}` of its holder");

@@ -13,7 +13,7 @@ use crate::pictures::lanes::Lanes;
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times,
 };
-use fencepost_history::{Balance, LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, f};
+use fencepost_history::{Balance, LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, Tick, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -201,6 +201,9 @@ fn protected(run: &RunIndex) -> &'static str {
         }
         Some(write) if write.invoke.value.is_array() && Balance::of(&write.invoke.value).is_some() => {
             "Inside, each moved a unit of money from one account to another. "
+        }
+        Some(write) if Tick::of(&write.invoke.value).is_some() => {
+            "Inside, each ran a job that is to run once a tick. "
         }
         Some(write) if write.invoke.value.is_array() => {
             "Inside, each read a set and wrote it back with one more value. "

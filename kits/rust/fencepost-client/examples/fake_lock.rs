@@ -30,7 +30,7 @@ impl Lock for FakeLock {
                 });
             }
             "never" => return self.env.poll(timeout, |_| Ok(None)),
-            "short" => grant.validity = Some(Duration::from_millis(150)),
+            "short" | "short-still" => grant.validity = Some(Duration::from_millis(150)),
             "long" => grant.validity = Some(Duration::from_secs(60)),
             "print" => println!("printed by the library"),
             "access" => {
@@ -108,8 +108,30 @@ impl Lock for LockOfKinds {
         Ok(Some(Grant { unique: Some(format!("one of {permits}")), ..Grant::default() }))
     }
 
+    fn acquire_all(&mut self, keys: &[&str], ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        let grant = self.0.acquire(keys[keys.len() - 1], ttl, timeout)?;
+        let unique = Some(format!("all of {}", keys.join(" ")));
+        Ok(grant.map(|grant| Grant { unique, ..grant }))
+    }
+
+    fn reenter(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        match key {
+            "shut-out" => Err(taken()),
+            "short" => Ok(Some(Grant { validity: Some(Duration::from_secs(60)), ..Grant::default() })),
+            _ => Ok(self.prolong(key, ttl, timeout)?.then(Grant::default)),
+        }
+    }
+
+    fn leave(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
+        self.release(key, timeout)
+    }
+
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
         self.0.release(key, timeout)
+    }
+
+    fn release_all(&mut self, keys: &[&str], timeout: Duration) -> Result<Removal, Error> {
+        self.0.release(keys[keys.len() - 1], timeout)
     }
 
     fn prolong(&mut self, key: &str, _ttl: Duration, _timeout: Duration) -> Result<bool, Error> {

@@ -69,12 +69,47 @@ pub trait Lock {
         Err(Error::Certain("bad-command: this lock has no acquire_permit".to_owned()))
     }
 
+    /// The same for all of these names, or none of them, of a lock with `kind = "several"` in lock.toml.
+    ///
+    /// # Errors
+    /// Those of [`Lock::acquire`].
+    fn acquire_all(&mut self, _keys: &[&str], _ttl: Duration, _timeout: Duration) -> Result<Option<Grant>, Error> {
+        Err(Error::Certain("bad-command: this lock has no acquire_all".to_owned()))
+    }
+
+    /// Acquires the lock once more for its holder, of a lock with `kind = "reentrant"` in lock.toml. No grant
+    /// means that it was no longer held; a grant with a validity, that the library prolonged the lock.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] where it was no longer held, [`Error::NotAcquired`] where it was refused to its
+    /// holder, [`Error::Certain`] if certainly nothing was acquired; any other leaves that unknown.
+    fn reenter(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<Option<Grant>, Error> {
+        Err(Error::Certain("bad-command: this lock has no reenter".to_owned()))
+    }
+
+    /// Releases once what was acquired more than once, and says whether that removed the lock, which it
+    /// should not.
+    ///
+    /// # Errors
+    /// Those of [`Lock::release`].
+    fn leave(&mut self, _key: &str, _timeout: Duration) -> Result<Removal, Error> {
+        Err(Error::Certain("bad-command: this lock has no leave".to_owned()))
+    }
+
     /// Gives the lock back, and says whether that removed a lock.
     ///
     /// # Errors
     /// [`Error::NotHeld`] and [`Error::Certain`] if certainly nothing was removed; any other leaves that
     /// unknown.
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error>;
+
+    /// The same for all of these names.
+    ///
+    /// # Errors
+    /// Those of [`Lock::release`].
+    fn release_all(&mut self, _keys: &[&str], _timeout: Duration) -> Result<Removal, Error> {
+        Err(Error::Certain("bad-command: this lock has no release_all".to_owned()))
+    }
 
     /// Lets the lock last for `ttl` from now on; `false` where it was no longer held. A lock that has this
     /// announces `prolong`.
@@ -112,8 +147,24 @@ impl<L: Lock + ?Sized> Lock for Box<L> {
         (**self).acquire_permit(key, permits, ttl, timeout)
     }
 
+    fn acquire_all(&mut self, keys: &[&str], ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        (**self).acquire_all(keys, ttl, timeout)
+    }
+
+    fn reenter(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        (**self).reenter(key, ttl, timeout)
+    }
+
+    fn leave(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
+        (**self).leave(key, timeout)
+    }
+
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
         (**self).release(key, timeout)
+    }
+
+    fn release_all(&mut self, keys: &[&str], timeout: Duration) -> Result<Removal, Error> {
+        (**self).release_all(keys, timeout)
     }
 
     fn prolong(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<bool, Error> {

@@ -5,6 +5,7 @@ use crate::state::{millis, Hold, Pending, Shared, State};
 use crate::storage::{Credentials, Ended, Storage};
 use crate::{Error, Grant, Lock, Removal};
 use serde_json::{json, Value};
+use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
@@ -102,8 +103,9 @@ impl Process {
                 // It was granted and is answered.
                 None => return,
             },
-            "release" => self.release(key, timeout),
-            "prolong" => self.prolong(command, key, timeout),
+            "release" => self.release(command, timeout),
+            "leave" => self.leave(key, timeout),
+            "prolong" | "reenter" => self.prolong(command, key, timeout),
             "read" => self.access(key, timeout, None),
             "write" => self.write(key, &command["value"], timeout),
             other => Ended::fail(Value::Null, format!("bad-command: this client does not know `{other}`")),
@@ -134,7 +136,7 @@ impl Process {
         let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
             return Some(Ended::fail(Value::Null, "bad-command: an acquire needs a ttl_ms greater than 0"));
         };
-        let share = match Share::asked(&command["value"]) {
+        let share = match Share::asked(command) {
             Ok(share) => share,
             Err(why) => return Some(Ended::fail(Value::Null, format!("bad-command: {why}"))),
         };
@@ -145,11 +147,15 @@ impl Process {
             Err(why) => return Some(Ended::fail(Value::Null, why)),
         };
         let begun = Instant::now();
-        shared.state().pending = Some(Pending { key: key.to_owned(), asked, begun, renewed_at: None, lost: None });
+        let names = names(command);
+        let own_names = names.iter().map(|name| (*name).to_owned()).collect();
+        shared.state().pending =
+            Some(Pending { names: own_names, asked, begun, renewed_at: None, lost: HashMap::new() });
         let acquired = guarded(|| match share {
             Share::Whole => lock.acquire(key, ttl, timeout),
             Share::Shared => lock.acquire_shared(key, ttl, timeout),
             Share::Permit { of } => lock.acquire_permit(key, of, ttl, timeout),
+            Share::Set => lock.acquire_all(&names, ttl, timeout),
         });
         let mut state = shared.state();
         let pending = state.pending.take();
@@ -159,7 +165,7 @@ impl Process {
                 let over = state.over;
                 drop(state);
                 if over {
-                    self.give_back(key);
+                    self.give_back(command);
                 }
                 None
             }
@@ -194,31 +200,37 @@ impl Process {
             return;
         }
         let credentials = Credentials { token: grant.token, unique: grant.unique };
-        let believed = pending.lost.is_none();
-        if let Some(reason) = pending.lost {
-            self.shared.notice("lost", &pending.key, "reason", reason.into());
+        for name in pending.names {
+            let lost = pending.lost.get(&name);
+            if let Some(reason) = lost {
+                self.shared.notice("lost", &name, "reason", reason.as_str().into());
+            }
+            let (credentials, believed) = (credentials.clone(), lost.is_none());
+            state.held.insert(name, Hold { credentials, believed, ttl, until, marked: false });
         }
-        state.held.insert(pending.key, Hold { credentials, believed, ttl, until, marked: false });
     }
 
     /// Releases a lock that was granted when the process was over already, or it would stay taken.
-    fn give_back(&mut self, key: &str) {
+    fn give_back(&mut self, command: &Value) {
         if let Some(lock) = &mut self.lock {
             // How it ends is of no interest to a process that is over.
-            let _ = guarded(|| lock.release(key, Duration::from_millis(TIMEOUT_DEFAULT_MS)));
+            let _ = guarded(|| released(lock, command, Duration::from_millis(TIMEOUT_DEFAULT_MS)));
         }
     }
 
-    fn release(&mut self, key: &str, timeout: Duration) -> Ended {
-        let mut value = json!({"believed": self.believes(key)});
-        if self.shared.state().held.remove(key).is_none() {
+    fn release(&mut self, command: &Value, timeout: Duration) -> Ended {
+        let names = names(command);
+        let believed = names.iter().filter(|name| self.believes(name)).count() == names.len();
+        let mut value = json!({"believed": believed});
+        let held = names.iter().filter_map(|name| self.shared.state().held.remove(*name)).count();
+        if held < names.len() {
             return Ended::fail(value, "not-held: this process has not acquired the lock");
         }
         let lock = match self.lock() {
             Ok(lock) => lock,
             Err(why) => return Ended::fail(value, why),
         };
-        match guarded(|| lock.release(key, timeout)) {
+        match guarded(|| released(lock, command, timeout)) {
             Ok(Removal::Unknown) => Ended::ok(value),
             Ok(Removal::Removed) => {
                 value["removed"] = true.into();
@@ -230,11 +242,46 @@ impl Process {
         }
     }
 
-    /// Prolongs what the process holds (rule 25).
+    /// Releases once what the process acquired more than once (rule 26).
+    fn leave(&mut self, key: &str, timeout: Duration) -> Ended {
+        let mut value = json!({"believed": self.believes(key)});
+        if !self.shared.state().held.contains_key(key) {
+            return Ended::fail(value, "not-held: this process has not acquired the lock");
+        }
+        let lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(why) => return Ended::fail(value, why),
+        };
+        match guarded(|| lock.leave(key, timeout)) {
+            Ok(removal) => {
+                if removal != Removal::Unknown {
+                    value["removed"] = (removal == Removal::Removed).into();
+                }
+                Ended::ok(value)
+            }
+            Err(Error::NotHeld(why)) => {
+                value["removed"] = false.into();
+                Ended { value, ..self.gone(key, &why) }
+            }
+            Err(error) => failed(value, error),
+        }
+    }
+
+    /// The lock was no longer held: the belief ends, without a notice.
+    fn gone(&self, key: &str, why: &str) -> Ended {
+        if let Some(hold) = self.shared.state().held.get_mut(key) {
+            hold.believed = false;
+        }
+        Ended::fail(Value::Null, format!("not-held: {why}"))
+    }
+
+    /// Prolongs what the process holds, or acquires it once more (rules 25 and 26).
     fn prolong(&mut self, command: &Value, key: &str, timeout: Duration) -> Ended {
         let fail = |why: &str| Ended::fail(Value::Null, why);
+        let prolongs = command["f"] == "prolong";
+        let f = if prolongs { "prolong" } else { "reenter" };
         let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
-            return fail("bad-command: a prolong needs a ttl_ms greater than 0");
+            return fail(&format!("bad-command: a {f} needs a ttl_ms greater than 0"));
         };
         if !self.shared.state().held.contains_key(key) {
             return fail("not-held: this process has not acquired the lock");
@@ -244,23 +291,24 @@ impl Process {
             Ok(lock) => lock,
             Err(why) => return Ended::fail(Value::Null, why),
         };
-        let prolonged = match guarded(|| lock.prolong(key, ttl, timeout)) {
-            Ok(false) => Err(Error::NotHeld("prolong returned false".to_owned())),
-            other => other,
-        };
-        let mut state = self.shared.state();
-        let hold = state.held.get_mut(key);
-        match prolonged {
-            Ok(_) => {
-                if let Some(hold) = hold.filter(|hold| hold.until.is_some()) {
-                    (hold.ttl, hold.until) = (ttl, Some(begun + ttl));
-                }
-                Ended::ok(Value::Null)
+        let granted = guarded(|| match prolongs {
+            true => Ok(lock.prolong(key, ttl, timeout)?.then(Grant::default)),
+            false => lock.reenter(key, ttl, timeout),
+        });
+        match granted {
+            Ok(Some(grant)) => {
+                let now = Instant::now();
+                let until = if prolongs { Some(begun + ttl) } else { grant.validity.map(|validity| now + validity) };
+                let mut state = self.shared.state();
+                let hold = state.held.get_mut(key).filter(|hold| hold.until.is_some());
+                let (Some(hold), Some(until)) = (hold, until) else { return Ended::ok(Value::Null) };
+                (hold.ttl, hold.until) = (ttl, Some(until));
+                let stated = grant.validity.map(|validity| json!({"validity_ms": millis(validity)}));
+                Ended::ok(stated.unwrap_or_default())
             }
-            Err(Error::NotHeld(why)) => {
-                hold.into_iter().for_each(|hold| hold.believed = false);
-                Ended::fail(Value::Null, format!("not-held: {why}"))
-            }
+            Ok(None) => self.gone(key, &format!("{f} found nothing of it")),
+            Err(Error::NotHeld(why)) => self.gone(key, &why),
+            Err(Error::NotAcquired(why)) => Ended::fail(Value::Null, format!("taken: {why}")),
             Err(error) => failed(Value::Null, error),
         }
     }
@@ -323,16 +371,22 @@ enum Share {
     Whole,
     Shared,
     Permit { of: u64 },
+    Set,
 }
 
 impl Share {
-    /// The share that the value of an acquire asks for; the error says why there is none such (rule 10).
-    fn asked(value: &Value) -> Result<Share, String> {
+    /// The share that an acquire asks for; the error says why there is none such (rules 10 and 27).
+    fn asked(command: &Value) -> Result<Share, String> {
+        let (value, also) = (&command["value"], &command["value"]["also"]);
         let mode = &value["mode"];
         if !(mode.is_null() || mode == "exclusive" || mode == "shared") {
             return Err(format!("unknown mode {mode}: expected shared or exclusive"));
         }
+        if is_set(command) && !also.as_array().is_some_and(|names| names.iter().all(Value::is_string)) {
+            return Err(format!("the names of a set are a list of texts, not {also}"));
+        }
         match value.get("capacity") {
+            None if is_set(command) => Ok(Share::Set),
             None if mode == "shared" => Ok(Share::Shared),
             None => Ok(Share::Whole),
             Some(permits) => match permits.as_u64().filter(|permits| *permits > 0) {
@@ -340,6 +394,32 @@ impl Share {
                 None => Err("a semaphore needs a capacity greater than 0".to_owned()),
             },
         }
+    }
+}
+
+/// Whether an acquire or a release has other names beside its key, be it none.
+fn is_set(command: &Value) -> bool {
+    !command["value"]["also"].is_null()
+}
+
+/// All names that an acquire or a release is of, each once (rule 27).
+fn names(command: &Value) -> Vec<&str> {
+    let mut names = vec![command["key"].as_str().unwrap_or_default()];
+    let others = command["value"]["also"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for name in others {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Calls the user's function for a release.
+fn released(lock: &mut Box<dyn Lock>, command: &Value, timeout: Duration) -> Result<Removal, Error> {
+    let names = names(command);
+    match is_set(command) {
+        true => lock.release_all(&names, timeout),
+        false => lock.release(names[0], timeout),
     }
 }
 

@@ -36,14 +36,20 @@ pub(crate) struct Hold {
 
 /// An acquire that is under way.
 pub(crate) struct Pending {
-    pub(crate) key: String,
+    pub(crate) names: Vec<String>,
     /// The acquire.
     pub(crate) asked: Instant,
     /// The attempt that may be granted.
     pub(crate) begun: Instant,
     pub(crate) renewed_at: Option<Instant>,
-    /// Why.
-    pub(crate) lost: Option<String>,
+    /// Of these names, with the reasons.
+    pub(crate) lost: HashMap<String, String>,
+}
+
+impl Pending {
+    fn asks_for(&self, key: &str) -> bool {
+        self.names.iter().any(|name| name == key)
+    }
 }
 
 impl Shared {
@@ -83,8 +89,8 @@ impl Shared {
         if let Some(hold) = state.held.get_mut(key).filter(|hold| hold.believed) {
             hold.believed = false;
             self.notice("lost", key, "reason", reason.into());
-        } else if let Some(pending) = state.pending.as_mut().filter(|pending| pending.key == key) {
-            pending.lost = Some(reason.to_owned());
+        } else if let Some(pending) = state.pending.as_mut().filter(|pending| pending.asks_for(key)) {
+            pending.lost.insert(key.to_owned(), reason.to_owned());
         }
     }
 
@@ -96,7 +102,7 @@ impl Shared {
                 *until = sent + hold.ttl;
             }
             self.notice("renewed", key, "age_ms", millis(age).into());
-        } else if let Some(pending) = state.pending.as_mut().filter(|pending| pending.key == key) {
+        } else if let Some(pending) = state.pending.as_mut().filter(|pending| pending.asks_for(key)) {
             pending.renewed_at = sent;
         }
     }

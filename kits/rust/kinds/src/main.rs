@@ -1,6 +1,6 @@
-//! A read-write lock and a semaphore on one Redis, without a library but one for TLS: the holders are members
-//! of a sorted set. Each member says how many may hold the lock beside it, and its score until when it holds
-//! it, by the server's clock.
+//! A lock of any kind on one Redis, without a library but one for TLS: the holders are members of a sorted
+//! set. Each member says how many may hold the lock beside it, and its score until when it holds it, by the
+//! server's clock.
 
 use fencepost_client::{Env, Error, Grant, Lock, Removal, TlsFiles};
 use rustls::pki_types::pem::PemObject;
@@ -11,17 +11,30 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Removes holders whose time is over, and adds one if none of them, nor it, is then one too many.
-const TAKE: &str = "local now = redis.call('time')
+/// Removes holders whose time is over; before the next two.
+const CLEAN: &str = "local now = redis.call('time')
 now = now[1] * 1000 + math.floor(now[2] / 1000)
-redis.call('zremrangebyscore', KEYS[1], '-inf', now)
-local most = tonumber(ARGV[2])
-for _, holder in ipairs(redis.call('zrange', KEYS[1], 0, -1)) do
-  most = math.min(most, tonumber(string.match(holder, '%d+')))
+for _, key in ipairs(KEYS) do redis.call('zremrangebyscore', key, '-inf', now) end
+";
+
+/// Adds a holder to each key if none of those there, nor it, is then one too many.
+const TAKE: &str = "for _, key in ipairs(KEYS) do
+  local most = tonumber(ARGV[2])
+  for _, holder in ipairs(redis.call('zrange', key, 0, -1)) do
+    most = math.min(most, tonumber(string.match(holder, '%d+')))
+  end
+  if redis.call('zcard', key) >= most then return 0 end
 end
-if redis.call('zcard', KEYS[1]) >= most then return 0 end
-redis.call('zadd', KEYS[1], now + ARGV[3], ARGV[1])
+for _, key in ipairs(KEYS) do redis.call('zadd', key, now + ARGV[3], ARGV[1]) end
 return 1";
+
+/// Adds what a holder acquires again, for as long as it has the lock.
+const TAKE_AGAIN: &str = "local score = redis.call('zscore', KEYS[1], ARGV[1])
+return score and redis.call('zadd', KEYS[1], score, ARGV[2]) or 0";
+
+const GIVE_BACK: &str = "local removed = 0
+for _, key in ipairs(KEYS) do removed = removed + redis.call('zrem', key, ARGV[1]) end
+return removed";
 
 const ANY_NUMBER: u64 = 1_000_000_000;
 
@@ -36,14 +49,14 @@ struct RedisLock {
 }
 
 impl Lock for RedisLock {
-    /// For a writer.
+    /// For a writer, or the only holder.
     fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
-        self.take(key, 1, ttl, timeout)
+        self.take(&[key], 1, ttl, timeout)
     }
 
     /// For a reader, of a lock with kind = "read-write".
     fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
-        self.take(key, ANY_NUMBER, ttl, timeout)
+        self.take(&[key], ANY_NUMBER, ttl, timeout)
     }
 
     /// For one of the permits, of a lock with kind = "semaphore".
@@ -54,30 +67,66 @@ impl Lock for RedisLock {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<Option<Grant>, Error> {
-        self.take(key, permits, ttl, timeout)
+        self.take(&[key], permits, ttl, timeout)
+    }
+
+    /// For all of these names, or none, of a lock with kind = "several".
+    fn acquire_all(&mut self, keys: &[&str], ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        self.take(keys, 1, ttl, timeout)
+    }
+
+    /// For the holder once more, of a lock with kind = "reentrant".
+    fn reenter(&mut self, key: &str, _ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        let again = format!("{}+", self.value);
+        if self.script(timeout, &format!("{CLEAN}{TAKE_AGAIN}"), &[key], &[&self.value, &again])? == 0 {
+            return Ok(None);
+        }
+        self.value = again;
+        Ok(Some(Grant::default()))
+    }
+
+    /// Gives back what was acquired last, of a lock that is held more than once.
+    fn leave(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
+        if self.script(timeout, GIVE_BACK, &[key], &[&self.value])? == 0 {
+            return Err(Error::NotHeld("its time was over".to_owned()));
+        }
+        self.value.pop();
+        Ok(Removal::Unknown)
     }
 
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
-        let reply = self.redis(timeout, &["ZREM", key, &self.value])?;
-        Ok(Removal::from(reply == ":1"))
+        self.release_all(&[key], timeout)
+    }
+
+    fn release_all(&mut self, keys: &[&str], timeout: Duration) -> Result<Removal, Error> {
+        let removed = self.script(timeout, GIVE_BACK, keys, &[&self.value])?;
+        Ok(Removal::from(removed == keys.len()))
     }
 }
 
 impl RedisLock {
-    /// A grant where fewer than `most` hold it, each of whom bears one more.
-    fn take(&mut self, key: &str, most: u64, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+    /// A grant where fewer than `most` hold each of these names, each of whom bears one more.
+    fn take(&mut self, keys: &[&str], most: u64, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
         let env = self.env.clone();
         let (most_text, ttl_ms) = (most.to_string(), ttl.as_millis().to_string());
+        let script = format!("{CLEAN}{TAKE}");
         let granted = env.poll(timeout, |left| {
             self.grants += 1;
             self.value = format!("{most}:{}-{}-{}", self.env.client, self.env.process, self.grants);
-            let reply = self.redis(left, &["EVAL", TAKE, "1", key, &self.value, &most_text, &ttl_ms])?;
-            Ok((reply == ":1").then(Grant::default))
+            let taken = self.script(left, &script, keys, &[&self.value, &most_text, &ttl_ms])?;
+            Ok((taken == 1).then(Grant::default))
         })?;
         match granted {
             Some(grant) => Ok(Some(grant)),
             None => Err(Error::NotAcquired("each attempt was answered with no".to_owned())),
         }
+    }
+
+    /// Runs a script, which gives a number: the reply is `:1`.
+    fn script(&self, timeout: Duration, script: &str, keys: &[&str], words: &[&str]) -> Result<usize, Error> {
+        let count = keys.len().to_string();
+        let reply = self.redis(timeout, &[&["EVAL", script, &count][..], keys, words].concat())?;
+        Ok(reply.trim_start_matches(':').parse()?)
     }
 
     /// Sends one command on a connection of its own, after a login if there is a password, and returns the

@@ -29,6 +29,32 @@ final class Example implements Fencepost.Lock {
         throw new Fencepost.Certain("unreachable: acquirePermit in Example.java is not written yet");
     }
 
+%reentrant
+    /** Acquires it once more for its holder. Gives a grant, or null where it was no longer held. */
+    @Override
+    public Fencepost.Grant reenter(String key, Duration ttl, Duration timeout) {
+        throw new Fencepost.Certain("unreachable: reenter in Example.java is not written yet");
+    }
+
+    /** Releases once what was acquired more than once. */
+    @Override
+    public Boolean leave(String key) {
+        throw new Fencepost.Certain("unreachable: leave in Example.java is not written yet");
+    }
+
+%several
+    /** The same for all of these names, or none of them. */
+    @Override
+    public Fencepost.Grant acquireAll(java.util.List<String> keys, Duration ttl, Duration timeout) {
+        throw new Fencepost.Certain("unreachable: acquireAll in Example.java is not written yet");
+    }
+
+    /** Gives all of them back, as release does. */
+    @Override
+    public Boolean releaseAll(java.util.List<String> keys) {
+        throw new Fencepost.Certain("unreachable: releaseAll in Example.java is not written yet");
+    }
+
 %
     /** Gives true or false where the library says whether it removed a lock, else null. */
     @Override

@@ -20,6 +20,28 @@ run((env) => ({
     throw new Certain("unreachable: acquirePermit in client.js is not written yet");
   },
 
+%reentrant
+  /** Acquires it once more for its holder. Gives false where it was no longer held. */
+  async reenter(key, ttl, timeout) {
+    throw new Certain("unreachable: reenter in client.js is not written yet");
+  },
+
+  /** Releases once what was acquired more than once. */
+  async leave(key) {
+    throw new Certain("unreachable: leave in client.js is not written yet");
+  },
+
+%several
+  /** The same for all of these names, or none of them. */
+  async acquireAll(keys, ttl, timeout) {
+    throw new Certain("unreachable: acquireAll in client.js is not written yet");
+  },
+
+  /** Gives all of them back, as release does. */
+  async releaseAll(keys) {
+    throw new Certain("unreachable: releaseAll in client.js is not written yet");
+  },
+
 %
   /** Gives true or false where the library says whether it removed a lock. */
   async release(key) {

@@ -32,6 +32,32 @@ final class MyLock implements Lock
         throw new Certain('unreachable: acquirePermit in client.php is not written yet');
     }
 
+%reentrant
+    /** Acquires it once more for its holder; false where it was no longer held. */
+    public function reenter(string $key, float $ttl, float $timeout): Grant|bool|null
+    {
+        throw new Certain('unreachable: reenter in client.php is not written yet');
+    }
+
+    /** Releases once what was acquired more than once. */
+    public function leave(string $key): ?bool
+    {
+        throw new Certain('unreachable: leave in client.php is not written yet');
+    }
+
+%several
+    /** The same for all of these names, or none of them. */
+    public function acquireAll(array $keys, float $ttl, float $timeout): Grant|bool|null
+    {
+        throw new Certain('unreachable: acquireAll in client.php is not written yet');
+    }
+
+    /** Gives all of them back, as release does. */
+    public function releaseAll(array $keys): ?bool
+    {
+        throw new Certain('unreachable: releaseAll in client.php is not written yet');
+    }
+
 %
     /** True or false where the library says whether it removed a lock, else null. */
     public function release(string $key): ?bool

@@ -22,6 +22,24 @@ class MyLock:
         """The same for one of the permits; acquire is not called."""
         raise fencepost.Certain("unreachable: acquire_permit in client.py is not written yet")
 
+%reentrant
+    def reenter(self, key, ttl, timeout):
+        """Acquires it once more for its holder. Gives False where it was no longer held."""
+        raise fencepost.Certain("unreachable: reenter in client.py is not written yet")
+
+    def leave(self, key):
+        """Releases once what was acquired more than once."""
+        raise fencepost.Certain("unreachable: leave in client.py is not written yet")
+
+%several
+    def acquire_all(self, keys, ttl, timeout):
+        """The same for all of these names, or none of them."""
+        raise fencepost.Certain("unreachable: acquire_all in client.py is not written yet")
+
+    def release_all(self, keys):
+        """Gives all of them back, as release does."""
+        raise fencepost.Certain("unreachable: release_all in client.py is not written yet")
+
 %
     def release(self, key):
         """Gives True or False where the library says whether it removed a lock."""

@@ -28,6 +28,28 @@ func (l *myLock) AcquirePermit(ctx context.Context, key string, permits int, ttl
 	return nil, fencepost.Certain("unreachable: AcquirePermit in main.go is not written yet")
 }
 
+%reentrant
+// Reenter acquires it once more for its holder; NotHeld where it was no longer held.
+func (l *myLock) Reenter(ctx context.Context, key string, ttl time.Duration) (*fencepost.Grant, error) {
+	return nil, fencepost.Certain("unreachable: Reenter in main.go is not written yet")
+}
+
+// Leave releases once what was acquired more than once.
+func (l *myLock) Leave(ctx context.Context, key string) (fencepost.Removal, error) {
+	return fencepost.Unknown, fencepost.Certain("unreachable: Leave in main.go is not written yet")
+}
+
+%several
+// AcquireAll is the same for all of these names, or none of them.
+func (l *myLock) AcquireAll(ctx context.Context, keys []string, ttl time.Duration) (*fencepost.Grant, error) {
+	return nil, fencepost.Certain("unreachable: AcquireAll in main.go is not written yet")
+}
+
+// ReleaseAll gives all of them back, as Release does.
+func (l *myLock) ReleaseAll(ctx context.Context, keys []string) (fencepost.Removal, error) {
+	return fencepost.Unknown, fencepost.Certain("unreachable: ReleaseAll in main.go is not written yet")
+}
+
 %
 // Release says whether it removed a lock, where the library does.
 func (l *myLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {

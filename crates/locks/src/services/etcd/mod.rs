@@ -23,5 +23,12 @@ mod user;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] =
-    &[&mutex::LOCK, &lock_api::LOCK, &chubby::LOCK, &mutex::READ_WRITE, &mutex::ELECTION, &kubernetes::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[
+    &mutex::LOCK,
+    &lock_api::LOCK,
+    &chubby::LOCK,
+    &mutex::READ_WRITE,
+    &mutex::SEMAPHORE,
+    &mutex::ELECTION,
+    &kubernetes::LOCK,
+];

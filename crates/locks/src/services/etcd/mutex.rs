@@ -31,9 +31,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
         holders: Some(|name, mode| (mode == Mode::Exclusive).then(|| prefix(name))),
-        lock: |user, options| {
-            Box::new(EtcdLock { user, care: care(options), reads: false, held: Held::default() })
-        },
+        lock: |user, options| of_kind(LockKind::Mutex, user, options),
     },
     options: &["no-recheck"],
     capabilities: |_| Capabilities { sequencer: true, ..LEASED },
@@ -48,12 +46,25 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
         holders: None,
-        lock: |user, options| {
-            Box::new(EtcdLock { user, care: care(options), reads: true, held: Held::default() })
-        },
+        lock: |user, options| of_kind(LockKind::ReadWrite, user, options),
     },
     options: &["no-recheck"],
     capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::ReadWrite, ..LEASED },
+};
+
+/// Source: Apache Curator's `InterProcessSemaphoreV2`, whose queue of znodes is one of keys here.
+pub(super) static SEMAPHORE: LockDefinition = LockDefinition {
+    name: "etcd-semaphore",
+    about: "a semaphore: the queue of etcd, of which the oldest keys hold the permits",
+    claims: READ_WRITE.claims,
+    service: &ETCD,
+    recipe: &EtcdRecipe {
+        check: |_| Ok(()),
+        holders: None,
+        lock: |user, options| of_kind(LockKind::Semaphore, user, options),
+    },
+    options: &["no-recheck", "count-first"],
+    capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::Semaphore, ..LEASED },
 };
 
 /// Source: `client/v3/concurrency/election.go` of etcd, with the recheck of the mutex, which it lacks: a
@@ -66,23 +77,26 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
         holders: None,
-        lock: |user, options| {
-            Box::new(EtcdLock { user, care: care(options), reads: false, held: Held::default() })
-        },
+        lock: |user, options| of_kind(LockKind::Election, user, options),
     },
     options: &["no-recheck", "nearest-only"],
     capabilities: |_| Capabilities { kind: LockKind::Election, ..LEASED },
 };
 
-fn care(options: &Options) -> Care {
-    Care { recheck: !options.no_recheck, looks_for_older: !options.nearest_only }
+fn of_kind(kind: LockKind, user: User, options: &Options) -> Box<dyn Lock> {
+    let care = Care {
+        recheck: !options.no_recheck,
+        looks_for_older: !options.nearest_only,
+        counts_first: options.count_first,
+        permits: 1,
+    };
+    Box::new(EtcdLock { user, care, kind, held: Held::default() })
 }
 
 struct EtcdLock {
     user: User,
     care: Care,
-    /// It is a read-write lock.
-    reads: bool,
+    kind: LockKind,
     held: Held<MutexHold>,
 }
 
@@ -152,8 +166,16 @@ impl Attempt for MutexAttempt {
 }
 
 impl EtcdLock {
-    async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
-        let attempt = MutexAttempt::new(key, self.reads.then_some(mode), self.care);
+    /// `mode`: of a read-write lock.
+    async fn take(
+        &mut self,
+        key: &str,
+        mode: Option<Mode>,
+        permits: u32,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Completion {
+        let attempt = MutexAttempt::new(key, mode, Care { permits, ..self.care });
         let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
             Ok(taken) => taken,
             Err(completion) => return completion,
@@ -169,8 +191,9 @@ impl EtcdLock {
         let (path, create_revision) = (attempt.path(session), created.create_revision);
         let hold = MutexHold { path, create_revision, lease: session.lease, doubt: created.doubt };
         self.held.remember(key, hold);
-        // Readers need not be granted the lock in the order of the queue.
-        let in_order = (!self.reads).then_some(create_revision);
+        // Readers and holders of permits need not be granted the lock in the order of the queue.
+        let is_alone = !matches!(self.kind, LockKind::ReadWrite | LockKind::Semaphore);
+        let in_order = is_alone.then_some(create_revision);
         Completion::ok(Grant {
             token: in_order,
             validity_ms: Some(millis_until(session.valid_until()).into()),
@@ -184,7 +207,11 @@ impl EtcdLock {
 #[async_trait]
 impl Lock for EtcdLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, Mode::Exclusive, ttl, timeout).await
+        match self.kind {
+            LockKind::Semaphore => no_such_share(),
+            LockKind::ReadWrite => self.take(key, Some(Mode::Exclusive), 1, ttl, timeout).await,
+            _ => self.take(key, None, 1, ttl, timeout).await,
+        }
     }
 
     async fn acquire_share(
@@ -194,8 +221,9 @@ impl Lock for EtcdLock {
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        match share {
-            Share::Reader if self.reads => self.take(key, Mode::Shared, ttl, timeout).await,
+        match (share, self.kind) {
+            (Share::Reader, LockKind::ReadWrite) => self.take(key, Some(Mode::Shared), 1, ttl, timeout).await,
+            (Share::Permit { of }, LockKind::Semaphore) => self.take(key, None, of, ttl, timeout).await,
             _ => no_such_share(),
         }
     }

@@ -1,4 +1,5 @@
-//! The recipe: a key under the lock's prefix, under the session's lease. The oldest key owns the lock.
+//! The recipe: a key under the lock's prefix, under the session's lease. The oldest key owns the lock, or the
+//! oldest ones own its permits.
 //! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
 
 use super::api::{Compare, RangeRequest, RequestOp, SortOrder, TxnRequest, WatchCreateRequest};
@@ -17,9 +18,13 @@ pub(super) struct QueueGrant {
     pub(super) wakeups: u64,
 }
 
-/// What a waiter looks at once its turn seems to have come.
+/// What a waiter looks at, once its turn seems to have come.
 #[derive(Clone, Copy)]
 pub(super) struct Care {
+    /// How many may hold it together.
+    pub(super) permits: u32,
+    /// It counts the keys before it puts its own, and not afterwards: others may put theirs in between.
+    pub(super) counts_first: bool,
     /// Whether its own key is still there. Not to look is the defect of etcd issue 11456.
     pub(super) recheck: bool,
     /// Whether any older key is left. Not to look: the key before its own may have been another waiter's.
@@ -37,6 +42,11 @@ pub(super) async fn take(
     deadline: Instant,
 ) -> Result<QueueGrant, QueueFailure> {
     let begun = Instant::now();
+    let mut wakeups = 0;
+    if care.counts_first {
+        let everybody = Created { create_revision: i64::MAX, doubt: false, waits: true };
+        wakeups += wait_for_older(members, prefix, &everybody, care, deadline).await?;
+    }
     // Puts our key if absent, and looks for it and for the oldest key. Idempotent: a second try finds it.
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
     let put = TxnRequest {
@@ -45,10 +55,9 @@ pub(super) async fn take(
         failure: vec![RequestOp::range(RangeRequest::key(path)), RequestOp::range(oldest)],
     };
     let created = after_put(members.txn(&put, deadline).await)?;
-    let wakeups = match created.waits {
-        true => wait_for_older(members, prefix, &created, care, deadline).await?,
-        false => 0,
-    };
+    if created.waits && !care.counts_first {
+        wakeups += wait_for_older(members, prefix, &created, care, deadline).await?;
+    }
     if !care.recheck {
         return Ok(QueueGrant { created, wakeups });
     }
@@ -62,8 +71,9 @@ pub(super) async fn take(
     Ok(QueueGrant { created, wakeups })
 }
 
-/// Waits until no key under the prefix is older than ours. Only the youngest of the older ones is watched, so
-/// that a release wakes one waiter and not all. Gives how often that was.
+/// Waits until fewer keys under the prefix are older than ours than there are permits. Of a mutex only the
+/// youngest of the older ones is watched, so that a release wakes one waiter and not all; a permit comes free
+/// with any of them. Gives how often that was.
 async fn wait_for_older(
     members: &Members,
     prefix: &str,
@@ -73,10 +83,15 @@ async fn wait_for_older(
 ) -> Result<u64, QueueFailure> {
     let older = RangeRequest {
         max_create_revision: created.create_revision - 1,
+        limit: care.permits.into(),
         ..RangeRequest::prefix(prefix).first_created(SortOrder::Descend)
     };
     let mut wakeups = 0;
-    while let Some(watch) = created.after_look(members.range(&older, deadline).await)? {
+    while let Some(mut watch) = created.after_look(members.range(&older, deadline).await, care.permits)? {
+        if care.permits > 1 {
+            let RangeRequest { key, range_end, .. } = RangeRequest::prefix(prefix);
+            watch = WatchCreateRequest { key, range_end, ..watch };
+        }
         let is_gone = await_deletion(members, watch, deadline).await;
         wakeups += u64::from(is_gone);
         if is_gone && !care.looks_for_older {

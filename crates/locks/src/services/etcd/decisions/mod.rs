@@ -60,17 +60,20 @@ impl Created {
         self.failure(ErrorCode::Taken, "another client holds the lock", false)
     }
 
-    /// After the search for the youngest key older than ours: the watch for its end; none if ours is oldest.
+    /// After the search for the youngest keys older than ours, as many as there are permits: the watch for
+    /// the end of the youngest; none if there are fewer.
     pub(super) fn after_look(
         &self,
         reply: Result<AnsweredMember<RangeResponse>, CallError>,
+        permits: u32,
     ) -> Result<Option<WatchCreateRequest>, QueueFailure> {
         // A read leaves nothing behind.
         let failed =
             |error: CallError| QueueFailure { why: error.why(), lease_is_gone: false, doubt: self.doubt };
         let found = reply.map_err(failed)?.answer;
         let start_revision = found.revision() + 1;
-        let predecessor = found.kvs.into_iter().next();
+        let waits = found.kvs.len() >= permits as usize;
+        let predecessor = found.kvs.into_iter().next().filter(|_| waits);
         Ok(predecessor.map(|kv| WatchCreateRequest { key: kv.key, range_end: Vec::new(), start_revision }))
     }
 

@@ -106,11 +106,14 @@ fn what_the_answers_to_a_waiter_mean() {
     for doubt in [false, true] {
         let own = Created { create_revision: 45, doubt, waits: true };
         let with = |text: &str| if doubt { format!("{text} doubt") } else { text.to_owned() };
-        let look = |reply| own.after_look(reply).map_err(|failure| failed(&failure));
+        let look_for = |permits, reply| own.after_look(reply, permits).map_err(|failure| failed(&failure));
+        let look = |reply| look_for(1, reply);
         let watch = WatchCreateRequest { key: b"k40".to_vec(), range_end: Vec::new(), start_revision: 51 };
         for doubt_of_read in [false, true] {
             assert_eq!(look(answered(found(&[40]), doubt_of_read)), Ok(Some(watch.clone())));
             assert_eq!(look(answered(found(&[]), doubt_of_read)), Ok(None), "ours is the oldest");
+            assert_eq!(look_for(2, answered(found(&[40]), doubt_of_read)), Ok(None), "one permit is left");
+            assert_eq!(look_for(2, answered(found(&[40, 38]), doubt_of_read)), Ok(Some(watch.clone())));
         }
         for (name, reply) in unanswered() {
             assert_eq!(look(reply), Err(with("unavailable")), "{name}: a read leaves nothing behind");
