@@ -42,7 +42,7 @@ pub struct NemesisDescription {
     pub on_packets: bool,
     /// Whether servers inject it into themselves, by an order that not every service has.
     pub by_order: bool,
-    /// Whether it changes what names stand for, so that only clients which connect by name can be its targets.
+    /// Whether it changes what names stand for: its targets are clients that connect by name.
     pub by_name: bool,
     /// Whether a user's command can inject and heal its faults of servers that exist without the run.
     pub by_hook: bool,

@@ -78,6 +78,6 @@ mod tests {
     #[test]
     fn names_are_looked_up() {
         assert_eq!(addresses("localhost"), [Ipv4Addr::LOCALHOST]);
-        assert_eq!(addresses("no-such-name.invalid"), []);
+        assert!(addresses("no-such-name.invalid").is_empty());
     }
 }

@@ -61,8 +61,8 @@ fn change_root() -> Result<(), Errno> {
     }
 }
 
-/// A copy of `/etc/hosts` in its place, which the agent can change. It is looked for in the new root, since it
-/// can be a link.
+/// A copy of `/etc/hosts` in its place, which the agent can change. It is looked for in the new root, since
+/// it can be a link.
 fn own_hosts() -> io::Result<()> {
     let (hosts, own) = (Path::new("/etc/hosts"), Path::new("/run/hosts"));
     match std::fs::copy(hosts, own) {
