@@ -56,6 +56,7 @@ fn plan(text: &str) {
     let topology = Topology {
         servers: names("n", 5),
         server_faults: ServerFaults::All,
+        by_name: true,
         clients: names("c", 5),
         storage: Some("storage".to_owned()),
         has_leader: true,

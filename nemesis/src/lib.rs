@@ -34,7 +34,9 @@ pub use fault_text::{AwaitedEvent, FAULT_KEYS, FaultEntry, fault_of_json, fault_
 pub use fencepost_history::Refusal;
 pub use nemesis::{Draw, Nemesis, NemesisDescription, NemesisSettings};
 pub use options::NemesisOptions;
+pub use packets::dns::name_nodes;
 pub use packets::groups::{Groups, OneWay, parse_partition};
+pub use packets::names_tool::NamesTool;
 pub use packets::packets_tool::PacketsTool;
 pub use plan::aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim, WhichAim};
 pub use plan::draw_plan::{aims, draw, draw_fault, reaches_points};

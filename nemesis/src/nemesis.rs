@@ -42,6 +42,8 @@ pub struct NemesisDescription {
     pub on_packets: bool,
     /// Whether servers inject it into themselves, by an order that not every service has.
     pub by_order: bool,
+    /// Whether it changes what names stand for: its targets are clients that connect by name.
+    pub by_name: bool,
     /// Whether a user's command can inject and heal its faults of servers that exist without the run.
     pub by_hook: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
@@ -67,6 +69,7 @@ impl NemesisDescription {
             servers_only: false,
             on_packets: false,
             by_order: false,
+            by_name: false,
             by_hook: false,
             parts_groups: false,
             aims: &[],
@@ -93,6 +96,12 @@ impl NemesisDescription {
                 what_remains(topology.server_faults)
             )));
         }
+        if self.by_name && (!topology.by_name || topology.server_faults != ServerFaults::All) {
+            return Err(Refusal::new(format!(
+                "{} changes what the names of servers stand for, and clients here connect by address: give --by-name",
+                self.name
+            )));
+        }
         match self.by_order && topology.orders_of(self.name).is_empty() {
             true => Err(Refusal::new(format!(
                 "{} is an order that these servers do not have: docs/nemeses.md says which do",
@@ -111,6 +120,13 @@ impl NemesisDescription {
             let servers = topology.servers.join(", ");
             return Err(Refusal::new(format!(
                 "{} is a fault of servers, and {name} is none: name a server ({servers})",
+                self.name
+            )));
+        }
+        if self.by_name && topology.candidates(name).iter().any(|node| !topology.clients.contains(node)) {
+            let clients = topology.clients.join(", ");
+            return Err(Refusal::new(format!(
+                "{} is a fault of clients, and {name} is none: name a client ({clients})",
                 self.name
             )));
         }

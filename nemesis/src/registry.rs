@@ -4,7 +4,7 @@ use crate::clocks::{clock_drift, clock_freeze, clock_jump, clock_strobe};
 use crate::disks::{disk_error, disk_full, disk_slow, power_loss};
 use crate::nemesis::Nemesis;
 use crate::orders::{error_replies, evict, failover, member, script_flush};
-use crate::packets::{delay, duplicate, half_open, loss, partition, reorder, reset, slow, stall};
+use crate::packets::{delay, dns, duplicate, half_open, loss, partition, reorder, reset, slow, stall};
 use crate::processes::{command, cpu, kill, pause, terminate, thread_pause};
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -26,6 +26,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &stall::STALL,
         &reset::RESET,
         &half_open::HALF_OPEN,
+        &dns::DNS,
         &error_replies::ERROR_REPLIES,
         &script_flush::SCRIPT_FLUSH,
         &evict::EVICT,
@@ -60,7 +61,7 @@ mod tests {
             descriptions.filter(wanted).map(|description| description.name).collect::<Vec<_>>().join(", ")
         };
         let packets = named(|nemesis| nemesis.on_packets);
-        let clients = named(|nemesis| !nemesis.on_packets && !nemesis.servers_only);
+        let clients = named(|nemesis| !nemesis.on_packets && !nemesis.servers_only && !nemesis.by_name);
         assert_eq!(REMAINING.map(str::to_owned), [packets, clients, named(|nemesis| nemesis.by_hook)]);
     }
 

@@ -152,7 +152,9 @@ fn read_words(args: &FaultArgs) -> Result<(Map<String, Value>, WhichCluster), Ba
         match key {
             "name" => cluster.name = Some(value.to_owned()),
             "by" => drop(keys.insert("wall".to_owned(), typed(value.trim_start_matches('+')))),
-            "peers" => drop(keys.insert(key.to_owned(), json!(value.split(',').collect::<Vec<_>>()))),
+            "peers" | "names" => {
+                drop(keys.insert(key.to_owned(), json!(value.split(',').collect::<Vec<_>>())))
+            }
             _ => drop(keys.insert(key.replace('-', "_"), typed(value))),
         }
     }

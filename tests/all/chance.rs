@@ -146,7 +146,8 @@ fn other_nemeses_take_effect_when_drawn(driver: &str) {
     let in_table: BTreeSet<String> = nemeses::FAULTS.iter().map(|(fault, ..)| (*fault).to_owned()).collect();
     for name in nemeses::listed().difference(&in_table) {
         assert_rate(&format!("{name} takes effect when drawn"), 4, 0.7, |seed| {
-            let args = format!("--lock redlock --nemesis {name} --ttl 1s --time-limit 6s --seed {seed}");
+            let args =
+                format!("--lock redlock --by-name --nemesis {name} --ttl 1s --time-limit 6s --seed {seed}");
             effective(&test(&format!("--driver {driver} {args}"))) > 0
         });
     }

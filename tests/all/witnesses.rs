@@ -79,8 +79,9 @@ fn watch(
         "[[fault]]\nwhen = 'any acquire'\nuntil = 'any acquire'\nfor = '3000s'\nfault = '{fault}'\n{parameters}\n"
     ));
     let results = tempfile::tempdir().expect("a temporary folder");
+    let by_name = if fault == "dns" { "--by-name" } else { "" };
     let args = format!(
-        "test --driver {driver} --lock {}/tests/locks/{lock} --nemesis-file {} --results {} --clients 1 \
+        "test {by_name} --driver {driver} --lock {}/tests/locks/{lock} --nemesis-file {} --results {} --clients 1 \
          --concurrency 1 --workload lock --hold 1ms --ttl 2s --acquire-timeout 3000s --time-limit 3000s",
         root(),
         plan.path().display(),

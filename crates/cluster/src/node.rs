@@ -29,6 +29,8 @@ pub struct NodeSpec {
     /// line of the agent in its log, which begins with [`crate::LIMIT_NOTE`], says that they used more, and
     /// were ended.
     pub limits: Option<NodeLimits>,
+    /// Whether its agent can change `/etc/hosts`, so that names there stand for what the run says.
+    pub writes_hosts: bool,
 }
 
 impl NodeSpec {

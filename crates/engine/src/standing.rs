@@ -59,7 +59,9 @@ impl StandingServers {
     pub async fn start(spec: &RunSpec, logs: StandingLogs<'_>, stop: &Arc<Stop>) -> Result<StandingServers> {
         let driver = fencepost_cluster::select(&spec.options.driver).await?;
         let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
-        let spec = &open_to_faults(spec, &driver.supports().await);
+        let mut spec = open_to_faults(spec, &driver.supports().await);
+        spec.topology.by_name = true;
+        let spec = &spec;
         let folder = logs.folder;
         let cluster_spec = ClusterSpec { run: run_name(spec), nodes: nodes(spec)?, logs: folder.to_owned() };
         let cluster = stop.unless_pulled(async { Ok(driver.start(&cluster_spec).await?) }).await?;
@@ -204,7 +206,13 @@ fn nodes(spec: &RunSpec) -> Result<Vec<NodeSpec>, BadUsage> {
         return Err(BadUsage::new(format!("{} has no servers", spec.options.lock)));
     };
     let name = PROGRAMS_NODE.to_owned();
-    nodes.push(NodeSpec { name, kind: NodeKind::Client, may_mount: false, ..server.clone() });
+    nodes.push(NodeSpec {
+        name,
+        kind: NodeKind::Client,
+        may_mount: false,
+        writes_hosts: true,
+        ..server.clone()
+    });
     Ok(nodes)
 }
 

@@ -23,6 +23,8 @@ pub struct Topology {
     /// How long a lock stays taken whose holder is gone: its TTL, with what the service adds to that.
     pub ttl: Duration,
     pub server_faults: ServerFaults,
+    /// Whether clients connect to servers by their names, which their nodes resolve.
+    pub by_name: bool,
 }
 
 /// What can be done to the servers of a run.

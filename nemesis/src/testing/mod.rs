@@ -27,6 +27,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
         points: Vec::new(),
         ttl: Duration::from_secs(2),
         server_faults: ServerFaults::All,
+        by_name: true,
     }
 }
 

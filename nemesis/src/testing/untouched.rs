@@ -85,6 +85,7 @@ impl StubNode for Untouched {
             }),
             ("disk", _) => json!({"before": probe, "after": probe}),
             ("threads", _) => json!({"tid": PID, "name": "redis-server", "state": "S", "others": 3}),
+            ("names", _) => json!({"n1": ["198.18.0.2"]}),
             ("packets", Some("set")) => json!("emulator"),
             ("packets", Some("probe")) => json!({
                 "sent": args["count"], "answered": args["count"], "duplicates": 0, "overtaken": 0,

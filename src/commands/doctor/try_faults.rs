@@ -40,6 +40,7 @@ pub(super) async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str,
         may_mount: kind == NodeKind::Server && offered.contains(&Capability::Fuse),
         environment: None,
         limits: None,
+        writes_hosts: kind == NodeKind::Client,
     };
     let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, NodeKind::Server)).collect();
     nodes.push(node(CLIENT, NodeKind::Client));
@@ -65,6 +66,9 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
         Ok::<_, anyhow::Error>(())
     }))
     .await?;
+    if let Some(client) = cluster.node(CLIENT) {
+        fencepost_nemesis::name_nodes(client.as_ref(), &cluster.nodes).await?;
+    }
     let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
     let mut answers = HashMap::new();
     for nemesis in fencepost_nemesis::registry() {
@@ -113,12 +117,15 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
         points: Vec::new(),
         ttl: TTL,
         server_faults: ServerFaults::All,
+        by_name: true,
     };
     let settings =
         NemesisSettings { time_limit: Duration::from_secs(60), interval: TTL, ..NemesisSettings::default() };
     let drawn = (0..SEEDS)
         .flat_map(|seed| fencepost_nemesis::draw(&[nemesis], &topology, &settings, Seed(seed)).faults);
-    let on_servers = drawn.filter(|fault| fault.on.iter().all(|target| topology.servers.contains(target)));
+    let of_clients = nemesis.description().by_name;
+    let on_servers =
+        drawn.filter(|fault| of_clients || fault.on.iter().all(|target| topology.servers.contains(target)));
     let mut last = Err(anyhow!("none of its faults is on servers"));
     for planned in on_servers.take(TRIES) {
         let mut fault = nemesis.prepare(&planned.on, &planned.parameters)?;

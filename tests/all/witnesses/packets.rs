@@ -1,4 +1,4 @@
-//! What `ping`, `ss` and `redis-cli` see of faults of packets.
+//! What `ping`, `ss`, `redis-cli` and `getent` see of faults of packets and names.
 
 use super::{ON_REDIS, watch};
 use crate::common::nodes::{Nodes, printed};
@@ -19,6 +19,7 @@ under!(
         ss_shows_the_request_that_a_stall_holds_back,
         ss_shows_a_connection_that_was_forgotten,
         redis_cli_is_reset,
+        getent_finds_the_address_of_another_server,
     ],
     docker: [],
     docker_by_night: [
@@ -31,6 +32,7 @@ under!(
         ss_shows_the_request_that_a_stall_holds_back,
         ss_shows_a_connection_that_was_forgotten,
         redis_cli_is_reset,
+        getent_finds_the_address_of_another_server,
     ],
 );
 
@@ -209,5 +211,16 @@ fn redis_cli_is_reset(driver: &str) {
         let is_reset = answer.contains("Connection reset by peer");
         assert_ne!(is_reset, answer.contains("PONG"), "{answer}");
         is_reset
+    });
+}
+
+/// In the client's node, which resolves names for programs of its own.
+fn getent_finds_the_address_of_another_server(driver: &str) {
+    watch(driver, ON_REDIS, "dns", "on = ['c1']\nnames = ['n1']\nanswer = 'n2'", |nodes, _| {
+        let found = nodes["c1"].run(&["getent", "hosts", "n1"]);
+        let found = found.split_whitespace().next().unwrap_or_default();
+        let is_wrong = found == nodes["n2"].address();
+        assert_ne!(is_wrong, found == nodes["n1"].address(), "{found}");
+        is_wrong
     });
 }

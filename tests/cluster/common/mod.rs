@@ -46,6 +46,7 @@ pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
             may_mount: false,
             environment: None,
             limits: None,
+            writes_hosts: false,
         })
         .collect();
     ClusterSpec { logs: logs(&run), run, nodes }

@@ -70,6 +70,7 @@ async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError
         may_mount,
         environment: None,
         limits: None,
+        writes_hosts: false,
     };
     let spec = |may_mount| ClusterSpec {
         run: run.clone(),

@@ -199,6 +199,7 @@ mod tests {
             points: Vec::new(),
             ttl,
             server_faults: ServerFaults::All,
+            by_name: false,
         };
         let leadership = led.then(|| Arc::new(SecondLeads) as Arc<dyn Leadership>);
         let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), leadership, None);
@@ -326,6 +327,7 @@ mod tests {
                 points,
                 ttl,
                 server_faults: ServerFaults::All,
+                by_name: false,
             };
             let random = Seed(1).stream("roles-0");
             let mut aiming =

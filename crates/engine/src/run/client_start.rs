@@ -47,6 +47,7 @@ pub(crate) struct ClientSetup {
     /// What the workload needs, by a word of the hello's `can`.
     needs: Option<&'static str>,
     seed: Seed,
+    by_name: bool,
     /// What is the same in all hellos.
     hello: Hello,
 }
@@ -84,6 +85,7 @@ impl ClientSetup {
             guard,
             needs: spec.workload.needs(),
             seed: spec.seed,
+            by_name: options.by_name,
             hello,
         })
     }
@@ -186,7 +188,10 @@ impl ClientSetup {
         let service = self.lock.service;
         let server = |(index, server): (usize, &Arc<dyn Node>)| Server {
             name: server.name().to_owned(),
-            address: format!("{}:{}", server.address(), service.port_of(index)),
+            address: match self.by_name {
+                true => format!("{}:{}", server.name(), service.port_of(index)),
+                false => format!("{}:{}", server.address(), service.port_of(index)),
+            },
             tls_name: known.existing.and_then(|existing| existing.tls_name(server.name())),
         };
         let servers = known.servers.iter().enumerate().filter(|(index, _)| service.is_for_clients(*index));

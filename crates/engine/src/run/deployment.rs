@@ -133,6 +133,10 @@ pub(crate) async fn start_services(
     if let Some(access) = &access {
         hand_out(spec, access, &servers, &clients).await?;
     }
+    if spec.topology.by_name {
+        let named = clients.iter().map(|node| fencepost_nemesis::name_nodes(node.as_ref(), &cluster.nodes));
+        try_join_all(named).await?;
+    }
     let mut services = HashMap::new();
     // Nothing is started for servers that exist already: the doors to them are open.
     let started = if spec.options.existing.are_used() { Vec::new() } else { servers.clone() };

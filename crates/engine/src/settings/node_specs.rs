@@ -34,6 +34,7 @@ pub(crate) fn node_specs(spec: &RunSpec) -> Vec<NodeSpec> {
         may_mount: spec.prepares_disks(),
         environment: of_server,
         limits: None,
+        writes_hosts: false,
     };
     let storage = NodeSpec {
         kind: NodeKind::Storage,
@@ -46,6 +47,7 @@ pub(crate) fn node_specs(spec: &RunSpec) -> Vec<NodeSpec> {
         kind: NodeKind::Client,
         environment: program.and_then(|program| program.environment.clone()),
         limits: Some(limits),
+        writes_hosts: spec.topology.by_name,
         ..storage.clone()
     };
     let named = |names: &[String], of: NodeSpec| {

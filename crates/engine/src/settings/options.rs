@@ -120,6 +120,10 @@ pub struct RunOptions {
     /// Clients check the validity of their lock before each write and release.
     #[arg(long)]
     pub careful: bool,
+    /// Clients connect to servers by name (n1:6379), which their nodes resolve, and not by address.
+    #[arg(long)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub by_name: bool,
     /// Stop at the first violation.
     #[arg(long)]
     pub fail_fast: bool,

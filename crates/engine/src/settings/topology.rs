@@ -28,6 +28,7 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
         points: recipe_points(options, lock),
         ttl: options.ttl.0 + lock.capabilities(&options.lock_options).lock_delay,
         server_faults: options.existing.server_faults(),
+        by_name: options.by_name,
     }
 }
 

@@ -98,6 +98,7 @@ impl RunSpec {
         options.check_guard(lock, workload)?;
         options.check_kind(lock, workload)?;
         options.existing.check(lock, &options.lock_options)?;
+        options.check_by_name(lock)?;
         lock.check(&options.lock_options, options.ttl.0)?;
         options.own_options(lock)?;
         check_claims(lock)?;
@@ -327,6 +328,21 @@ impl RunOptions {
             );
         }
         Ok(())
+    }
+
+    /// Refuses names where clients must get, or soon learn, addresses.
+    fn check_by_name(&self, lock: &LockDefinition) -> Result<(), BadUsage> {
+        let why = match self.by_name {
+            false => return Ok(()),
+            true if self.existing.are_used() => {
+                "servers that exist already have names and addresses of their own"
+            }
+            true if lock.service.image(&self.lock_options).is_none() => "this lock has no servers",
+            true if lock.service.sends_clients_on => "these servers send clients on to addresses",
+            true if self.lock_options.tls => "certificates of a run name addresses; leave --tls out",
+            true => return Ok(()),
+        };
+        bad("by-name", format!("--by-name: {why}"))
     }
 
     fn draw_swarm(&self, topology: &Topology, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {

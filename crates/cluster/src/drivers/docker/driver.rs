@@ -201,7 +201,8 @@ fn plan(
         in_a_folder: node.environment.is_some(),
         limits: node.limits,
         can_limit,
-        read_only: node.kind == NodeKind::Client && !has_own_image(node),
+        // An engine's own /etc/hosts can be written only where all of the image can.
+        read_only: node.kind == NodeKind::Client && !has_own_image(node) && !node.writes_hosts,
         path: match &node.environment {
             Some(environment) if environment.has_own_image() => None,
             Some(environment) => Some(environment.path()),

@@ -61,6 +61,17 @@ fn change_root() -> Result<(), Errno> {
     }
 }
 
+/// A copy of `/etc/hosts` in its place, which the agent can change. It is looked for in the new root, since
+/// it can be a link.
+fn own_hosts() -> io::Result<()> {
+    let (hosts, own) = (Path::new("/etc/hosts"), Path::new("/run/hosts"));
+    match std::fs::copy(hosts, own) {
+        Ok(_) => bind(own, hosts),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 pub(super) struct RootLock<'a> {
     pub(super) folder: &'a Path,
     pub(super) writable: bool,
@@ -110,7 +121,8 @@ impl Root<'_> {
         devices::protect_proc(&proc)?;
         std::env::set_current_dir(self.place)?;
         change_root().map_err(|error| cannot("change the root to", self.place, error))?;
-        std::env::set_current_dir("/")
+        std::env::set_current_dir("/")?;
+        if self.making.is_none() { own_hosts() } else { Ok(()) }
     }
 
     fn limits(&self) -> Option<NodeLimits> {

@@ -132,6 +132,7 @@ impl FaultsByHand {
         }
         if let Some(client) = planned.on.iter().find(|name| self.topology.clients.contains(*name))
             && !about.on_packets
+            && !about.by_name
         {
             return refused(format!(
                 "{name} cannot be injected into {client}, which stands for your own programs: only faults of packets \
