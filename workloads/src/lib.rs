@@ -409,11 +409,15 @@ mod tests {
         for workload in registry() {
             let mut script = script(workload.name(), 4);
             let mut keys = std::collections::BTreeSet::new();
+            let mut time = Duration::ZERO;
             for _ in 0..200 {
-                if let Step::Do(op) = script.next(Some(&Completion::Fail("taken".into())), at(Duration::ZERO))
-                {
-                    assert!(f::OPERATIONS.contains(&op.f));
-                    keys.insert(op.key.into_owned());
+                match script.next(Some(&Completion::Fail("taken".into())), at(time)) {
+                    Step::Do(op) => {
+                        assert!(f::OPERATIONS.contains(&op.f));
+                        keys.insert(op.key.into_owned());
+                    }
+                    Step::Wait(wait) => time += wait,
+                    _ => {}
                 }
             }
             assert_eq!(keys.len(), 4, "{}", workload.name());

@@ -1,7 +1,7 @@
 //! `dns`: where clients connect to servers by name (`--by-name`), some names have no address in their nodes,
-//! or that of another server, as when a failover by DNS comes early, late or wrongly. Connections that are open
-//! already stay: what is hit is who connects anew. Sources: managed databases fail over by a change of DNS;
-//! Toxiproxy and Jepsen leave names alone.
+//! or that of another server, as when a failover by DNS comes early, late or wrongly. Connections that are
+//! open already stay: what is hit is who connects anew. Sources: managed databases fail over by a change of
+//! DNS; Toxiproxy and Jepsen leave names alone.
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
