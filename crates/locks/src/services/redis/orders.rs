@@ -114,7 +114,8 @@ const SCRIPTS: &str = "number_of_cached_scripts";
 async fn info(node: &Arc<dyn Node>, section: &str, field: &str) -> Result<u64, ClusterError> {
     let lines = ask(node, &["INFO", section]).await?;
     let number = lines.iter().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.parse().ok());
-    number.ok_or_else(|| ClusterError::new(format!("{} does not say its {field}", node.name())))
+    let why = || if lines.is_empty() { "did not answer in time with" } else { "does not say" };
+    number.ok_or_else(|| ClusterError::new(format!("{} {} its {field}", node.name(), why())))
 }
 
 /// Of others some scripts must have been there. That they are gone, a script of its own shows: clients may
