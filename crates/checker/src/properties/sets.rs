@@ -17,7 +17,7 @@ use crate::prose::seconds;
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::spans::{Span, difference, length_ns};
 use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, length_of, wants};
+use crate::wants::{View, Wants, wants};
 use crate::whose::Harm;
 use fencepost_history::prose::and;
 use fencepost_history::{Event, Kind, LockKind, f};
@@ -191,12 +191,12 @@ fn waited_for_each_other(
     let [one_idle, other_idle] =
         names.map(|name| keys.get(name).map(|key| key.idle(shared)).unwrap_or_default());
     let both_idle = difference(&one_idle, &difference(&[shared], &other_idle, shared), shared);
-    let idle = both_idle.into_iter().max_by_key(|span| length_of(*span))?;
+    let idle = both_idle.into_iter().max_by_key(|span| run.stalls.rest_of(*span))?;
     let ended_ns = one_end.max(other_end);
     let soon_ns = ended_ns.saturating_add(given_ns / 2);
     let is_next =
         |hold: &Hold| names.contains(&hold.key) && hold.from_ns > shared.1 && hold.from_ns <= soon_ns;
-    let is_so = length_of(idle) as f64 >= SHARED_TIME * given_ns as f64
+    let is_so = run.stalls.rest_of(idle) as f64 >= SHARED_TIME * given_ns as f64
         && run.holds.iter().any(is_next)
         && !run.setting().any_fault(from, ended_ns);
     is_so.then(|| {
@@ -313,13 +313,16 @@ mod tests {
     }
 
     #[test]
-    fn two_do_not_wait_for_each_other_in_one_order_or_where_a_fault_was() {
+    fn two_do_not_wait_for_each_other_in_one_order_or_where_a_fault_or_a_stall_was() {
         let is_valid = |text: &str| verdict(&Sets, text).outcome == Outcome::Valid;
         assert!(is_valid(&crossing("a", "b", 1130)), "in the same order");
         assert!(is_valid(&crossing("c", "a", 1130)), "only one name is common");
         assert!(is_valid(&crossing("b", "a", 3000)), "no process got it for long");
         let fault = "50 nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
         assert!(is_valid(&crossing("b", "a", 1130).replacen("100 1", &format!("{fault}100 1"), 1)));
+        let stalled = "1090 nemesis info stalled - {node:\"n1\",for_ms:800}\n";
+        let text = crossing("b", "a", 1130).replacen("1100 1", &format!("{stalled}1100 1"), 1);
+        assert!(is_valid(&text), "the machine stalled for most of that time");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::ledger::judgement::{Class, class};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, length_of, wants};
+use crate::wants::{View, Wants, wants};
 use crate::whose::Harm;
 use fencepost_history::{Kind, Tick, f};
 use std::collections::BTreeMap;
@@ -179,8 +179,9 @@ fn in_vain(
     let ends = || job.acquires.iter().filter_map(|acquire| acquire.completion);
     let span = (job.acquires.first()?.invoke.time, ends().map(|end| end.time).max()?);
     let given_ns = job.acquires.iter().filter_map(|acquire| acquire.timeout_ns()).max()?;
-    let idle = keys.get(key)?.idle(span).into_iter().max_by_key(|span| length_of(*span))?;
-    let is_so = length_of(idle) as f64 >= FREE_TIME * given_ns as f64 && !run.setting().any_fault(0, span.1);
+    let idle = keys.get(key)?.idle(span).into_iter().max_by_key(|span| run.stalls.rest_of(*span))?;
+    let rest_ns = run.stalls.rest_of(idle);
+    let is_so = rest_ns as f64 >= FREE_TIME * given_ns as f64 && !run.setting().any_fault(0, span.1);
     is_so.then(|| Finding {
         class: MISSED.to_owned(),
         key: key.to_owned(),

@@ -217,7 +217,7 @@ fn too_late(run: &RunIndex, keys: &BTreeMap<&str, Wants>, at: usize, section: &S
     }
     let stayed = (released.time, lease.earliest.ns);
     let key = keys.get(hold.key)?;
-    let is_long = stayed.1 - stayed.0 >= hold.ttl_ns.unwrap_or(u64::MAX) / STAYED_SHARE;
+    let is_long = run.stalls.rest_of(stayed) >= hold.ttl_ns.unwrap_or(u64::MAX) / STAYED_SHARE;
     let is_idle = length_ns(&key.idle(stayed)) == stayed.1 - stayed.0;
     let within = key.failed_within(stayed);
     let refused = within.iter().filter(|acquire| acquire.invoke.time > stayed.0);
