@@ -3,7 +3,7 @@
 use crate::clocks::{clock_drift, clock_freeze, clock_jump, clock_strobe};
 use crate::disks::{disk_error, disk_full, disk_slow, power_loss};
 use crate::nemesis::Nemesis;
-use crate::orders::{error_replies, evict, failover, member, script_flush};
+use crate::orders::{error_replies, evict, failover, member, reconfigure, script_flush};
 use crate::packets::{delay, dns, duplicate, half_open, loss, partition, reorder, reset, slow, stall};
 use crate::processes::{command, cpu, kill, pause, terminate, thread_pause};
 
@@ -36,6 +36,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &power_loss::POWER_LOSS,
         &failover::FAILOVER,
         &member::MEMBER,
+        &reconfigure::RECONFIGURE,
         &kill::LEADER_KILL,
         &pause::LEADER_PAUSE,
         &disk_full::DISK_FULL,

@@ -27,6 +27,8 @@ under!(
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
         etcdctl_lists_two_members_while_one_is_removed,
+        srvr_is_answered_by_two_servers_while_one_is_removed,
+        another_shard_has_the_slot_that_moved,
         redis_cli_gets_the_error_reply,
         redis_cli_finds_no_script_after_a_flush,
         redis_cli_finds_its_key_evicted,
@@ -48,6 +50,8 @@ under!(
         etcdctl_names_another_leader_when_the_leader_is_paused,
         etcdctl_names_another_leader_after_a_failover,
         etcdctl_lists_two_members_while_one_is_removed,
+        srvr_is_answered_by_two_servers_while_one_is_removed,
+        another_shard_has_the_slot_that_moved,
         redis_cli_gets_the_error_reply,
         redis_cli_finds_no_script_after_a_flush,
         redis_cli_finds_its_key_evicted,
@@ -61,6 +65,9 @@ under!(
 /// Servers whose client acquires when it may: folders of `tests/locks`.
 const ON_REDIS: &str = "gated-redis";
 const ON_ETCD: &str = "gated-etcd";
+
+const ON_CLUSTER: &str = "gated-cluster";
+const ON_ZOOKEEPER: &str = "gated-zookeeper";
 
 const SERVERS: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -286,6 +293,40 @@ fn etcdctl_lists_two_members_while_one_is_removed(driver: &str) {
         members != 3 || own.is_empty()
     });
     assert_eq!(processes.len(), 2, "{processes:?}");
+}
+
+/// The file of the members, which each server of ZooKeeper writes when they change.
+fn srvr_is_answered_by_two_servers_while_one_is_removed(driver: &str) {
+    let mut processes = BTreeSet::new();
+    watch(driver, ON_ZOOKEEPER, "member", "on = ['n3']", |nodes, in_force| {
+        let ask = "exec 3<>/dev/tcp/127.0.0.1/2181 && printf srvr >&3 && grep -c Mode: <&3";
+        let answers = |name: &str| nodes[name].run(&["bash", "-c", ask]).trim() == "1";
+        let dynamic = "cat $(sed -n 's/^dynamicConfigFile=//p' /data/zookeeper/zoo.cfg)";
+        let listed = nodes["n1"].run(&["sh", "-c", dynamic]);
+        let own: Vec<u32> = nodes["n3"].states("java").iter().map(|(process, _)| *process).collect();
+        processes.extend(own.iter().copied());
+        let is_listed = listed.contains(&nodes["n3"].address());
+        assert!(!in_force || (own.is_empty() && !is_listed && answers("n1")), "{own:?}: {listed}");
+        !is_listed || !answers("n3")
+    });
+    assert_eq!(processes.len(), 2, "{processes:?}");
+}
+
+/// The slot of the locks is 8718, of the second shard, whose primary is n2.
+fn another_shard_has_the_slot_that_moved(driver: &str) {
+    watch(driver, ON_CLUSTER, "reconfigure", "on = ['leader']\nchange = 'slot'", |nodes, _| {
+        let slots = nodes["n1"].run(&["redis-cli", "CLUSTER", "SLOTS"]);
+        let words: Vec<&str> = slots.split_whitespace().collect();
+        let holders = words.windows(3).filter(|range| {
+            let slot = |word: &str| word.parse::<u32>().ok().filter(|slot| *slot < 16384);
+            let ends = (slot(range[0]), slot(range[1]));
+            matches!(ends, (Some(first), Some(last)) if (first..=last).contains(&8718))
+                && range[2].contains('.')
+        });
+        let holders: Vec<&str> = holders.map(|range| range[2]).collect();
+        assert_eq!(holders.len(), 1, "{slots}");
+        holders[0] != nodes["n2"].address()
+    });
 }
 
 fn redis_cli_gets_the_error_reply(driver: &str) {

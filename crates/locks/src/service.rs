@@ -14,11 +14,14 @@ use futures_util::future::{BoxFuture, try_join_all};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 pub(crate) const TLS_AND_AUTH: &[&str] = &["tls", "auth"];
 
 /// A server may take longer to tell its version, on a machine that is slow.
 const VERSION_TIME: Duration = Duration::from_secs(20);
+/// One that says something else is asked again after this.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What servers answer, in time.
 pub type ServersAnswer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
@@ -243,17 +246,25 @@ impl LockService {
         if kind.version.is_empty() {
             return Ok(kind.server.to_owned());
         }
-        let output = self.ask(kind.version, VERSION_TIME, node, all).await?;
-        let line = first_line(&output);
-        let version = (self.version)(line).filter(|_| output.code == Some(0) && !line.is_empty());
-        version.ok_or_else(|| {
-            ClusterError::new(format!(
-                "{} on {} does not report its version: `{}` says {line:?}",
-                kind.server,
-                node.name(),
-                kind.version.join(" ")
-            ))
-        })
+        let give_up = Instant::now() + VERSION_TIME;
+        loop {
+            let output = self.ask(kind.version, VERSION_TIME, node, all).await?;
+            let line = first_line(&output);
+            let has_answered = output.code == Some(0) && !line.is_empty();
+            match (self.version)(line).filter(|_| has_answered) {
+                Some(version) => return Ok(version),
+                // A ZooKeeper that served a moment ago may be looking for its quorum again.
+                None if has_answered && Instant::now() < give_up => sleep(ASK_AGAIN).await,
+                None => {
+                    return Err(ClusterError::new(format!(
+                        "{} on {} does not report its version: `{}` says {line:?}",
+                        kind.server,
+                        node.name(),
+                        kind.version.join(" ")
+                    )));
+                }
+            }
+        }
     }
 
     pub(crate) async fn ask(

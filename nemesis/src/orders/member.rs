@@ -86,7 +86,8 @@ impl Fault for Replaced {
         self.others = effective.then(|| seen["others"].clone());
         if effective {
             let node = context.node(&target)?;
-            if node.await_exit(pid, GRACE).await.is_err() {
+            // A server of ZooKeeper stays, and votes no longer.
+            if seen["stays"] == json!(true) || node.await_exit(pid, GRACE).await.is_err() {
                 kill(context, &target, pid).await?;
                 seen["killed"] = json!(true);
             }

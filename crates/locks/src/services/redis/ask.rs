@@ -7,10 +7,28 @@ use std::time::Duration;
 
 pub(crate) const PORT: u16 = 6379;
 
-/// What a server answers to a command that Fencepost gives inside its node, one line each.
+/// How long a question may take: one to a server that is stopped must not hold others up.
+const QUESTION: Duration = Duration::from_secs(2);
+/// How long an order may take. A busy machine needs seconds to start `redis-cli`.
+const ORDER: Duration = Duration::from_secs(6);
+
+/// What a server answers to a question that Fencepost asks inside its node, one line each.
 pub(crate) async fn ask(node: &Arc<dyn Node>, command: &[&str]) -> Result<Vec<String>, ClusterError> {
+    within(node, command, QUESTION).await
+}
+
+/// As [`ask`], for a command of a fault.
+pub(crate) async fn give_order(node: &Arc<dyn Node>, command: &[&str]) -> Result<Vec<String>, ClusterError> {
+    within(node, command, ORDER).await
+}
+
+async fn within(
+    node: &Arc<dyn Node>,
+    command: &[&str],
+    patience: Duration,
+) -> Result<Vec<String>, ClusterError> {
     let script = format!("{CLI}cli '' \"$@\"");
     let argv: Vec<&str> = ["sh", "-c", &script, "sh"].iter().chain(command).copied().collect();
-    let output = node.exec(&argv, Duration::from_secs(2)).await?;
+    let output = node.exec(&argv, patience).await?;
     Ok(output.stdout.lines().map(|line| line.trim().to_owned()).collect())
 }

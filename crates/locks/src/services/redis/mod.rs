@@ -1,7 +1,7 @@
 //! Locks on Redis. `redis_cluster`, `redis_sentinel` and `redlock` use the server, connection and lock here.
 
 pub(crate) mod access;
-mod ask;
+pub(crate) mod ask;
 mod decisions;
 mod existing;
 pub(crate) mod in_turn;

@@ -1,6 +1,6 @@
 //! Faults that a Redis server injects into itself when it is ordered to, as operators order it, too.
 
-use super::ask::ask;
+use super::ask::give_order as ask;
 use crate::service::ServiceOrders;
 use fencepost_cluster::{ClusterError, Node};
 use serde_json::{Value, json};
@@ -47,12 +47,6 @@ pub(crate) const INDEPENDENT: ServiceOrders = ServiceOrders {
     ],
     begin: |node, order| Box::pin(begin(node, order)),
     end: |node, order| Box::pin(end(node, order)),
-};
-
-/// Only the cluster says whose replica a server is. Servers under Sentinels have none: no Sentinel takes it.
-pub(crate) const OF_A_CLUSTER: ServiceOrders = ServiceOrders {
-    names: &["error-replies:oom", "error-replies:noreplicas", "script-flush:"],
-    ..INDEPENDENT
 };
 
 async fn begin(node: &Arc<dyn Node>, name: &str) -> Result<(Value, bool), ClusterError> {
@@ -198,6 +192,5 @@ mod tests {
             |orders: ServiceOrders| orders.names.iter().filter(|name| name.starts_with("error-replies"));
         assert!(replies(INDEPENDENT).all(|name| find(name).is_ok()));
         assert!(find("error-replies:loading").is_err() && find("oom").is_err());
-        assert!(!OF_A_CLUSTER.names.contains(&"error-replies:readonly"));
     }
 }

@@ -4,6 +4,7 @@
 
 mod configuration;
 mod recipe;
+mod reshard;
 mod service;
 mod shard;
 mod view;

@@ -1,10 +1,10 @@
 //! The servers of `redis-cluster`, as a lock service.
 
 use super::configuration::{self, SERVERS, SHARDS, SLOT, TAG};
-use super::view;
+use super::{reshard, view};
 use crate::error::bad_option;
 use crate::readiness::{Awaited, START_TIME};
-use crate::service::{LockService, ServerKind, ServiceLeadership};
+use crate::service::{LockService, ServerKind, ServiceLeadership, ServiceOrders};
 use crate::services::redis::orders;
 use crate::services::redis::service::{INDEPENDENT, SERVER, ask};
 use fencepost_cluster::{ClusterError, Node};
@@ -41,8 +41,20 @@ pub(super) static CLUSTER: LockService = LockService {
     }),
     sends_clients_on: true,
     existing: None,
-    orders: Some(orders::OF_A_CLUSTER),
+    orders: Some(ORDERS),
     ..INDEPENDENT
+};
+
+const ORDERS: ServiceOrders = ServiceOrders {
+    names: &["error-replies:oom", "error-replies:noreplicas", "script-flush:", reshard::ORDER],
+    begin: |node, order| match order {
+        reshard::ORDER => Box::pin(reshard::give_away(node)),
+        _ => (orders::INDEPENDENT.begin)(node, order),
+    },
+    end: |node, order| match order {
+        reshard::ORDER => Box::pin(reshard::take_back(node)),
+        _ => (orders::INDEPENDENT.end)(node, order),
+    },
 };
 
 /// Returns when each server has its place in the cluster, and the locks' slot is the one that it should be.

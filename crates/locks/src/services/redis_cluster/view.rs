@@ -8,13 +8,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 #[derive(Debug, PartialEq)]
-struct Member {
-    id: String,
-    address: String,
+pub(super) struct Member {
+    pub(super) id: String,
+    pub(super) address: String,
     flags: Vec<String>,
     primary: String,
     epoch: u64,
-    has_slot: bool,
+    pub(super) has_slot: bool,
 }
 
 impl Member {
@@ -32,8 +32,12 @@ impl Member {
         })
     }
 
-    fn is(&self, flag: &str) -> bool {
+    pub(super) fn is(&self, flag: &str) -> bool {
         self.flags.iter().any(|own| own == flag)
+    }
+
+    pub(super) fn is_other_primary(&self) -> bool {
+        self.is("master") && !self.is("myself")
     }
 }
 
@@ -43,7 +47,7 @@ fn range(slots: &str) -> Option<RangeInclusive<u16>> {
     Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
-fn members(lines: &[String]) -> Vec<Member> {
+pub(super) fn members(lines: &[String]) -> Vec<Member> {
     lines.iter().filter_map(|line| Member::read(line)).collect()
 }
 

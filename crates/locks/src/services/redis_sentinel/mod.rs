@@ -5,6 +5,7 @@ mod configuration;
 mod leader;
 mod primary;
 mod recipe;
+mod reset;
 mod service;
 
 use crate::definition::LockDefinition;

@@ -37,7 +37,6 @@ pub(super) static SENTINEL: LockService = LockService {
     }),
     sends_clients_on: true,
     existing: None,
-    // A Sentinel takes none of them.
-    orders: None,
+    orders: Some(super::reset::ORDERS),
     ..INDEPENDENT
 };

@@ -9,6 +9,7 @@ mod decisions;
 mod fencing;
 mod hadoop;
 mod lock;
+mod membership;
 mod recipe;
 mod servers;
 mod service;

@@ -1,5 +1,6 @@
 //! An ensemble of ZooKeeper servers: how it is started, who serves, and who leads.
 
+use super::membership;
 use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -12,7 +13,7 @@ use fencepost_history::Lease;
 use std::sync::Arc;
 use std::time::Duration;
 
-const CLIENT_PORT: u16 = 2181;
+pub(super) const CLIENT_PORT: u16 = 2181;
 /// The port for Fencepost's own questions if the client port speaks TLS: plain, and in the own node only.
 const LOOPBACK_PORT: u16 = 2182;
 /// Every half tick followers report their clients to the leader, which ends sessions at whole ticks.
@@ -30,9 +31,9 @@ const SRVR: &str =
 exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3";
 
 /// The jars of a folder of a user's own: an unpacked distribution has them in `lib`.
-const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
+pub(super) const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
 
-const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
+pub(super) const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
 /usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-handler.jar:\
 /usr/share/java/netty-transport.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:\
 /usr/share/java/netty-transport-classes-epoll.jar:/usr/share/java/netty-transport-native-unix-common.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
@@ -78,6 +79,7 @@ pub(super) static ZOOKEEPER: LockService = LockService {
             Box::pin(async { Err(ClusterError::new("ZooKeeper has no order by which its leader changes")) })
         },
     }),
+    orders: Some(membership::ORDERS),
     ..DESCRIBED
 };
 
@@ -139,7 +141,7 @@ fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Optio
     let class_path = if is_own { OWN_CLASS_PATH } else { CLASS_PATH };
     let folder = "{data}/zookeeper";
     let mut config = format!(
-        "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\n\
+        "reconfigEnabled=true\ntickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\n\
          minSessionTimeout={min}\nmaxSessionTimeout={max}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
          4lw.commands.whitelist=srvr\n",
         tick = TICK.as_millis(),
@@ -175,6 +177,7 @@ fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Optio
     ]
     .map(str::to_owned)
     .to_vec();
+    argv.push(membership::ADMINISTRATOR.to_owned());
     if options.auth {
         argv.push(format!("-Djava.security.auth.login.config={FOLDER}/jaas.conf"));
     }
