@@ -1,6 +1,6 @@
 //! Kinds of locks but mutexes, on real servers: each holds under faults, and each planted mistake is found.
 
-use crate::common::{Ran, planned, test, test_drawn, under};
+use crate::common::{Ran, planned, test, test_drawn, under, written};
 use fencepost_checker::{Outcome, Whose};
 use fencepost_history::{Kind, f};
 
@@ -232,7 +232,13 @@ fn locks_on_several_names_hold_under_faults(driver: &str) {
 
 /// Two processes have to cross: within six seconds on a busy machine they may not.
 fn planted_mistakes_of_locks_on_several_names_are_found(driver: &str) {
-    let crossing = "--clients 4 --concurrency 4 --keys 2 --ttl 20s --hold 20ms";
+    // Between two names on Redis lies a fraction of a millisecond, in which no two processes meet.
+    let late = written(
+        "[[fault]]\nwhen = 'any acquire'\nfault = 'delay'\non = ['n1']\npeers = ['c1', 'c2', 'c3', 'c4']\ndelay_ms = 30\nfor = '5s'\n",
+    );
+    let late = late.path().display();
+    let crossing =
+        format!("--clients 4 --concurrency 4 --keys 2 --ttl 20s --hold 20ms --nemesis-file {late}");
     let lone = "--clients 2 --concurrency 2 --ttl 4s --hold 20ms --acquire-timeout 600ms";
     for (args, class) in [
         (format!("--lock redis-several --take-names as-asked {crossing} --acquire-timeout 1s"), "deadlock"),

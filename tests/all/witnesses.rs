@@ -86,10 +86,12 @@ fn watch(
         "[[fault]]\nwhen = 'any acquire'\nuntil = 'any acquire'\nfor = '3000s'\nfault = '{fault}'\n{parameters}\n"
     ));
     let results = tempfile::tempdir().expect("a temporary folder");
-    let by_name = if fault == "dns" { "--by-name" } else { "" };
+    // Its target is c1, whose own acquires do not end it.
+    let of_names = fault == "dns";
+    let (by_name, clients) = if of_names { ("--by-name", 2) } else { ("", 1) };
     let args = format!(
-        "test {by_name} --driver {driver} --lock {}/tests/locks/{lock} --nemesis-file {} --results {} --clients 1 \
-         --concurrency 1 --workload lock --hold 1ms --ttl 2s --acquire-timeout 3000s --time-limit 3000s",
+        "test {by_name} --driver {driver} --lock {}/tests/locks/{lock} --nemesis-file {} --results {} \
+         --clients {clients} --concurrency {clients} --workload lock --hold 1ms --ttl 2s --acquire-timeout 3000s --time-limit 3000s",
         root(),
         plan.path().display(),
         results.path().display()
@@ -97,16 +99,20 @@ fn watch(
     let mut running = Running::start(&args.split_whitespace().collect::<Vec<_>>());
     await_event(&mut running, results.path(), &["\"invoke\"", "\"f\":\"acquire\""]);
     let nodes = nodes::of(&mut running);
-    let grant = |number: u32| {
-        let file = nodes["c1"].path(&format!("/tmp/grant-{number}"));
+    let grant = |client: &str, number: u32| {
+        let file = nodes[client].path(&format!("/tmp/grant-{number}"));
         std::fs::write(file, "").expect("the client's node is there");
     };
     let of_fault = format!("\"f\":\"{fault}\"");
     await_until(&format!("nothing is seen of {fault} before its injection"), || !sees(&nodes, false));
-    grant(1);
+    grant("c1", 1);
     await_event(&mut running, results.path(), &[&of_fault, "\"stage\":\"inject\"", "\"effective\""]);
     assert!(sees(&nodes, true), "{fault} is in force, and is not seen");
-    grant(2);
+    if of_names {
+        grant("c2", 1)
+    } else {
+        grant("c1", 2)
+    }
     await_event(&mut running, results.path(), &[&of_fault, "\"stage\":\"heal\"", "\"ok\""]);
     await_until(&format!("nothing is seen of {fault} after its healing"), || !sees(&nodes, false));
     signal(&mut running, Signal::SIGINT);

@@ -23,6 +23,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
             "script-flush:",
             "evict:allkeys-lru",
             "member:",
+            "reconfigure:slot",
         ],
         points: Vec::new(),
         ttl: Duration::from_secs(2),

@@ -1,5 +1,5 @@
-//! The locks' slot moves to another shard, as an operator moves it, and back. Source: the Redis documentation,
-//! "Redis cluster specification", section "Live reconfiguration", and the page of `CLUSTER SETSLOT`.
+//! The locks' slot moves to another shard, as an operator moves it, and back. Source: the Redis
+//! documentation, "Redis cluster specification", section "Live reconfiguration", and `CLUSTER SETSLOT`.
 
 use super::configuration::SLOT;
 use super::view::{Member, members};
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 pub(crate) const ORDER: &str = "reconfigure:slot";
 
-/// The keys of a slot move in the order of the documentation, all by way of one node: `$1` is the slot, `$2` and
-/// `$3` the address and the name of the server that gives it, `$4` and `$5` of the one that gets it. Says how
-/// many keys moved. The replacing MIGRATE mends one of before that was cut off.
+/// The keys of a slot move in the order of the documentation, all by way of one node: `$1` is the slot, `$2`
+/// and `$3` the address and the name of the server that gives it, `$4` and `$5` of the one that gets it. Says
+/// how many keys moved. MIGRATE replaces what an earlier one left that was cut off.
 const MOVE: &str = r#"
 slot=$1 from=$2 from_id=$3 to=$4 to_id=$5 moved=0
 ok() { said=$("$@"); case $said in OK|NOKEY) ;; *) echo "$5 $6: $said" >&2; exit 1;; esac; }

@@ -1,12 +1,23 @@
-//! A server is removed from the ensemble, and a new one added in its place. Source: ZooKeeper's manual, "Dynamic
-//! Reconfiguration", sections "Incremental mode" and "Security". The orders are those of ZooKeeper's own shell.
+//! A server is removed from the ensemble, and a new one added in its place. Source: ZooKeeper's manual,
+//! "Dynamic Reconfiguration", sections "Incremental mode" and "Security". The orders are those of ZooKeeper's
+//! own shell.
 
-use super::service::{CLASS_PATH, CLIENT_PORT, OWN_CLASS_PATH};
 use crate::service::ServiceOrders;
 use fencepost_cluster::{ClusterError, Node};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(super) const CLIENT_PORT: u16 = 2181;
+
+/// The jars of a folder of a user's own: an unpacked distribution has them in `lib`.
+pub(super) const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
+
+pub(super) const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
+/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-handler.jar:\
+/usr/share/java/netty-transport.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:\
+/usr/share/java/netty-transport-classes-epoll.jar:/usr/share/java/netty-transport-native-unix-common.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
+/usr/share/java/snappy-java.jar:/usr/share/java/metrics-core.jar:/usr/share/java/commons-cli.jar";
 
 /// Only an administrator may change the ensemble: the digest of `super:fencepost`, for each server.
 pub(super) const ADMINISTRATOR: &str =
@@ -52,8 +63,8 @@ struct Server {
     address: String,
 }
 
-/// The ensemble as it was listed last: lines such as `server.1=198.18.0.2:2888:3888:participant`, which end with
-/// the `version` of the configuration.
+/// The ensemble as it was listed last: lines such as `server.1=198.18.0.2:2888:3888:participant`, which end
+/// with the `version` of the configuration.
 fn ensemble(said: &str) -> Vec<Server> {
     let (mut listed, mut last) = (Vec::new(), Vec::new());
     for line in said.lines() {
@@ -89,8 +100,8 @@ async fn remove(node: &Arc<dyn Node>) -> Result<(Value, bool), ClusterError> {
     Ok((json!({"member": own.id, "others": others, "stays": true}), is_gone))
 }
 
-/// Adds a new server at the address of this node, whose process has ended, and empties its data folder. One that
-/// was added before keeps its data.
+/// Adds a new server at the address of this node, whose process has ended, and empties its data folder. One
+/// that was added before keeps its data.
 async fn add(node: &Arc<dyn Node>, others: &str) -> Result<Value, ClusterError> {
     let others: Vec<String> = serde_json::from_str(others).unwrap_or_default();
     let others = others.join(",");

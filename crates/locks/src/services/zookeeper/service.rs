@@ -1,6 +1,6 @@
 //! An ensemble of ZooKeeper servers: how it is started, who serves, and who leads.
 
-use super::membership;
+use super::membership::{self, CLASS_PATH, CLIENT_PORT, OWN_CLASS_PATH};
 use crate::described::{DESCRIBED, ONE};
 use crate::error::{OptionError, bad_option};
 use crate::options::Options;
@@ -13,7 +13,6 @@ use fencepost_history::Lease;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const CLIENT_PORT: u16 = 2181;
 /// The port for Fencepost's own questions if the client port speaks TLS: plain, and in the own node only.
 const LOOPBACK_PORT: u16 = 2182;
 /// Every half tick followers report their clients to the leader, which ends sessions at whole ticks.
@@ -29,15 +28,6 @@ const ASK: Duration = Duration::from_secs(2);
 const SRVR: &str =
     "if [ -e /run/access/ca.pem ]; then server=127.0.0.1/2182; else server={address}/{port}; fi
 exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3";
-
-/// The jars of a folder of a user's own: an unpacked distribution has them in `lib`.
-pub(super) const OWN_CLASS_PATH: &str = "/lock/lib/*:/lock/*";
-
-pub(super) const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
-/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-handler.jar:\
-/usr/share/java/netty-transport.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:\
-/usr/share/java/netty-transport-classes-epoll.jar:/usr/share/java/netty-transport-native-unix-common.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
-/usr/share/java/snappy-java.jar:/usr/share/java/metrics-core.jar:/usr/share/java/commons-cli.jar";
 
 /// Writes the configuration, and becomes the server: `$1` is the folder, `$2` the server's number, `$3` the
 /// configuration, the rest the command.
