@@ -1,7 +1,7 @@
 //! An ensemble of ZooKeeper servers: how it is started, who serves, and who leads.
 
 use crate::described::{DESCRIBED, ONE};
-use crate::error::{OptionError, bad_option};
+use crate::error::{OptionError, bad_option, nodes_are};
 use crate::options::Options;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
 use crate::service::{LockService, ServerKind, ServiceLeadership, TLS_AND_AUTH};
@@ -38,8 +38,7 @@ const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeepe
 /usr/share/java/netty-transport-classes-epoll.jar:/usr/share/java/netty-transport-native-unix-common.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
 /usr/share/java/snappy-java.jar:/usr/share/java/metrics-core.jar:/usr/share/java/commons-cli.jar";
 
-/// Writes the configuration, and becomes the server: `$1` is the folder, `$2` the server's number, `$3` the
-/// configuration, the rest the command.
+/// Configures, and becomes the server: `$1` folder, `$2` number, `$3` configuration, then the command.
 const SCRIPT: &str =
     "mkdir -p \"$1\" && printf %s \"$2\" > \"$1/myid\" && printf %s \"$3\" > \"$1/zoo.cfg\" || exit 1
 shift 3; exec \"$@\"";
@@ -66,7 +65,14 @@ pub(super) static ZOOKEEPER: LockService = LockService {
         "CRC check failed",
         "Unreasonable length",
     ],
-    check_nodes,
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes >= 3 && nodes % 2 == 1 && nodes <= 9,
+            format!(
+                "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
+            ),
+        )
+    },
     check_ttl,
     start,
     access_files,
@@ -80,18 +86,6 @@ pub(super) static ZOOKEEPER: LockService = LockService {
     }),
     ..DESCRIBED
 };
-
-fn check_nodes(_: &LockService, nodes: usize) -> Result<(), OptionError> {
-    if nodes >= 3 && nodes % 2 == 1 && nodes <= 9 {
-        return Ok(());
-    }
-    bad_option(
-        "nodes",
-        format!(
-            "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-        ),
-    )
-}
 
 fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
