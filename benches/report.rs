@@ -1,7 +1,6 @@
 //! What the report of a large run costs: `cargo bench --bench report`, as root, with `chromium` and
 //! `chromedriver`. The program judges and draws a million events, and headless Chromium opens the page: how
-//! long until something is seen, and how long a step of zooming takes. The worst of a few measurements of
-//! seconds counts.
+//! long until something is seen, and how long a step of zooming takes. The worst measurement counts.
 
 #[path = "../tests/all/common/browser.rs"]
 mod browser;

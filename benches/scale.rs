@@ -1,6 +1,5 @@
 //! What a large campaign costs after its runs: `cargo bench --bench scale`, as root (it copies one real run).
-//! `FENCEPOST_RUNS` is the number of copies (100,000). The program is started as by a user: time and memory
-//! count.
+//! `FENCEPOST_RUNS` is the number of copies (100,000). Time and memory of the program count.
 
 #[path = "../tests/all/common/server.rs"]
 mod server;

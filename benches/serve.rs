@@ -1,5 +1,4 @@
-//! What looking around costs with 10,000 runs: `cargo bench --bench serve`, as root (it copies one real run).
-//! The program is started as a user starts it, and the user's waiting time counts.
+//! What looking around costs a user with 10,000 runs: `cargo bench --bench serve`, as root.
 
 #[path = "../tests/all/common/server.rs"]
 mod server;

@@ -137,8 +137,7 @@ fn dispatch(command: Subcommands) -> anyhow::Result<i32> {
     }
 }
 
-/// Warnings of Fencepost's own parts, one line each; `RUST_LOG` asks for more of these. Libraries would log
-/// addresses, and what stands in them.
+/// Warnings of Fencepost alone, one line each; `RUST_LOG` asks for more. Libraries would log addresses.
 fn log_to_stderr() {
     let wanted = env_logger::Env::default().default_filter_or("fencepost=warn");
     let coloured = |level| match level {

@@ -106,8 +106,7 @@ pub fn print(words: std::fmt::Arguments<'_>) {
     let _ = writeln!(Output, "{}", shown(&words.to_string(), console::colors_enabled()));
 }
 
-/// Prints a line on standard error, which has no colours. Where there is nothing to print to, since the
-/// terminal was closed, the program goes on: the run has to be ended in order.
+/// Prints a line on standard error, uncoloured. A closed terminal is no error: the run must end in order.
 pub fn print_error(words: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", shown(&words.to_string(), false));
 }

@@ -1,5 +1,4 @@
-//! The fuzzer. The variable `FENCEPOST_READER` names what is to be read; the arguments are those of
-//! libFuzzer.
+//! The fuzzer. `FENCEPOST_READER` names the reader; the arguments are those of libFuzzer.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! Everything that reads what others wrote: whatever the bytes are, it reads or refuses them, and neither
-//! panics nor hangs.
+//! Everything that reads what others wrote: it takes or refuses any bytes, and neither panics nor hangs.
 
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, ModelName, check_lines};
@@ -75,8 +74,7 @@ fn plan(text: &str) {
 static FOLDER: LazyLock<tempfile::TempDir> =
     LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
 
-/// One file of a run's folder is made of the input, of which the first byte says which; the others are as
-/// they should be.
+/// One file of a run's folder is made of the input: the first byte says which; the others are right.
 fn run(input: &[u8]) {
     const FILES: [(&str, &[u8]); 4] = [
         ("run.toml", include_bytes!("../../docs/examples/redlock-clock-jump/run.toml")),

@@ -77,7 +77,6 @@ fn is_server(node: &Arc<dyn Node>) -> bool {
     node.kind() == NodeKind::Server
 }
 
-/// A command line in which these options have other values.
 fn with_options(mut service: Service, options: &Map<String, Value>) -> Service {
     let places: Vec<(usize, String)> = (1..service.argv.len())
         .filter_map(|at| Some((at, options.get(&service.argv[at - 1])?.as_str()?.to_owned())))
@@ -201,8 +200,7 @@ impl FaultContext {
         Some(format!("{}:{}", self.nodes.get(target)?.address(), running.port))
     }
 
-    /// Starts the target's service again, with the clock that it should have. Errors: it ends again, or does
-    /// not answer within 10 s.
+    /// Starts the target's service again, with the clock that it should have. Errors: no answer within 10 s.
     pub async fn restart(&self, target: &str) -> Result<(), FaultError> {
         self.restart_with(target, &Map::new()).await
     }
@@ -224,8 +222,7 @@ impl FaultContext {
         self.await_answer(target, Duration::from_secs(10)).await
     }
 
-    /// Waits without bound until the target's service says that it and all others serve. Errors: the service
-    /// gives up on it.
+    /// Waits without bound until the target's service says that all serve. Errors: it gives up.
     pub async fn await_serving(&self, target: &str) -> Result<(), FaultError> {
         match &self.readiness {
             Some(readiness) => Ok(readiness.await_serving(target).await?),
@@ -252,15 +249,13 @@ impl FaultContext {
         }
     }
 
-    /// What the target's process sees of its clocks. Errors: the target is down, or its clocks cannot be
-    /// read.
+    /// What the target's process sees of its clocks. Errors: the target is down, or unreadable.
     pub async fn look_at_clocks(&self, target: &str) -> Result<ClockLook, FaultError> {
         let pid = self.clock_reader(target)?;
         self.call(target, "clock", &ClockCall::Look { pid }).await
     }
 
-    /// Checks whether the targets' clocks can be moved: before a run, since a fault that cannot reach its
-    /// target shows nothing. Errors: whose clock cannot be moved, and why.
+    /// Checks before a run whether the targets' clocks can be moved. Errors: whose cannot, and why.
     pub async fn check_clocks(&self, targets: &[String]) -> Result<(), FaultError> {
         for target in targets {
             let check = ClockCall::Check { pid: self.clock_reader(target)? };

@@ -13,8 +13,7 @@ use serde_json::{Map, Value};
 pub trait Fault: Send {
     /// What the fault says about itself in its events. `observed` is what `inject` saw; empty before.
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription;
-    /// Injects it, and looks from inside the targets at what happened. An error means that it counts as not
-    /// injected; healing still follows, since part of it may have been done.
+    /// Injects it, and looks from inside. An error: not injected; healing follows, as part may be done.
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError>;
     /// Undoes what `inject` did, and nothing else, and looks whether it is undone.
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError>;

@@ -19,8 +19,7 @@ pub struct NemesisDescription {
     pub name: &'static str,
     /// One line for `fencepost list`.
     pub about: &'static str,
-    /// What it does to a node, in a word. Two faults of one kind on one node at a time would undo each other,
-    /// and are refused. None where they add up, as those of the network do.
+    /// What it does to a node, in a word; two of one kind on one node are refused. None: they add up.
     pub kind: Option<&'static str>,
     pub takes_down: bool,
     /// What a driver must offer for it.
@@ -174,8 +173,7 @@ impl NemesisDescription {
     }
 }
 
-/// The faults of packets, those of clients, and those of servers by a hook, where servers exist without the
-/// run; a test of the registry compares it with what there is.
+/// Faults of packets, of clients, and by a hook for existing servers; a test of the registry compares.
 pub(crate) const REMAINING: [&str; 3] = [
     "partition, delay, loss, reorder, duplicate, slow, stall, reset, half-open",
     "clock-jump, clock-drift, clock-strobe, clock-freeze, pause, thread-pause, cpu, kill, terminate, command",

@@ -1,6 +1,5 @@
-//! The options that shape the faults of some nemeses: a field here is an option of the command line,
-//! `fencepost.toml`, `run.toml` and scenarios, and nemeses get it as it is. A nemesis that uses one names it
-//! in [`crate::NemesisDescription::options`].
+//! Options of some nemeses: a field here is an option of the command line, `fencepost.toml`, `run.toml` and
+//! scenarios. A nemesis names those that it uses in [`crate::NemesisDescription::options`].
 
 use crate::clocks::motion::Clock;
 use crate::packets::groups::parse_partition;

@@ -94,8 +94,7 @@ const MEMORY: RangeInclusive<usize> = 1..=1 << 20;
 /// Keys of a file that are explained at most.
 const EXPLAINED_MAX: usize = 3;
 
-/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown,
-/// or vacuous: no operation in it is known to have succeeded; 254 if any is no history.
+/// Checks all files. Exit code: 0 valid, 1 a violation, 2 unknown or vacuous, 254 no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
     check_range("--budget-s", args.budget_s, &BUDGET)?;
     check_range("--memory-mb", args.memory_mb, &MEMORY)?;
@@ -209,7 +208,6 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
     })
 }
 
-/// Opens a history, compressed or not, in whichever of the formats it is.
 fn open(file: &Path) -> Result<Box<dyn Lines>> {
     let raw: Box<dyn Read> =
         if file == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(file)?) };

@@ -20,8 +20,7 @@ pub struct ExplainArgs {
     pub finding: Option<usize>,
 }
 
-/// Prints the proofs. Exit code 0, whatever the run shows. Errors: the run cannot be read, or lacks the
-/// violation.
+/// Exit code 0, whatever the run shows. Errors: the run cannot be read, or lacks the violation.
 pub fn explain(args: &ExplainArgs) -> Result<i32> {
     let history = RunFolder::open(&args.run)?.history();
     let events = read_history(&history)?;

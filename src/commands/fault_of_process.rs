@@ -1,5 +1,4 @@
-//! `fencepost fault … --pid`: a fault of a program that Fencepost did not start, for as long as the command
-//! runs.
+//! `fencepost fault … --pid`: a fault of a program that Fencepost did not start, while the command runs.
 
 use crate::exit::FAILED;
 use crate::output::{complain, say};
@@ -26,8 +25,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Faults that end the process: there is nothing to wait for, and nothing to heal.
 const ENDS: [&str; 2] = ["kill", "terminate"];
 
-/// Injects the fault whose keys these are, and heals it when its time is over, at Ctrl-C, or when the process
-/// has ended. Exit code 2 where no effect was observed.
+/// Injects this fault until its time, Ctrl-C, or the end of the process. Exit code 2: no effect observed.
 pub fn fault_of_process(mut keys: Map<String, Value>, pid: i32, json: bool) -> Result<i32> {
     let nemesis = keys.remove("fault").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
     if keys.remove("on").is_some() {

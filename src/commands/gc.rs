@@ -145,7 +145,6 @@ fn must_stay(run: &Run) -> bool {
     violation || is_running(&run.path)
 }
 
-/// Removes a run: first its name, in one step.
 fn remove(results: &Path, run: &Run) -> Result<()> {
     let doomed = results.join(format!("{REMOVING}{}", run.name));
     fs::rename(&run.path, &doomed)

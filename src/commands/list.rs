@@ -1,5 +1,4 @@
-//! `fencepost list`: the locks, their kinds, servers, workloads, nemeses, guards and checkers of this
-//! program.
+//! `fencepost list`: the locks, their kinds, servers, workloads, nemeses, guards and checkers.
 
 use crate::output::say;
 use anyhow::Result;
@@ -82,7 +81,7 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     ];
     nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.description().about)));
     let servers = RELEASES.iter().map(|release| server(release)).collect();
-    let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
+    let guards = fencepost_storage::guards().iter().map(|it| row(it.name, it.about)).collect();
     let checkers =
         fencepost_checker::registry().iter().map(|it| row(it.name(), it.property().about)).collect();
     let kinds = LockKind::ALL.map(|kind| row(kind.name(), kind.about())).to_vec();

@@ -36,8 +36,7 @@ pub fn completions(shell: Shell, mut program: Command) -> Result<i32> {
     print(&script)
 }
 
-/// The command with the names that its options take: only completions may know them all, since the options
-/// themselves take folders and lists of names, too.
+/// The command with the names that options take, for completions; options also take folders and lists.
 fn with_names(command: Command) -> Command {
     let known: Vec<(clap::Id, Vec<&str>)> = command
         .get_arguments()
@@ -52,7 +51,7 @@ fn names_of(argument: &str) -> Option<Vec<&'static str>> {
     Some(match argument {
         "lock" | "locks" | "against" => fencepost_locks::registry().iter().map(|lock| lock.name).collect(),
         "nemesis" | "nemeses" => fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect(),
-        "guard" => fencepost_storage::guards().iter().map(|guard| guard.name()).collect(),
+        "guard" => fencepost_storage::guards().iter().map(|guard| guard.name).collect(),
         "workload" => fencepost_workloads::registry().iter().map(|workload| workload.name()).collect(),
         "names" => {
             fencepost_engine::scenario::registry().iter().map(|scenario| scenario.name.as_str()).collect()

@@ -33,7 +33,6 @@ pub struct KeepArgs {
     pub name: Option<String>,
 }
 
-/// Plays a run, and keeps what is left of it.
 struct Keeping {
     stop: Arc<Stop>,
     standing: Mutex<Option<StandingServers>>,
@@ -92,7 +91,6 @@ pub fn replay_and_keep(args: &KeepArgs, schedule: &Schedule, results: &Path) -> 
     })
 }
 
-/// How a play ended, in a line.
 pub(super) fn line(played: &Result<Played>) -> String {
     match played {
         Ok(played) => {

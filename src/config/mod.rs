@@ -1,6 +1,5 @@
-//! `fencepost.toml`: what would be on the command line, kept in a file. The file becomes arguments, put
-//! before those of the command line, unless these overrule them. So clap's definition is the only list of
-//! keys.
+//! `fencepost.toml`: the command line, kept in a file. The file becomes arguments, put before those of the
+//! command line, unless these overrule them. So clap's definition is the only list of keys.
 
 #[cfg(test)]
 mod keys;
@@ -59,8 +58,7 @@ fn is_among(arguments: &[OsString], option: &str) -> bool {
     options.any(|argument| *argument == *long || starts_with(argument, &format!("{long}=")))
 }
 
-/// The arguments of this call, behind those of the file. `program` defines the command line. Errors: an
-/// unreadable file, and any mistake in it, also about another command.
+/// The arguments, behind those of the file; `program` defines them. Errors: any mistake in the file.
 pub fn arguments(program: &Command) -> Result<Vec<OsString>, BadUsage> {
     let called: Vec<OsString> = std::env::args_os().collect();
     let (arguments, options) = with_file(called, program)?;

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use url::Url;
 
-/// Requests under way at once.
 const SIDE_BY_SIDE: usize = 8;
 
 pub struct Bucket {
@@ -33,8 +32,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Credentials come from the environment, as for the store's own tools. Errors: it is no address of a
-    /// store, or bears credentials. Does not ask whether the store answers.
+    /// Credentials are the environment's. Errors: no address of a store, or credentials in it. Asks nothing.
     pub fn open(address: &str, patience: Patience) -> Result<Bucket> {
         let invalid = |why: &str| {
             BadUsage::new(format!(
@@ -61,8 +59,7 @@ impl Bucket {
         Ok(Bucket { store, address: address.trim_end_matches('/').to_owned(), prefix })
     }
 
-    /// Writes an object and removes it again. Errors: the store does not answer or refuses (no bucket, no
-    /// right).
+    /// Writes an object and removes it again. Errors: the store does not answer or refuses.
     pub async fn check_writable(&self) -> Result<()> {
         let at = self.object(&format!(".fencepost-{}-{:016x}", std::process::id(), rand::random::<u64>()));
         let tried = async {
@@ -74,8 +71,7 @@ impl Bucket {
         tried.await.map_err(|error| self.cannot("write to", "", &error))
     }
 
-    /// Sends a folder under this name, its marker last. False: it lies there already. Errors: a file cannot
-    /// be read, or the store does not take it. Then there is no marker.
+    /// Sends a folder under this name, its marker last. False: it is there. Errors: no marker is written.
     pub async fn send(&self, folder: &Path, name: &str) -> Result<bool> {
         let marker = tokio::task::spawn_blocking({
             let folder = folder.to_owned();
@@ -151,8 +147,7 @@ impl Bucket {
         Ok(content)
     }
 
-    /// Fetches all files of a folder; of the prefix itself, if the name is empty. Errors: the store does not
-    /// answer, or a file is not what the marker says: then do not use the folder.
+    /// Fetches a folder's files, or the prefix's. Errors: no answer, or unlike the marker: do not use it.
     pub async fn fetch(&self, name: &str, marker: &Marker, folder: &Path) -> Result<()> {
         let files = marker.files.iter();
         side_by_side(files.map(|(file, facts)| self.fetch_file(name, file, facts, folder).boxed()).collect())

@@ -28,8 +28,7 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// The copy of what the path names, for [`Copied::refresh`]; none for a path of this machine. Errors: it
-    /// is no address of a store, or there is no place for the copy.
+    /// The copy of what the path names, for [`Copied::refresh`]; none for local paths.
     pub fn of(path: &Path) -> Result<Option<Copied>> {
         Copied::of_those(path, &[])
     }
@@ -45,8 +44,7 @@ impl Copied {
         Ok(Some(Copied { bucket, address: address.to_owned(), with, folder }))
     }
 
-    /// Fetches what is new, and removes what is gone. Errors: the store does not answer or refuses, or the
-    /// copy cannot be written.
+    /// Fetches what is new, removes what is gone. Errors: the store refuses, or the copy is unwritable.
     pub async fn refresh(&self) -> Result<()> {
         let lock = File::create(self.folder.with_extension("lock"))?;
         let _alone = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
@@ -113,8 +111,7 @@ pub fn local_with(path: &Path, with: &'static [&'static str]) -> Result<PathBuf>
     }
 }
 
-/// The paths themselves, or the copies of those addresses. Errors: there is nothing, or the store does not
-/// answer.
+/// The paths themselves, or the copies of those addresses. Errors: there is nothing, or no answer.
 pub fn locals(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     locals_with(paths, &[])
 }
@@ -137,8 +134,7 @@ pub async fn follow(copied: Copied) {
     }
 }
 
-/// Fetches a folder into `into`, under a hidden name until it is whole. Errors: the store does not answer, or
-/// the folder cannot be written.
+/// Fetches a folder into `into`, under a hidden name until it is whole.
 pub(super) async fn bring(
     bucket: &Bucket,
     object: &str,

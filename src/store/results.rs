@@ -75,8 +75,7 @@ impl Results {
         }
     }
 
-    /// Fetches the `wanted` results of an earlier attempt, maybe on another machine. Errors: the store does
-    /// not answer, or the folder cannot be written.
+    /// Fetches the `wanted` results of an earlier attempt, maybe of another machine.
     pub async fn bring(&self, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let bucket = Bucket::open(&store.address, Patience::Long)?;
@@ -88,8 +87,7 @@ impl Results {
         Ok(())
     }
 
-    /// Sends what could not be sent before. Gives the exit code: that of the command, unless something stays
-    /// on this machine alone; a violation stays one.
+    /// Sends what could not be sent before. Gives the command's code, unless something stays here alone.
     pub async fn finish(&self, code: i32) -> i32 {
         match self.send_rest().await {
             Ok(()) => code,
@@ -121,8 +119,7 @@ impl Outbox {
     }
 }
 
-/// Sends these folders, or what lies in them, and prints that. Gives how many could not be sent. Errors:
-/// there is no such folder, or the store cannot be written to.
+/// Sends these folders, or what lies in them. Gives how many failed. Errors: no folder, or no store.
 pub async fn upload(folders: &[PathBuf], address: &str) -> Result<usize> {
     let bucket = Bucket::open(address, Patience::Long)?;
     let mut all = Vec::new();

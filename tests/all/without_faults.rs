@@ -129,7 +129,7 @@ fn guards_let_honest_holders_write(driver: &str) {
             let can = lock.capabilities(&Options::default());
             !can.own_storage
                 && !lock.service.servers.is_empty()
-                && match guard.needs() {
+                && match guard.needs {
                     Need::Nothing => true,
                     Need::Token => can.token,
                     Need::UniqueValue => can.unique_value,
@@ -137,7 +137,7 @@ fn guards_let_honest_holders_write(driver: &str) {
                 }
         };
         let lock = fencepost_locks::registry().iter().find(gives).expect("a lock that gives it").name;
-        holds_without_faults(&format!("--driver {driver} --lock {lock} --guard {}", guard.name()));
+        holds_without_faults(&format!("--driver {driver} --lock {lock} --guard {}", guard.name));
     }
     holds_without_faults(&format!("--driver {driver} --lock chubby --guard sequencer --lock-delay 3s"));
     holds_without_faults(&format!("--driver {driver} --lock redlock --guard unique-racy"));

@@ -11,7 +11,6 @@ use serde_json::Value;
 use std::time::Duration;
 
 const ENTRIES_MAX: u64 = 1_000_000;
-/// How many entries a leader writes.
 const ENTRIES: u32 = 3;
 
 pub(crate) struct Election;
@@ -47,7 +46,6 @@ impl Workload for Election {
     }
 }
 
-/// One leadership.
 struct Term {
     plan: SectionPlan,
     entry: LogEntry,

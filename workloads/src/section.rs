@@ -11,8 +11,7 @@ use std::time::Duration;
 
 /// What happens between acquire and release: steps made anew for each section.
 pub(crate) trait Work: Send {
-    /// Called once the lock is held, and then after each of its steps, with how that ended (none after a
-    /// wait). `None` means that the work is over and the lock is to be released.
+    /// Called as the lock is held and after each step, with its end. `None`: the lock is released.
     fn next(&mut self, last: Option<&Completion>) -> Option<Do>;
 }
 
@@ -39,7 +38,6 @@ pub(crate) struct Sections<W> {
     lateness: Lateness,
     request: Value,
     key: Cow<'static, str>,
-    /// How many names a section takes, if there are so many.
     names: usize,
     also: Vec<Name>,
     at: At,

@@ -8,7 +8,6 @@ use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Balance, Completion, LockKind, Stream, f};
 use serde_json::Value;
 
-/// How many accounts a transfer is between.
 const ACCOUNTS: usize = 2;
 
 pub(crate) struct Several;

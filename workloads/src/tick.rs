@@ -50,11 +50,9 @@ impl Workload for Ticks {
     }
 }
 
-/// One process of a scheduler.
 struct Scheduler {
     settings: Settings,
     process: u64,
-    /// How long the lock is kept at least.
     least: Duration,
     behind: Duration,
     /// The tick at hand.

@@ -26,8 +26,7 @@ struct Held {
 impl fencepost_client::Lock for RsLock {
     fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
         if has("--acquire") {
-            // A dropped future is how a program stops to wait. Keys that it has set stay until their TTL is
-            // over.
+            // A dropped future is how a program stops to wait. Its keys stay until their TTL is over.
             let acquired = RUNTIME.block_on(async { within(timeout, self.manager.acquire(key, ttl)).await });
             let Ok(guard) = acquired else { return Ok(None) };
             return Ok(Some(self.granted(key, guard?.lock, ttl)));

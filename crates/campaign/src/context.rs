@@ -19,7 +19,6 @@ pub trait ResultsStore: Send + Sync {
 #[derive(Clone)]
 pub struct CampaignContext {
     pub player: Arc<dyn RunPlayer>,
-    /// The folder of all runs.
     pub results: PathBuf,
     pub store: Arc<dyn ResultsStore>,
     /// Ctrl-C ends all runs.

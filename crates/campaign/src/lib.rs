@@ -1,11 +1,8 @@
 //! A campaign: many runs of one command, assigned to parts, played side by side, recorded as they end, and
 //! summed up. A part that was ended early goes on where it was, and all parts merged are the campaign.
 //!
-//! ```text
-//! parts ─► sitting ─► compare, scenario
-//! ```
-//! `sitting` plays the runs of any campaign; `compare` and `scenario` say which runs there are, and what they
-//! come to together.
+//! ```text parts ─► sitting ─► compare, scenario ``` `sitting` plays the runs of any campaign; `compare` and
+//! `scenario` say which, and sum them up.
 
 pub mod compare;
 mod context;

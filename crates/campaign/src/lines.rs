@@ -17,7 +17,6 @@ pub struct ProgressLine {
     lines: Arc<dyn LinePrinter>,
     bar: ProgressBar,
     is_terminal: bool,
-    /// How far it was as the last plain line was printed.
     printed: Mutex<Option<Duration>>,
 }
 

@@ -16,7 +16,6 @@ use std::sync::Arc;
 pub struct Played {
     pub folder: PathBuf,
     pub verdict: RunVerdict,
-    /// The events that were judged.
     pub history: Vec<Event>,
 }
 
@@ -25,15 +24,13 @@ pub struct Played {
 pub struct RunPlace<'a> {
     pub player: &'a dyn RunPlayer,
     pub results: &'a Path,
-    /// Whether page, pictures and verdict are written into the run's folder. Drawing takes longer than
-    /// judging, and `fencepost analyze` can do it later.
+    /// Whether page, pictures and verdict are written; `fencepost analyze` can do it later.
     pub report: bool,
     pub stop: &'a Stop,
 }
 
-/// Carries out one run of several, and judges it; `command` repeats it, given its folder. A failed or
-/// interrupted run counts only if it shows a violation. Errors: Fencepost or the environment failed, a fault
-/// was not healed, or Ctrl-C ended the run.
+/// Plays and judges one of several runs; `command` repeats it, given its folder. An interrupted run counts
+/// only if it shows a violation. Errors: the environment failed, a fault was not healed, or Ctrl-C.
 pub async fn play_run(
     spec: &RunSpec,
     script: Option<&DirectedScript>,

@@ -26,8 +26,7 @@ pub trait RunPlayer: Send + Sync {
     /// Makes all that the first of these runs would have to make, which would disturb the others.
     async fn prepare(&self, runs: &[&RunSpec], stop: &Stop);
 
-    /// Carries out a run into its folder; it is not judged. Errors: Fencepost or the environment failed, or
-    /// Ctrl-C ended the run.
+    /// Carries out a run into its folder. Errors: the environment failed, or Ctrl-C.
     async fn record(&self, run: RunRequest<'_>) -> Result<RunOutcome>;
 }
 

@@ -83,8 +83,7 @@ impl<C: Campaign> Sitting<C> {
         self.runs.iter().filter(|run| self.is_done(run)).count()
     }
 
-    /// Plays what is left, `jobs` at a time. After Ctrl-C no run begins. Gives the runs whose outcome could
-    /// not be recorded, with the reasons.
+    /// Plays what is left, `jobs` at a time, until Ctrl-C. Gives the runs that could not be recorded.
     pub async fn play(
         &mut self,
         jobs: usize,

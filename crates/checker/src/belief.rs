@@ -25,8 +25,7 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
 }
 
 /// Whether an operation proves that its process, as it answered, no longer believed that it held the key: a
-/// `holds` that answered false, or the answer that there was nothing to prolong, or to acquire or release
-/// once more.
+/// `holds` that answered false, or that there was nothing to prolong, re-acquire or release.
 pub fn denies_belief(name: &str, completion: &Event) -> bool {
     match name {
         f::HOLDS => completion.kind == Kind::Ok && completion.value.as_bool() == Some(false),

@@ -18,8 +18,7 @@ pub const METRICS: &[&str] = &[
     loss_notice::NEVER,
 ];
 
-/// Judges a run by every checker; those that have nothing to say are listed with their reasons. A malformed
-/// history is `unknown`, said by a checker named `history`.
+/// Judges a run by every checker. A malformed history is `unknown`, by a checker named `history`.
 pub fn check_run(events: &[Event]) -> RunVerdict {
     match RunIndex::new(events) {
         Ok(run) => check_index(&run),

@@ -64,8 +64,7 @@ impl Claim {
         }
     }
 
-    /// What of the lock it takes, for a sentence: `k0`, `k0 as a reader`, `one of 3 permits of k0`, `the
-    /// leadership of k0`.
+    /// What of the lock it takes: `k0`, `k0 as a reader`, `one of 3 permits of k0`.
     pub fn of_lock(self, key: &str, kind: LockKind) -> String {
         let name = lock(key);
         match (self, kind) {

@@ -9,7 +9,6 @@ use crate::tracker::HoldEnd;
 use crate::wants::{View, wants};
 use fencepost_history::{FaultEffect, RunPhase};
 
-/// The longest time without a leader, of all keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaderless {
     /// When it began at the earliest.

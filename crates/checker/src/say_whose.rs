@@ -1,7 +1,6 @@
-//! Whose failure a finding shows. A run shows what happened, and which faults were there; it does not show
-//! the code. So this goes by what can have done it, and names both causes where two remain: of two holds that
-//! overlap by how the earlier grant can have ended ([`judgement`]), else by what faults explain. The tables
-//! are in docs/checking.md.
+//! Whose failure a finding shows. A run shows events and faults, not the code. So this goes by what can have
+//! done it, and names both causes where two remain: of two holds that overlap by how the earlier grant can
+//! have ended ([`judgement`]), else by what faults explain. The tables are in docs/checking.md.
 
 use crate::ledger::judgement::{self, Class};
 use crate::properties::{Blame, Checker, Overlap, stuck_by_the_service};

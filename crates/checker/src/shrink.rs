@@ -16,8 +16,7 @@ use crate::operations::NEVER;
 use crate::search::{SearchOutcome, search};
 use rustc_hash::FxHashMap;
 
-/// A small closed part of an impossible history that is impossible too; the best found within the budget.
-/// `stuck` is an operation at whose completion no order is left.
+/// A small closed part, impossible too, within the budget. At `stuck`'s completion no order is left.
 pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
     let effects = HistoryEffects::new(model, history);
     let impossible =

@@ -1,8 +1,7 @@
 use crate::run_index::Operation;
 use fencepost_history::Event;
 
-/// Whether an operation ended with an error that a slow machine explains: no answer in time, a connection or
-/// a session that was lost, no majority in time, a lease that was over by then.
+/// Whether a slow machine explains the error: no answer or majority in time, a lost session, a late lease.
 pub(crate) fn is_by_slowness(end: &Event) -> bool {
     end.error.as_ref().is_some_and(|error| error.code().kind().is_by_slowness())
 }

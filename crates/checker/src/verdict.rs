@@ -125,8 +125,7 @@ fn yes() -> bool {
     true
 }
 
-/// How many findings of one class a verdict carries: a lock that excludes no process violates its property at
-/// every acquisition, and the millionth proof helps no reader.
+/// Findings of one class that a verdict carries: the millionth proof helps no reader.
 pub const FINDINGS_MAX: usize = 100;
 
 impl Verdict {

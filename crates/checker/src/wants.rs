@@ -6,11 +6,10 @@
 //! One that took twice its given time shows nothing; `time-outs` judges that.
 //!
 //! It is *taken* while a process holds it (as long as it claims it, or its lease runs), or releases it. By
-//! [`View::Holders`], for runs without faults, nothing else counts: where an acquire takes long to answer, or
-//! failed and left something behind, the key has no holder, and that is the lock's own doing. By
-//! [`View::Benefit`], for what follows faults, a key is taken as well from the moment at which an acquire
-//! that succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for
-//! good where there is none.
+//! [`View::Holders`], for runs without faults, nothing else counts: where an acquire is slow, or failed and
+//! left something behind, the key has no holder by the lock's own doing. By [`View::Benefit`], for what
+//! follows faults, a key is taken as well from the moment at which an acquire that succeeds may have been
+//! granted, and an acquire of unknown outcome may have taken it for a TTL, or for good where there is none.
 
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;

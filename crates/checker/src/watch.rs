@@ -10,8 +10,7 @@
 //! maps; memory is one entry a process and key in use, since a process is forgotten with its first
 //! indeterminate operation. Grants are counted by claim: a shared hold is broken by exclusive grants only. Of
 //! a semaphore, of which two holds break nothing, it counts no overlaps: the checker does. A grant that is
-//! over as its process learns of it breaks none, also where that process goes on: of those the watch counts
-//! fewer than the checker.
+//! over as its process learns of it breaks none: the watch counts fewer than the checker.
 
 use crate::belief::is_over;
 use crate::claim::Claim;
@@ -32,7 +31,6 @@ pub struct Watch {
     invoked: FxHashMap<usize, Invoked>,
 }
 
-/// What stood when an operation was invoked.
 struct Invoked {
     /// The hold under which that was, and the grants that broke it by then; a release takes the hold with it.
     under: Option<(CountedHold, u64)>,

@@ -11,7 +11,6 @@ pub enum Whose {
     Library,
     /// A client that overstayed, or a write that arrived late: no lock prevents that.
     NoFence,
-    /// The machine that the test ran on.
     Machine,
 }
 

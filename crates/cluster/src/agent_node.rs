@@ -121,8 +121,7 @@ impl AgentNode {
         Ok(node)
     }
 
-    /// Ends its programs, of which the kernel has killed one for the memory that they took, and says why in
-    /// the log. The agent may be gone as well.
+    /// Ends its programs once the kernel killed one for memory, and logs why. The agent may be gone, too.
     pub(crate) async fn ran_out_of_memory(&self, limits: NodeLimits) {
         self.log.line("agent", &format!("{}{}", crate::LIMIT_NOTE, limits.too_much_memory()));
         let _ = self.request::<()>(Op::EndAll, PATIENCE).await;
@@ -168,8 +167,7 @@ impl Node for AgentNode {
     }
 
     async fn start(&self, service: &Service) -> Result<i32, ClusterError> {
-        // The process number is noted when the agent reports it, in the order of its reports: a service that
-        // ends at once must not be taken for a running one.
+        // Noted in the order of the agent's reports: a service that ends at once must not seem to run.
         let started: Started = self.request(Op::Start { service: service.clone() }, PATIENCE).await?;
         Ok(started.pid)
     }

@@ -3,8 +3,7 @@
 use crate::ClusterError;
 use std::path::PathBuf;
 
-/// Where images' root file systems and the program's folders are kept: `$FENCEPOST_CACHE`, else `fencepost`
-/// in `$XDG_CACHE_HOME` or in `~/.cache`. Errors: no such variable is set.
+/// The cache: `$FENCEPOST_CACHE`, else `fencepost` in `$XDG_CACHE_HOME` or `~/.cache`. Errors: none is set.
 pub fn folder() -> Result<PathBuf, ClusterError> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("FENCEPOST_CACHE")

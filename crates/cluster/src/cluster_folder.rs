@@ -61,8 +61,7 @@ impl PrivateFolder {
     }
 }
 
-/// What a process that goes on lets other processes of this user know, in a file that only they can read.
-/// Dropping it removes it, or else the next run does.
+/// What other processes of this user may know of this one, in a private file; removed on drop.
 #[derive(Debug)]
 pub struct Announcement(RunEntry);
 

@@ -3,8 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Rights that nodes of the driver `local` need, with their bits in `/proc/self/status`. Docker gives a
-/// container the last two by itself, Podman only the last.
+/// Rights that nodes of `local` need, with their bits. Docker gives the last two, Podman only the last.
 const NEEDED: [(&str, u32); 5] =
     [("SYS_ADMIN", 21), ("NET_ADMIN", 12), ("SYS_PTRACE", 19), ("NET_RAW", 13), ("SETPCAP", 8)];
 

@@ -30,8 +30,7 @@ pub struct PackedData {
     pub left_out: usize,
 }
 
-/// No more than so much is packed of a node, in bytes before compression: an etcd sets 64 MiB aside for each
-/// part of its log, and a fresh PostgreSQL has 40 MB.
+/// Packed of a node at most, in bytes: an etcd sets aside 64 MiB a log part, a fresh PostgreSQL has 40 MB.
 const PACKED_MAX: u64 = 256 << 20;
 
 /// Nor more than so many bytes after it.
@@ -76,7 +75,6 @@ fn pack(folder: &Path) -> io::Result<PackedData> {
     Ok(PackedData { archive: STANDARD.encode(archive), left_out })
 }
 
-/// Regular files beneath a folder, with their sizes.
 fn find(folder: &Path, files: &mut Vec<(u64, PathBuf)>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -30,7 +30,6 @@ pub(crate) async fn lock_shared_blocking(path: PathBuf) -> Result<FileLock, Clus
     waiting.await.map_err(|error| error.to_string())?
 }
 
-/// The lock, if no other process holds or shares it.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
     let file = open(path)?;
     match file.try_lock() {

@@ -54,8 +54,7 @@ impl RootFileSystem {
     }
 }
 
-/// A root file system with these packages, for programs on this machine and not in a node; made now if
-/// missing. Errors: the packages cannot be had.
+/// A root file system with these packages, for programs of this machine. Errors: they cannot be had.
 pub async fn root_with(
     packages: &[&str],
     suite: Suite,
@@ -67,8 +66,7 @@ pub async fn root_with(
     images::root_file_system(&image, &downloads, &options.progress).await.map(RootFileSystem)
 }
 
-/// Removes all that was made, and what it was made from. What containers use stays. Errors: a run of the
-/// driver `local` uses a root file system: then nothing is removed.
+/// Removes all that was made, and its sources, unless in use. Errors: a `local` run uses a root.
 pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
     let _unused = images::lock_unused()?;
     if let Ok(engine) = Engine::connect().await {

@@ -53,8 +53,7 @@ fn run_confined(args: &[OsString]) -> i32 {
     }
 }
 
-/// `agent DATA [FD] [GATEWAY]`: the node's data folder; the socket for programs to be attached (`-`: none);
-/// the address of this machine in the node's network, which is to be out of reach.
+/// `agent DATA [FD] [GATEWAY]`: data folder; socket for attached programs (`-`: none); address to block.
 fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
     let Some(data) = args.first().and_then(|it| it.to_str()) else {
         eprintln!("fencepost agent: the data folder is missing; this command is for Fencepost itself");

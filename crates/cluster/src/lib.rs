@@ -60,8 +60,7 @@ pub use progress::{Progress, progress_to_stderr};
 pub use register::place_of_private_folders;
 pub use user_command::{COMMAND_TIME, SERVERS_PASSWORD, UserCommand};
 
-/// Parts whose tests need root, an engine or a network, and so are no unit tests: they are in
-/// `tests/cluster`. And what unit tests of several crates share.
+/// Parts whose tests need root, an engine or a network (in `tests/cluster`), and helpers of several crates.
 #[doc(hidden)]
 pub mod for_tests {
     pub use crate::cluster_folder::ClusterFolder;

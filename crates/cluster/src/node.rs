@@ -20,14 +20,12 @@ pub struct NodeSpec {
     pub kind: NodeKind,
     /// Name of an image in [`crate::images`]: `redis`, `etcd`, `zookeeper`, `postgres`, `client`.
     pub image: &'static str,
-    /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a
-    /// right that a node gets only where a fault needs it.
+    /// Whether its agent may mount FUSE over the data folder ([`crate::Capability::Fuse`]), for a fault.
     pub may_mount: bool,
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
-    /// What its programs may use, checked by the kernel where the driver has it do so, else by the agent. A
-    /// line of the agent in its log, which begins with [`crate::LIMIT_NOTE`], says that they used more, and
-    /// were ended.
+    /// What its programs may use, checked by the kernel where it can, else by the agent. A line of the agent
+    /// in its log, which begins with [`crate::LIMIT_NOTE`], says that they used more, and were ended.
     pub limits: Option<NodeLimits>,
     /// Whether its agent can change `/etc/hosts`, so that names there stand for what the run says.
     pub writes_hosts: bool,
@@ -70,14 +68,12 @@ pub trait Node: Send + Sync {
     async fn gone(&self) {
         std::future::pending().await
     }
-    /// From now on the length of each time, when it is over, in which the machine gave the programs of the
-    /// node hardly any time. Of a long one its parts.
+    /// The length of each stall of the node's programs from now on, as it ends; of a long one its parts.
     fn stalls(&self) -> broadcast::Receiver<Duration> {
         broadcast::Sender::new(1).subscribe()
     }
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
-    /// Signals a process and all its descendants: a PostgreSQL is many processes. Gives whether it was still
-    /// there; where it was not, [`Node::service_pid`] no longer names it.
+    /// Signals a process and all its descendants. Gives whether it was still there.
     async fn signal_tree(&self, pid: i32, signal: i32) -> Result<bool, ClusterError>;
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
     /// State letter in /proc; none where there is no such process.
@@ -94,7 +90,6 @@ pub trait Node: Send + Sync {
     ) -> Result<std::io::Result<Duration>, ClusterError>;
     /// Calls a tool of the agent, with what it takes as JSON.
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
-    /// Runs a program inside the node with its standard streams attached to the caller: a client.
-    /// `argv[0]` of `fencepost` means this very program.
+    /// Runs a program inside the node, its streams attached to the caller. `argv[0]` `fencepost`: this one.
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError>;
 }

@@ -71,8 +71,7 @@ impl Program {
     }
 }
 
-/// Names the executable by its path, and this build of it by what changes whenever the file does: reading it
-/// all would take longer than to start a cluster.
+/// Names an executable by its path and what changes whenever the file does; reading it all takes too long.
 pub(crate) fn hash(executable: &Path) -> std::io::Result<String> {
     let found = executable.metadata()?;
     let build = format!("{} {}.{} {}", found.ino(), found.mtime(), found.mtime_nsec(), found.len());

@@ -42,8 +42,7 @@ pub enum Op {
     Remove { path: String },
     /// Opens a TCP connection. Answers [`Connected`].
     Connect { address: String, timeout_ms: u64 },
-    /// Ends all programs of the node, from now on, when they use more than this. `counted`:
-    /// the kernel counts their memory. Answers nothing.
+    /// Ends the node's programs when they use more than this. `counted`: the kernel counts memory.
     Limit { limits: NodeLimits, counted: bool },
     /// Kills all programs of the node. Answers nothing.
     EndAll,
@@ -53,8 +52,7 @@ pub enum Op {
     Tool { name: String, args: Value },
 }
 
-/// Programs and threads that the programs of a node may be together, where they have limits. Runtimes start
-/// some dozens; a program that forks without end reaches every number.
+/// Programs and threads of a limited node: runtimes start dozens, a fork bomb reaches every number.
 pub(crate) const TASKS_MAX: u64 = 5000;
 
 /// What the programs of a node may use together.
@@ -88,9 +86,8 @@ pub struct Service {
     pub argv: Vec<String>,
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// The program refuses to run as root. In a node that has no other user, as those of the driver `local`
-    /// for a user without rights, it runs as user 65534 of a user namespace of its own; elsewhere it starts
-    /// as root, and changes its user by itself.
+    /// The program refuses to run as root. In a node without other users (`local`, without root) it runs as
+    /// user 65534 of a namespace of its own; elsewhere it starts as root, and changes its user by itself.
     #[serde(default)]
     pub refuses_root: bool,
 }

@@ -51,7 +51,6 @@ impl RunRegister {
         Ok(RunRegister { places, _locks: locks })
     }
 
-    /// Makes an entry of this name, with this file, and its private folder.
     pub(crate) fn add(&self, name: &str, file: Option<(&str, &str)>) -> Result<RunEntry, ClusterError> {
         if self.entries().iter().any(|entry| entry.alive && entry.name == name) {
             return Err(format!("a run named {name} is going on already; give this one another name").into());
@@ -163,8 +162,7 @@ fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
     })
 }
 
-/// Where private folders lie, and with them the data of the driver local's nodes: on a disk. `/tmp` is in
-/// memory on many systems, and half of it may be all there is.
+/// Where private folders and nodes' data lie: on a disk, as `/tmp` is in memory on many systems.
 pub fn place_of_private_folders() -> PathBuf {
     let disk = Path::new("/var/tmp");
     let may_write = || access(disk, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();

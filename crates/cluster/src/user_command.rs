@@ -39,8 +39,7 @@ impl UserCommand<'_> {
         ClusterError::new(format!("{} `{}` {what}", self.called, self.words.join(" ")))
     }
 
-    /// Calls the command, and waits for its end. Errors: it does not start, fails, or hangs; it is then
-    /// ended, with everything that it started.
+    /// Calls the command, and waits for its end. Errors: it does not start, fails, or hangs and is ended.
     pub async fn call(&self) -> Result<(), ClusterError> {
         match self.run().await? {
             (status, _) if status.success() => Ok(()),
@@ -101,8 +100,7 @@ impl Said {
         }
     }
 
-    /// The last line of a command that ended: with what is in the pipe, and no more. Something that it
-    /// started may go on to write there, and is not to end because of that.
+    /// The last line of a command that ended, from what is in the pipe: its children may write on.
     fn last(mut self) -> String {
         if let Some(mut pipe) = self.pipe.take() {
             // The pipe does not wait: what is there now is read, as much as a pipe can hold.

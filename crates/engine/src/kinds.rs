@@ -1,5 +1,4 @@
-//! What the kind of a lock means for the options of a run: which workload fits it, its readers and its
-//! permits.
+//! What the kind of a lock means for the options of a run: its workload, readers and permits.
 
 use crate::settings::names::BadUsage;
 use crate::settings::options::RunOptions;
@@ -35,8 +34,7 @@ impl RunOptions {
         }
     }
 
-    /// Refuses a workload, readers or permits that the kind of the lock does not have, and a workload that
-    /// needs what the lock cannot do.
+    /// Refuses a workload, readers or permits that do not suit the lock's kind or abilities.
     pub(crate) fn check_kind(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
         let can = lock.capabilities(&self.lock_options);
         let kind = can.kind;

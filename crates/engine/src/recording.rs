@@ -39,7 +39,6 @@ struct Processes {
 /// A process as its program names it.
 struct ReportingProcess {
     number: u64,
-    /// The operation that has begun, and its key.
     open: Option<(String, String)>,
 }
 
@@ -63,8 +62,7 @@ pub struct ReportedEvent {
 }
 
 impl Recording {
-    /// Writes what is known of lock, servers and nodes: into the history, and as the settings of a run, so
-    /// that the folder can be judged like one. Errors: a file cannot be written.
+    /// Writes what is known of lock, servers and nodes into the folder, as a run does. Errors: unwritable.
     pub(crate) fn begin(
         spec: &RunSpec,
         file: RunFile,
@@ -133,8 +131,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The programs are done. No process has tried every lock once more, as at the end of a run: what a lock
-    /// owes by some time is not judged.
+    /// The programs are done. No closing acquires were tried: what a lock owes by then is not judged.
     pub(crate) fn end(&self) {
         self.recorder.nemesis(Kind::Info, CUT_OFF, json!("the programs that used the lock were done"), None);
     }

@@ -1,5 +1,4 @@
-//! Servers that stand for programs outside of any run, such as somebody's own tests: started as for a run, or
-//! left by one; reached from this machine, and open to faults by hand.
+//! Servers that stand for programs outside of any run, as for a run, with faults by hand.
 
 use crate::recording::Recording;
 use crate::run::deployment::{self, StartedServices, fault_context, nodes_of};
@@ -22,12 +21,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The node from which the programs of this machine reach the servers: faults of packets between it and a
-/// server are faults between those programs and the server.
+/// The node through which this machine's programs reach the servers, so that faults between them apply.
 pub const PROGRAMS_NODE: &str = "c1";
 
-/// The servers of a lock, which serve. They are taken down by [`StandingServers::stop`], or when it is
-/// dropped.
+/// The servers of a lock, which serve. They are taken down by [`StandingServers::stop`], or on drop.
 pub struct StandingServers {
     cluster: Cluster,
     pub servers: Vec<StandingServer>,
@@ -54,8 +51,7 @@ pub struct StandingLogs<'a> {
 }
 
 impl StandingServers {
-    /// Starts the servers of the spec's lock, and waits until they serve. The folder of `logs` has also the
-    /// history of faults. Errors: the lock has no servers, or they do not start.
+    /// Starts the servers, and waits until they serve. `logs` has the faults' history. Errors: none start.
     pub async fn start(spec: &RunSpec, logs: StandingLogs<'_>, stop: &Arc<Stop>) -> Result<StandingServers> {
         let driver = fencepost_cluster::select(&spec.options.driver).await?;
         let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
@@ -114,7 +110,6 @@ impl StandingServers {
     }
 }
 
-/// Nodes whose servers serve.
 pub(crate) struct LeftNodes {
     pub(crate) cluster: Cluster,
     pub(crate) context: Arc<FaultContext>,
@@ -122,8 +117,7 @@ pub(crate) struct LeftNodes {
 }
 
 impl LeftNodes {
-    /// Opens them to programs of this machine. Errors: a way to a server cannot be opened; then the nodes are
-    /// taken down.
+    /// Opens them to programs of this machine. Errors: a way cannot be opened; nodes are then taken down.
     pub(crate) async fn stand(
         self,
         spec: &RunSpec,

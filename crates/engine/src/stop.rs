@@ -45,8 +45,7 @@ impl Stop {
         self.reason.get()
     }
 
-    /// Does `work`, or gives it up when there is a reason. Work that had begun is dropped, and cleans up
-    /// after itself.
+    /// Does `work`, or gives it up when there is a reason. Work in progress is dropped.
     pub(crate) async fn unless_pulled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = work => done,

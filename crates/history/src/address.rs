@@ -1,5 +1,4 @@
-/// The address without user and password before its `@`, and without what follows a `?` or `#`: all may be
-/// secret. The user of `ssh://USER@HOST` stays, who has no password there.
+/// The address without user, password, `?` and `#` parts, which may be secret; `ssh://USER@HOST` stays.
 pub fn without_secrets(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |parts| parts);
     let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };

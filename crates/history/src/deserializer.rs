@@ -1,5 +1,4 @@
-//! Reads values of JSON and TOML. The errors of their own deserializers are texts; a [`Refusal`] says which
-//! key is wrong, where it stands, and which keys there are.
+//! Reads values of JSON and TOML with a [`Refusal`]: which key is wrong, where, and which keys there are.
 
 use crate::refusal::Refusal;
 use serde::de::value::{MapAccessDeserializer, SeqDeserializer};

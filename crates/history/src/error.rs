@@ -38,8 +38,7 @@ impl ErrorKind {
 
 macro_rules! codes {
     ($($(#[$about:meta])* $variant:ident = $text:literal is $kind:ident,)*) => {
-        /// What kind of error ended an operation; `docs/history.md` documents the codes. Whether the
-        /// operation may still have happened is for [`Completion`](crate::Completion) to say.
+        /// The kind of error that ended an operation (`docs/history.md`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$about])* $variant,)*

@@ -5,8 +5,7 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// The names of operations (`f`) of Fencepost's own workloads. An adapter or a foreign history may hold
-/// others; a checker says which ones it knows.
+/// Names of operations (`f`) of Fencepost's own workloads; foreign histories may hold others.
 pub mod f {
     pub const ACQUIRE: &str = "acquire";
     pub const RELEASE: &str = "release";
@@ -37,8 +36,7 @@ pub mod f {
     }
 }
 
-/// The name (`f`) of the event of a directed run in which clients did not come to the end of their script;
-/// the value is a list of [`UnfinishedScript`]. Such a client may still hold the lock.
+/// The name (`f`) of the event of unfinished scripts, a list of [`UnfinishedScript`]; they may hold the lock.
 pub const SCRIPTS_CUT_SHORT: &str = "scripts-cut-short";
 
 /// A client that did not come to the end of its script.
@@ -49,15 +47,13 @@ pub struct UnfinishedScript {
     pub process: u64,
 }
 
-/// The name (`f`) of the last event of a run that was interrupted or failed; the value is one sentence that
-/// says why. Nothing that a lock owes by a later time can be judged.
+/// The name (`f`) of the last event of a run that was cut off, with the reason: later duties are not judged.
 pub const CUT_OFF: &str = "cut-off";
 
 /// The name (`f`) of the event of a process that gave up its critical section, a [`SectionAbandoned`].
 pub const SECTION_ABANDONED: &str = "section-abandoned";
 
-/// A process that a busy machine, and no fault, kept from its section until its lease was over. It did
-/// nothing more, as if its program had ended.
+/// A process kept from its section until its lease was over, by a busy machine. It did nothing more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionAbandoned {
     pub process: u64,
@@ -68,8 +64,7 @@ pub struct SectionAbandoned {
 
 /// Who an event belongs to.
 ///
-/// Processes are logical, single-threaded users of the lock. After an indeterminate operation a process
-/// number is never used again, as in Jepsen.
+/// Logical, single-threaded users of the lock; a number ends with an indeterminate operation, as in Jepsen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Process {
     Client(u64),
@@ -125,7 +120,6 @@ impl<'de> Deserialize<'de> for Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The operation began.
     Invoke,
     Ok,
     /// It certainly did not happen.

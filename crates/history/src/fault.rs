@@ -1,5 +1,4 @@
-//! Events of faults. A fault describes itself in them, so checkers, stories and pages need no list of faults:
-//! a new nemesis shows up everywhere with the right words.
+//! Events of faults, which describe themselves: checkers, stories and pages need no list of faults.
 
 use crate::{Event, Kind};
 use serde::{Deserialize, Serialize};
@@ -19,8 +18,7 @@ pub enum FaultStage {
 pub enum FaultEffect {
     /// Its targets do nothing from its injection until their healing begins.
     Stops,
-    /// The processes of its targets end as it is injected, and what they had in memory is lost. Servers are
-    /// started again as it is healed, clients are not.
+    /// Its targets' processes end, with what they had in memory. Healing starts servers again, not clients.
     Kills,
     /// Its targets may lose what they knew, at any moment until it is healed.
     Forgets,
@@ -72,8 +70,7 @@ pub struct FaultDescription {
     /// It changes data that its targets had stored, so that they may be unable to read it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub damages: bool,
-    /// Where it changes only packets: those between nodes of different groups, or between one group alone and
-    /// all other nodes. Empty where it does more, or its ways are not known.
+    /// Packets between nodes of different groups, or of a lone group and all others; empty if it does more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<Vec<String>>,
     /// What happened, as a clause in the past tense: "the clock of n3 jumped forward by 60.000 s".
@@ -100,8 +97,7 @@ impl FaultDescription {
         }
     }
 
-    /// Whether it can do this. A fault without `effects` is judged by its other fields: one that keeps no
-    /// memory may forget at any moment, and where nothing is known it may be late as well.
+    /// Whether it can do this; without `effects` by its other fields, and unknown may mean yes.
     pub fn can(&self, effect: FaultEffect) -> bool {
         if !self.effects.is_empty() {
             return self.effects.contains(&effect);
@@ -139,8 +135,7 @@ pub struct FaultEvent<'a> {
     pub requested: &'a Value,
     /// Per target, what was seen from inside it; null before anything was.
     pub observed: &'a Value,
-    /// Whether anything was observed to change: by its injection, or by its healing, which counts what it
-    /// held up meanwhile.
+    /// Whether anything was observed to change, by its injection or its healing.
     pub effective: bool,
     pub description: Option<FaultDescription>,
 }

@@ -83,8 +83,7 @@ impl LockFacts {
         (event.f == LOCK).then(|| LockFacts::deserialize(&*event.value).ok())?
     }
 
-    /// The lock and its version for a sentence: `redis-py 8.1.0`, `redlock`. A version that begins with the
-    /// library's name says all, unless the lock has another name.
+    /// The lock and its version: `redis-py 8.1.0`; just the version where that begins with the lock's name.
     pub fn title(&self) -> String {
         match &self.version {
             Some(version) if version.split_whitespace().next() == Some(&self.name) => version.clone(),

@@ -5,7 +5,6 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
-    /// One process at a time.
     #[default]
     Mutex,
     /// Any number of readers, or one writer.

@@ -64,8 +64,7 @@ impl From<MistakeInFile> for Refusal {
     }
 }
 
-/// Reads a value from a table with places in the text. `span` is the table's place, at which a missing key is
-/// reported. The error is the first key or value that does not fit.
+/// Reads a value from a table at `span`. The error is the first key or value that does not fit.
 pub fn read_table<T: DeserializeOwned>(table: DeTable<'_>, span: Range<usize>) -> Result<T, Mistake> {
     read_value(&Spanned::new(span.clone(), DeValue::Table(table)))
         .map_err(|refusal| Mistake::of(span, refusal))

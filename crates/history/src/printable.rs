@@ -1,6 +1,5 @@
-//! Text from outside that people will read. Control characters could steer a terminal or end a line early;
-//! others turn the direction of a text, so that it reads as something else (Boucher and Anderson, "Trojan
-//! Source", 2021).
+//! Text from outside that people will read. Control characters could steer a terminal or end a line; others
+//! turn a text's direction, so that it reads otherwise (Boucher and Anderson, "Trojan Source", 2021).
 
 use serde_json::Value;
 use std::borrow::Cow;

@@ -1,5 +1,4 @@
-//! What processes keep under locks of other kinds than mutexes: lists that begin with a word. A list that
-//! begins otherwise is a set, whose values processes add.
+//! What processes keep under other locks than mutexes: lists that begin with a word; other lists are sets.
 
 use serde_json::{Value, json};
 

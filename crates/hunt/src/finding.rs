@@ -107,8 +107,7 @@ pub fn kept_findings(findings: &Path) -> Result<Vec<KeptFinding>> {
 }
 
 impl KeptFinding {
-    /// The schedule of its scenario file, on this driver. The error is one sentence: the file has a mistake,
-    /// or directs its clients by scripts.
+    /// The schedule of its scenario file, on this driver. Errors: a mistake, or scripts for clients.
     pub fn schedule(&self, driver: &str) -> Result<Schedule, BadUsage> {
         let path = self.folder.join(SCENARIO);
         // A pipe would keep the program waiting for ever.

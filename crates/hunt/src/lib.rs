@@ -1,5 +1,4 @@
-//! Searches for the faults that break a lock: plays many short [`Schedule`]s with a [`Player`], learns from
-//! each history, and shrinks and keeps the violations that it finds.
+//! Searches for faults that break a lock: plays short [`Schedule`]s, learns, shrinks and keeps violations.
 
 mod finding;
 pub mod hunt;

@@ -45,8 +45,7 @@ impl Replays {
     }
 }
 
-/// Plays the schedule `times` times, `jobs` at a time; `ended` is called after each. After Ctrl-C none
-/// begins, and those that it ended do not count.
+/// Plays the schedule `times` times, `jobs` at a time, until Ctrl-C; `ended` is called after each.
 pub async fn replay(
     schedule: &Schedule,
     times: usize,

@@ -4,8 +4,7 @@ use fencepost_history::{Event, Process};
 use fencepost_report::findings::{FaultCause, Signature};
 use serde_json::{Value, json};
 
-/// What tells a finding from others: the signature of the first violation of this kind in a run, with the
-/// finding itself; none where the run does not show it.
+/// What tells a finding from others: the first violation of this kind in a run, and its signature.
 pub fn signature(
     history: &[Event],
     verdict: &RunVerdict,
@@ -24,8 +23,7 @@ pub fn signature(
     Some((Signature { checker, class, causes }, finding.clone()))
 }
 
-/// The faults behind a finding: those in force since the acquire of its first hold; else the last before it.
-/// One that may have worked, and was not seen to, is no cause beside one that was.
+/// The faults behind a finding: in force since its first acquire, else the last before; seen ones first.
 fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>> {
     let began = began_ns(run, finding);
     let worked = |fault: &&Fault| run.may_have_worked(fault) && fault.inject_ns <= finding.time;
@@ -38,8 +36,7 @@ fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>
     if behind.is_empty() { effective().next_back().into_iter().collect() } else { behind }
 }
 
-/// When the first event that proves a finding began: an operation under a hold with the acquire of that,
-/// since a write does harm for what came in between.
+/// When the first proof of a finding began: under a hold, the acquire, as what came after it did harm.
 fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
     let times = finding.events.iter().filter_map(|&index| {
         let event = run.event(index)?;
@@ -55,8 +52,7 @@ fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
     times.min().unwrap_or(0)
 }
 
-/// What a fault met, in one cause: its target that matters most to the lock. Otherwise two plays of one plan,
-/// whose fault on three servers met another one among them, would be two findings.
+/// What a fault met, as one cause: the target that matters most, so that plays of one plan agree.
 fn cause(situations: &[Situation]) -> Option<FaultCause> {
     let weight = |situation: &&Situation| match situation.role {
         TargetRole::Holder => 0,

@@ -36,8 +36,7 @@ const RELEASED: [Field; 3] = [
 ];
 
 impl Answer {
-    /// Refuses a value that no answer to the operation `f` has (docs/client-protocol.md). The error says what
-    /// the client did and what was expected, as a sentence has it after the client's name.
+    /// Refuses a value that no answer to `f` has (docs/client-protocol.md), in words after the client's name.
     pub fn check_value(&self, f: &str) -> Result<(), Refusal> {
         let is_ok = self.kind == AnswerKind::Ok;
         match f {

@@ -1,5 +1,4 @@
-//! The attempts of a process to take a lock that it must ask for again and again: the value of each, the rest
-//! between two, and for how long a server may wait in their place.
+//! Attempts to take a lock that must be asked for again: values, rests, and how long servers may wait.
 
 use fencepost_history::{Seed, Stream};
 use rand::RngExt;

@@ -16,8 +16,7 @@ pub struct Capabilities {
     pub kind: LockKind,
     /// Processes read and write by [`crate::Lock::read`] and [`crate::Lock::write`]: no storage, no guard.
     pub own_storage: bool,
-    /// Clients have each other killed, or cut off from the storage: nodes then have a fencing program
-    /// ([`crate::run_fencing`]), and a run goes on without a client that was killed.
+    /// Clients have each other killed or cut off, by a fencing program in nodes ([`crate::run_fencing`]).
     pub fences_clients: bool,
     /// What ends a grant that its holder does not release.
     pub lease: Lease,
@@ -64,9 +63,8 @@ impl Capabilities {
         words.chain(self.kind.announced()).map(str::to_owned).collect()
     }
 
-    /// Compares the `can` of a hello with what the lock claims. Workload, guard and checkers were chosen by
-    /// the claim: a client that differs would be judged by wrong rules. The error names the words that are
-    /// missing, and those that are too many.
+    /// Compares the `can` of a hello with what the lock claims. Workload, guard and checkers follow the
+    /// claim: a client that differs would be misjudged. The error names missing and surplus words.
     pub fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
         let claimed = self.announced();
         let listed =

@@ -72,8 +72,7 @@ impl LockDefinition {
         server.into_iter().chain(self.service.options.iter().chain(self.options).copied())
     }
 
-    /// Checks that the lock understands these options, can be set up with them, and can keep this TTL. The
-    /// error says which option or value is wrong, and what is possible.
+    /// Checks that the lock can be set up with these options and this TTL. The error says what is possible.
     pub fn check(&self, options: &Options, ttl: Duration) -> Result<(), OptionError> {
         self.check_names(options)?;
         self.check_server(options)?;

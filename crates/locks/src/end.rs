@@ -2,8 +2,7 @@
 
 use fencepost_history::{Completion, OperationError};
 
-/// How an operation ended, and whether its session or connection can be used again. One that cannot is
-/// dropped, so that what is left of the lock does not outlive it.
+/// How an operation ended, and whether its session can be used again; if not, it is dropped.
 #[derive(Debug, PartialEq)]
 pub(crate) struct End {
     pub(crate) completion: Completion,

@@ -13,6 +13,11 @@ pub(crate) fn bad_option<T>(option: &str, sentence: impl Into<String>) -> Result
     Err(OptionError { option: option.to_owned(), sentence: sentence.into() })
 }
 
+/// Refuses a number of nodes that the service cannot have.
+pub(crate) fn nodes_are(right: bool, sentence: impl Into<String>) -> Result<(), OptionError> {
+    if right { Ok(()) } else { bad_option("nodes", sentence) }
+}
+
 /// Why a client program ends early, or a storage has no connection to the lock service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {

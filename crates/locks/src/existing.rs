@@ -5,12 +5,10 @@ use crate::dialer::{Dialer, place};
 use crate::protocol::Server;
 use async_trait::async_trait;
 
-/// A service whose servers may exist without the run. Writes only under a prefix of the run's own, and reads
-/// nothing else. Errors are the rest of a sentence that begins with the server.
+/// A service whose servers exist without the run. Only the run's prefix is touched.
 #[async_trait]
 pub trait ExistingService: Send + Sync {
-    /// Name and version of a server, in its own words (`redis-server 7.0.15`). Errors: it does not answer, is
-    /// no server of this service, refuses the password, or can have no lock.
+    /// A server's name and version (`redis-server 7.0.15`). Errors: silent, refused, or unfit.
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String>;
     /// Sets a key and deletes it, as the recipe does. Errors: it is read-only, or the user lacks a right.
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String>;

@@ -10,8 +10,7 @@ use std::time::Duration;
 const ANSWER_MAX: u64 = 64 * 1024;
 
 /// The agent's tool `http`: takes `{"address":"198.18.0.2:2379","path":"/health","timeout_ms":500}` and gives
-/// `{"status":200,"body":"…"}`. With a `body` it posts that, else it gets. The service of `etcd` needs it to
-/// know when its servers are ready.
+/// `{"status":200,"body":"…"}`. With a `body` it posts that, else it gets. etcd's readiness needs it.
 pub struct HttpTool;
 
 impl HttpTool {

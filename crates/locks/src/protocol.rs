@@ -1,5 +1,4 @@
 //! The client protocol: JSON lines on a client's standard input and output (`docs/client-protocol.md`).
-//! Fencepost's own client (`fencepost client`) speaks it, and adapters in any language.
 
 use crate::access::Access;
 use crate::client::pause_points::PauseAt;
@@ -125,8 +124,7 @@ pub enum ToClient {
     Over(ProcessOver),
 }
 
-/// One line to a client that is no command: a process is over, because an operation of it ended in `info`.
-/// Its locks must be prolonged no more, and its connections can be closed.
+/// Tells a client that a process is over after an `info`: its locks need no prolonging any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessOver {
     /// `over`.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A server serves in a second or two. Where seven PostgreSQL make their files on disks of faults at once, on
-/// two cores, it takes a minute. A run had better wait than fail.
+/// A server serves in seconds; seven PostgreSQL on two cores and faults' disks take a minute.
 pub(crate) const START_TIME: Duration = Duration::from_secs(120);
 
 pub(crate) const ASK: Duration = Duration::from_secs(5);

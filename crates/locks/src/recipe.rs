@@ -39,8 +39,7 @@ pub trait Recipe: Send + Sync {
     }
 }
 
-/// A client's connections to the lock service, shared by the processes that it hosts: makes the lock as the
-/// process of this number sees it. The notices take what the library reports by itself.
+/// A client's connections, shared by its processes: makes a process's lock, and takes its notices.
 pub type Session = Box<dyn Fn(u64, Notices) -> Box<dyn Lock> + Send + Sync>;
 
 /// What of a lock a process asks for, where it does not ask for all of it.
@@ -68,15 +67,13 @@ pub(crate) fn no_such_share() -> Completion {
     Completion::fail(ErrorCode::BadCommand, "this lock cannot be held so: see the kind of the lock")
 }
 
-/// One process's use of the lock. Calls come one at a time. Dropping it is the crash of that user: nothing is
-/// released, and whatever kept its lease alive stops.
+/// One process's use of the lock, one call at a time. A drop is its crash: no release, no more renewals.
 #[async_trait]
 pub trait Lock: Send {
     /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
     /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
-    /// [`Lock::acquire`], together with others. Only of a lock whose [kind](crate::Capabilities::kind) has
-    /// it.
+    /// [`Lock::acquire`], together with others. Only where its [kind](crate::Capabilities::kind) has it.
     async fn acquire_share(
         &mut self,
         _key: &str,
@@ -86,8 +83,7 @@ pub trait Lock: Send {
     ) -> Completion {
         no_such_share()
     }
-    /// [`Lock::acquire`] of several names at once, all or none; each stands there once. Only of a lock on
-    /// several names.
+    /// [`Lock::acquire`] of several names at once, all or none. Only of a lock on several names.
     async fn acquire_all(&mut self, _names: &[&str], _ttl: Duration, _timeout: Duration) -> Completion {
         no_such_share()
     }
@@ -101,14 +97,11 @@ pub trait Lock: Send {
         // Nothing was begun.
         Completion::fail(ErrorCode::BadCommand, "this lock cannot be prolonged")
     }
-    /// Acquires a lock once more that this process holds, and that it then has to release once more, by
-    /// [`Lock::leave`]; `Fail` with [`ErrorCode::NotHeld`] where it was no longer this process's. Only of a
-    /// reentrant lock.
+    /// Acquires once more a reentrant lock; [`Lock::leave`] releases it; [`ErrorCode::NotHeld`]: it was lost.
     async fn reenter(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         no_such_share()
     }
-    /// Releases a lock once that its holder goes on to hold. Only of a reentrant lock. The client program
-    /// adds what the process believed.
+    /// Releases a lock once that its holder still holds. Only of a reentrant lock.
     async fn leave(&mut self, _key: &str, _timeout: Duration) -> Completion {
         no_such_share()
     }
@@ -133,13 +126,11 @@ pub trait Lock: Send {
     fn wakeups(&self) -> Option<u64> {
         None
     }
-    /// Reads the value of `key` under the lock; without the lock, as it is. Only for a lock that has its
-    /// [own storage](crate::Capabilities::own_storage).
+    /// Reads `key`, under the lock if held. Only with its [own storage](crate::Capabilities::own_storage).
     async fn read(&mut self, _key: &str, _timeout: Duration) -> Completion {
         Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }
-    /// Sets the value of `key`, which ends the hold. `Ok` once it is durable, which ends the transaction of
-    /// the lock. Only with an [own storage](crate::Capabilities::own_storage).
+    /// Sets `key`, which ends the hold; `Ok` once it is durable. Only with an own storage.
     async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
         Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }

@@ -8,8 +8,7 @@ pub(crate) enum Reply<T> {
     /// The server answered with an error: it did not execute it.
     Refused(OperationError),
     Unsent(OperationError),
-    /// It was sent, and no answer came. It may have been executed, or may still be, as long as its bytes are
-    /// under way or wait in the buffers of a stopped server.
+    /// Sent, and not answered: it may have been executed, or may still be while its bytes are under way.
     Unknown(OperationError),
 }
 

@@ -1,6 +1,5 @@
 //! What a run makes so that its servers speak TLS (`--tls`) and ask for a password (`--auth`): certificates,
-//! a user, a password. They are made anew for each run, and not from its seed: nothing that is judged depends
-//! on them, and a password that can be computed is none.
+//! a user, a password. New for each run, and not from its seed: nothing judged depends on them.
 
 use crate::access::{Access, Secret, TlsFiles};
 use crate::options::Options;
@@ -91,8 +90,7 @@ impl RunAccess {
         });
         write(node, certificates.collect()).await?;
         if self.is_tls() {
-            // PostgreSQL's library takes no key that others can read. In an image without this command, that
-            // library says so itself.
+            // libpq takes no key that others can read. Without this command, it says so itself.
             let _ =
                 node.exec(&["chmod", "600", &format!("{FOLDER}/client.key")], Duration::from_secs(5)).await;
         }
@@ -117,8 +115,7 @@ impl RunAccess {
         write(node, files).await
     }
 
-    /// Writes the whole access into the node of a storage, which asks the servers about sequencers. Gives the
-    /// path. Errors: the node takes no files.
+    /// Writes the access into a storage's node, for questions about sequencers. Gives the path.
     pub async fn give_to_storage(&self, node: &dyn Node) -> Result<String, ClusterError> {
         self.give_to_client(node).await?;
         let access = serde_json::to_string(&self.of_client()).map_err(|error| error.to_string())?;

@@ -43,8 +43,7 @@ pub struct LockService {
     pub about: &'static str,
     /// What ends a hold of a client that is gone, with most locks on it.
     pub lease: Lease,
-    /// The kinds of servers that it can run on, by the names of their releases: the usual one first. Empty
-    /// for a service without servers, and for one of a user's own.
+    /// The kinds of servers that it can run on, by release, the usual first; empty for none or a user's.
     pub servers: &'static [&'static str],
     /// Its servers, in the order of their nodes. Where there is one kind, the user may say how many.
     pub kinds: &'static [ServerKind],
@@ -57,8 +56,7 @@ pub struct LockService {
     pub options: &'static [&'static str],
     /// How the clocks of its servers can be moved, the best way first: for a JVM faketime, then vdso.
     pub clock_mechanisms: &'static [ClockMechanism],
-    /// Parts of lines that a server logs when it cannot read its own data. Only for servers that make their
-    /// answers durable, so that this is their failure, whatever the power did.
+    /// What a server logs when it cannot read its own data; only for servers whose answers are durable.
     pub unreadable_data: &'static [&'static str],
     pub packages: &'static [&'static str],
     pub environment: Option<&'static Arc<Environment>>,
@@ -85,8 +83,7 @@ pub struct LockService {
     pub gather: OfServers<()>,
     /// Name and version (`redis-server 7.0.15`), from the first line that the command for it prints.
     pub version: fn(&str) -> Option<String>,
-    /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
-    /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
+    /// How to find the leader. None: all servers are equal, and a leader's fault takes a drawn one.
     pub leadership: Option<ServiceLeadership>,
     /// Whether its servers send clients on to each other's addresses.
     pub sends_clients_on: bool,
@@ -96,8 +93,7 @@ pub struct LockService {
     pub orders: Option<ServiceOrders>,
 }
 
-/// Servers of a service that are made alike. In commands and lines, `{address}`, `{name}`, `{index}`,
-/// `{port}`, `{peers}`, `{data}` and the names of kinds stand for what they say.
+/// Servers made alike. Commands may have `{address}`, `{name}`, `{index}`, `{port}`, `{peers}`, `{data}`.
 #[derive(Clone, Copy)]
 pub struct ServerKind {
     pub name: &'static str,
@@ -128,11 +124,9 @@ pub struct ServiceDefaults {
 /// How one server leads the others.
 #[derive(Clone, Copy)]
 pub struct ServiceLeadership {
-    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they
-    /// disagree, the one with the newest term. None while there is no leader.
+    /// The place of the leading server, by the servers' own word and newest term; none without a leader.
     pub leader: OfServers<Option<usize>>,
-    /// Asks the service to let another server lead than this one, without harming it. Returns when the
-    /// service has accepted the order; whether it was carried out shows in the leader.
+    /// Asks for another leader than this one. Returns once accepted; the leader shows whether it was done.
     pub transfer: ToServer,
 }
 

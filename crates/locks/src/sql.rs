@@ -123,8 +123,7 @@ pub(crate) fn after_probe(reply: Result<(), Failed>) -> Result<(), End> {
     reply.map_err(|failed| End::unknown(failed.why()))
 }
 
-/// How many probes of a silent connection, a second apart and the first after a second of silence, let the
-/// server find no sooner than the TTL and about then that it is dead.
+/// How many probes, one a second, let the server find a silent connection dead at about the TTL.
 pub(crate) fn keepalive_probes(ttl: Duration) -> u64 {
     (ttl.as_secs_f64().ceil() as u64 - 1).max(1)
 }

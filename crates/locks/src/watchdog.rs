@@ -23,7 +23,6 @@ pub(crate) struct RenewedLease {
     pub(crate) value: String,
     pub(crate) ttl: Duration,
     valid_until: Mutex<Reading>,
-    /// The time between two renewals.
     period: Duration,
 }
 

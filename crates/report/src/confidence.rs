@@ -38,8 +38,7 @@ fn nearest(verdict: &RunVerdict) -> String {
     format!("{name} {}{of_all} ({})", distance_of(miss), miss.sentence())
 }
 
-/// How near a miss was: `84 ms`. Below zero it was none, and this says what it was: `overlap 9.0 ms`, by
-/// belief, or `write in flight 9.0 ms`.
+/// How near a miss was: `84 ms`; an overlap says what it was: `overlap 9.0 ms`, `write in flight 9.0 ms`.
 pub fn distance_of(miss: &NearMiss) -> String {
     let length = milliseconds(miss.distance_ns.unsigned_abs());
     match (miss.distance_ns < 0, miss.kind) {

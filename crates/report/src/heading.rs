@@ -69,7 +69,6 @@ pub(crate) fn kept_data(folder: &RunFolder) -> Vec<String> {
     kept
 }
 
-/// Words as a shell would take them.
 fn command_line(words: &[String]) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(safe) {

@@ -18,8 +18,7 @@ pub struct Judged {
     pub unwritten: Option<anyhow::Error>,
 }
 
-/// Checks the history, and writes `verdict.json`, `report.html` and `plots/`. Errors: the folder has no
-/// settings or no well-formed history.
+/// Checks the history; writes verdict, page and plots. Errors: no settings or no well-formed history.
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
     prepare_threads();
     let heading = Heading { data: kept_data(folder), ..heading(&folder.read_run()?) };
@@ -32,8 +31,7 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     Ok(Judged { verdict, history: events, text, unwritten })
 }
 
-/// Whether the history of a run shows a violation; no files are written. A history that cannot be judged
-/// shows none.
+/// Whether the history of a run shows a violation. A history that cannot be judged shows none.
 pub fn is_violated(folder: &RunFolder) -> bool {
     prepare_threads();
     let Ok(events) = read_history(&folder.history()) else { return false };

@@ -27,8 +27,7 @@ pub fn pictured<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Option<&'a Findi
     shown_findings(run, verdict).into_iter().find(|shown| !shown.holds.is_empty()).map(|shown| shown.finding)
 }
 
-/// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it
-/// first, and none whose holds another one is about already.
+/// Up to `most` findings of each class, the worst and most telling first, without repeated holds.
 pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<ShownFinding<'a>>> {
     let lost: HashSet<Vec<usize>> = findings(verdict)
         .filter(|finding| finding.is_of_class("lost-update"))
@@ -64,8 +63,7 @@ pub fn own_findings<'a>(verdict: &'a RunVerdict, of: &'a Verdict) -> impl Iterat
     of.findings.iter().filter(move |finding| !finding.repeats.as_ref().is_some_and(is_said))
 }
 
-/// The first operations without an order of each checker whose findings only repeat those of others: its
-/// name, the name of the checker that says the same, and the picture's data.
+/// First operations without an order of checkers that repeat others: names, and the picture's data.
 pub fn repetitions(verdict: &RunVerdict) -> impl Iterator<Item = (&str, &str, &Evidence)> {
     let silent = violated(verdict).filter(|each| own_findings(verdict, each).next().is_none());
     silent.filter_map(|each| {

@@ -57,8 +57,7 @@ pub fn rows(rows: &[(&str, &str)]) -> String {
     text
 }
 
-/// The end of the output: each property with its verdict, the story of a violation, figures, where the report
-/// lies, and the verdict in one sentence.
+/// The end of the output: properties, the story of a violation, figures, the report's place, the verdict.
 pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
     if let Some(caveat) = caveat(run) {

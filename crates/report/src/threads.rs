@@ -1,5 +1,4 @@
-//! The threads that judge. A machine may have few to give (`ulimit -v`, `ulimit -u`, `pids.max`): a judgement
-//! works with those that there are, and without any on the thread that asks for it.
+//! The threads that judge: as many as the machine gives (`ulimit`, `pids.max`), or the calling one.
 
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use std::sync::OnceLock;
@@ -9,8 +8,7 @@ use std::thread;
 /// The address space that a thread reserves: its stack, and the memory that the allocator sets aside for it.
 const OF_A_THREAD: u64 = 72 << 20;
 
-/// Makes sure that work can be shared out from the calling thread. Must come first: rayon ends the program
-/// where a thread of its own cannot be started.
+/// Makes sure that threads can share work. Call it first: rayon ends the program if none can start.
 pub fn prepare_threads() {
     static SHARED: OnceLock<bool> = OnceLock::new();
     // A thread that has threads to share with, or is one of them.

@@ -158,7 +158,6 @@ fn completion(response: Response) -> Completion {
     }
 }
 
-/// The connection, once the storage has answered on it.
 async fn greet<Input, Output>(
     connecting: impl Future<Output = IoResult<(Input, Output)>>,
 ) -> IoResult<(RequestClient<Response>, impl Future<Output = ()>)>

@@ -1,5 +1,4 @@
-//! The storage's log: each read and write that it carried out, in its own order. A request can be carried out
-//! long after its client gave it up; only this shows when it came.
+//! The storage's log of what it carried out, in its own order: requests can come long after being given up.
 
 use fencepost_history::StorageAccess;
 use serde_json::Value;
@@ -7,14 +6,12 @@ use std::fs::File;
 use std::io::{Result, Write};
 use std::path::Path;
 
-/// A file with one [`StorageAccess`] a line.
 pub(crate) struct AccessLog {
     /// None once a write failed: a gap in the middle would look like an access that was not there.
     file: Option<File>,
 }
 
 impl AccessLog {
-    /// Goes on with the log of a storage that was started before.
     pub(crate) fn open(path: &Path) -> Result<AccessLog> {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(AccessLog { file: Some(file) })

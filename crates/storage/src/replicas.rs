@@ -30,12 +30,12 @@ struct Poll {
 
 impl ProtectedStorage {
     /// Begins to connect to each `host:port`. Errors: there are not as many as the guard has replicas.
-    pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<ProtectedStorage, Refusal> {
-        if addresses.len() != guard.replicas() {
+    pub fn open(addresses: &[String], guard: &Guard) -> Result<ProtectedStorage, Refusal> {
+        if addresses.len() != guard.replicas {
             return Err(Refusal::new(format!(
                 "the guard {} wants {} storages, and the hello names {}",
-                guard.name(),
-                guard.replicas(),
+                guard.name,
+                guard.replicas,
                 addresses.len()
             )));
         }

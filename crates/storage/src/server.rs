@@ -42,8 +42,7 @@ pub struct StorageSetup {
 /// The program `fencepost storage`: serves until it is killed. `connect` gives a way to check sequencers; it
 /// is called only for a guard that needs them.
 ///
-/// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an
-/// address on which it cannot listen.
+/// Exit code: 254 for a guard that is unknown or cannot check sequencers, 255 for a bad address.
 pub async fn run_storage<Connect, E>(setup: &StorageSetup, connect: Connect) -> i32
 where
     Connect: AsyncFnOnce(&StorageSetup) -> Result<Box<dyn Sequencers>, E>,
@@ -74,10 +73,10 @@ where
     E: Error + 'static,
 {
     let guard = find_guard(&setup.guard).ok_or_else(|| {
-        let names: Vec<&str> = guards().iter().map(|guard| guard.name()).collect();
+        let names: Vec<&str> = guards().iter().map(|guard| guard.name).collect();
         format!("unknown guard `{}`: expected one of {}", setup.guard, names.join(", "))
     })?;
-    let sequencers = if guard.needs() == Need::Sequencer { Some(connect(setup).await?) } else { None };
+    let sequencers = if guard.needs == Need::Sequencer { Some(connect(setup).await?) } else { None };
     let storage = Storage::new(guard, Duration::from_millis(setup.write_delay_ms), sequencers);
     match &setup.log {
         None => Ok(storage),
@@ -91,7 +90,7 @@ where
 }
 
 /// Serves on a bound listener, without a lock service to ask and without a delay between check and write.
-pub async fn serve_storage(listener: TcpListener, guard: &'static dyn Guard) {
+pub async fn serve_storage(listener: TcpListener, guard: &'static Guard) {
     serve(listener, Arc::new(Storage::new(guard, Duration::ZERO, None))).await;
 }
 

@@ -79,8 +79,7 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// Starts a task that writes to `output`, and closes it when all clones of the writer are dropped. Lines
-    /// that are still queued when `output` breaks are lost.
+    /// Starts a task that writes to `output`, and closes it with the last clone. A break loses queued lines.
     pub fn start(output: impl AsyncWrite + Send + Unpin + 'static) -> (LineWriter, JoinHandle<()>) {
         let (queue, lines) = mpsc::unbounded_channel();
         (LineWriter { queue }, tokio::spawn(write_lines(output, lines)))

@@ -47,8 +47,7 @@ impl<C> Deref for Connected<C> {
 }
 
 impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
-    /// Begins to connect. `dial` opens a connection on which the server has answered, and gives a future that
-    /// moves its data and ends when it dies.
+    /// Begins to connect. `dial` opens a connection that answers, and a future that drives it until it dies.
     pub fn open<Dial, Dialled, Driver>(dial: Dial) -> Reconnecting<C>
     where
         Dial: Fn() -> Dialled + Send + 'static,

@@ -100,8 +100,7 @@ impl<A> RequestClient<A> {
         let _ = self.writer.send(message);
     }
 
-    /// Sends the request that `message` makes of an id, and waits for its answer. Errors: none by `deadline`;
-    /// [`NoAnswer`] says whether the request can have been carried out.
+    /// Sends the request that `message` makes of an id. [`NoAnswer`]: whether it can have been done.
     pub async fn request<M: Serialize>(
         &self,
         message: impl FnOnce(u64) -> M,

@@ -1,5 +1,4 @@
-//! Standard input and output as streams of the runtime. Tokio's own work on a thread apart: two switches of
-//! threads a line. Pipes and sockets can be waited for like a connection.
+//! Standard input and output as streams that wait like connections: tokio's take two thread switches a line.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;

@@ -75,8 +75,7 @@ pub fn reset(pid: i32) -> Result<ProcessClock, ClockError> {
     look(pid)
 }
 
-/// Does the same to a process and to all that it started: each has clocks of its own. Errors: the process
-/// itself cannot be reached, or one that it started and that still lives.
+/// The same for a process and its descendants, which have clocks of their own. Errors: one is unreachable.
 pub fn with_descendants(
     pid: i32,
     work: impl Fn(i32) -> Result<ProcessClock, ClockError>,

@@ -99,8 +99,7 @@ pub fn moved_clocks(plan: &Plan, topology: &Topology) -> Vec<String> {
 /// How long a program may take to tell its version.
 const START: Duration = Duration::from_secs(10);
 
-/// Puts what fakes its clocks into a node, and into the environment of its service, before that starts.
-/// Errors: the node lacks libfaketime, or the program does not run with it.
+/// Puts what fakes clocks into a node and its service's environment, before it starts. Errors: it fails.
 pub async fn prepare_clock(
     node: &dyn Node,
     service: &mut Service,

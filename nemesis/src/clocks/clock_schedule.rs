@@ -21,7 +21,6 @@ struct MotionTrack {
 
 #[derive(Debug)]
 struct Part {
-    /// The fault that it belongs to.
     id: u64,
     motion: Motion,
     /// How many of its moves were made.

@@ -35,8 +35,7 @@ pub(crate) const DISK_FULL: DiskNemesis<DiskFullParameters> = DiskNemesis {
 pub(crate) struct DiskFullParameters {
     /// Bytes by which files may still grow: with a few left, a write can get through in part.
     bytes_left: u32,
-    /// Whether overwriting fails, too, as on file systems that copy on write. Where it does not, a server
-    /// that set its space aside in advance notices nothing for a while.
+    /// Whether overwriting fails, too, as with copy on write.
     copy_on_write: bool,
 }
 

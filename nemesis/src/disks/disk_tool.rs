@@ -71,8 +71,7 @@ const PROBE_BYTES: usize = 4096;
 /// With a share of a tenth, all of them pass in three of a million looks.
 const FAIR_PROBES: u32 = 120;
 
-/// Puts a disk that can be broken under a node's data, before its service starts. Errors: the node has no
-/// right to mount, no /dev/fuse, or such a disk already.
+/// Puts a disk that can be broken under a node's data. Errors: no right to mount, or one is there.
 pub async fn prepare_disk(node: &dyn Node) -> Result<(), ClusterError> {
     node.tool("disk", json!(DiskCall::Mount { dir: "{data}".into() })).await.map(drop)
 }

@@ -1,6 +1,5 @@
-//! `power-loss`: servers lose their power, and everything that they had not fsynced. SIGKILL alone keeps the
-//! kernel's page cache. Here the data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which
-//! then forgets what no fsync made durable.
+//! `power-loss`: servers lose their power, and everything that they had not fsynced. Unlike after SIGKILL,
+//! the page cache goes, too: data lie on Fencepost's own disk ([`crate::tools::disk`]).
 
 use crate::context::FaultContext;
 use crate::disks::disk_fault::break_disks;
@@ -54,8 +53,7 @@ pub(crate) struct PowerLossParameters {
     flipped_in: Option<String>,
 }
 
-/// How long the power stays once a server writes again, in milliseconds: a lock has been given out then,
-/// hardly fsynced where that is done once a second, and its holder is not done yet.
+/// How long the power stays once a server writes again, in ms: a lock is given out, hardly fsynced.
 const FLICKER_MS: RangeInclusive<u32> = 2..=50;
 
 /// The power stays no longer than this, whether a server writes or not.

@@ -14,8 +14,7 @@ const FORMS: &str = "\"c1 acquire\", \"c1 begins write\", \"c1 fails release\", 
                      \"FAULT healed\"";
 
 impl Trigger {
-    /// Reads the text of an event. Errors: the form, the operation or the fault is unknown. The caller knows
-    /// the points.
+    /// Reads the text of an event. Errors: the form, the operation or the fault is unknown.
     pub fn of_text(text: &str) -> Result<Trigger, Refusal> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (words, times) = match &words[..] {

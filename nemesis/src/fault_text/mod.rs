@@ -1,6 +1,4 @@
-//! The language of a `[[fault]]` of a plan or a scenario, see `docs/nemeses.md`; earlier forms (`at_ms`,
-//! `for_ms`, groups as lists, events as tables) are read as well. `read` reads a fault, with `event`; `write`
-//! writes one.
+//! The language of a `[[fault]]` of plans and scenarios (`docs/nemeses.md`), earlier forms included.
 
 mod event;
 mod read;

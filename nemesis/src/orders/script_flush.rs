@@ -1,8 +1,6 @@
-//! `script-flush`: servers forget the scripts that clients have loaded, as after `SCRIPT FLUSH`, a restart
-//! or a failover. A client that calls a script by its digest alone (`EVALSHA`) can then neither release nor
-//! renew.
-//! Source: the Redis documentation, "Scripting with Lua", on the cache of scripts, which may lose them at any
-//! time.
+//! `script-flush`: servers forget the scripts that clients have loaded, as after `SCRIPT FLUSH`, a restart or
+//! a failover. A client that calls a script by its digest alone (`EVALSHA`) can then neither release nor
+//! renew. Source: the Redis documentation, "Scripting with Lua", on the cache of scripts.
 
 use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NoParameters};
 use crate::orders::ordered::{half_or_more, ordered};

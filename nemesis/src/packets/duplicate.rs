@@ -9,13 +9,11 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     name: "duplicate",
     about: "sends a tenth to nine tenths of the packets twice",
     field: "duplicate",
-    has_field: |impairment| impairment.duplicate > 0.0,
     draw: |_, random| {
         let duplicate = f64::from(random.random_range(10..=90)) / 100.0;
         (Impairment { duplicate, ..Impairment::default() }, Direction::Both)
     },
-    only_emulated: false,
-    spares_storage: false,
+    on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {

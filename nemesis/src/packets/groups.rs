@@ -48,9 +48,8 @@ pub(crate) struct Flow {
     pub(crate) one_way: Option<OneWay>,
 }
 
-/// Reads the two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1`
-/// what n1 sends to the holder, `leader | follower` both. Errors: as [`parse_partition`], and three ends or
-/// more.
+/// The two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1` what n1
+/// sends to the holder, `leader | follower` both. Errors: as [`parse_partition`], and three ends or more.
 pub(crate) fn parse_flow(text: &str, topology: &Topology) -> Result<Flow, Refusal> {
     let Groups { groups, one_way, .. } = parse("flow", text, topology)?;
     match <[Vec<String>; 2]>::try_from(groups) {
@@ -217,7 +216,6 @@ fn majority(topology: &Topology, random: &mut Stream) -> Vec<String> {
     subset(&topology.servers, topology.servers.len() / 2 + 1, random)
 }
 
-/// One client reaches no more than a minority of the servers.
 fn one_client(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     Some(Groups::apart(vec![topology.clients.choose(random)?.clone()], majority(topology, random)))
 }

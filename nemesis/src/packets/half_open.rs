@@ -14,13 +14,11 @@ pub(crate) const HALF_OPEN: NetworkNemesis = NetworkNemesis {
     name: "half-open",
     about: "forgets connections to the servers that were idle: what they send is lost, and new ones work",
     field: "idle_ms",
-    has_field: |impairment| impairment.idle_ms > 0,
     draw: |topology, random| {
         let idle_ms = (topology.ttl.as_secs_f64() * 1e3 * draw_log(0.02, 0.3, random)).ceil() as u64;
         (Impairment { idle_ms, ..Impairment::default() }, Direction::Both)
     },
-    only_emulated: true,
-    spares_storage: true,
+    on_connections: true,
     aims: AIMS,
     adapt_to_aim: as_drawn,
     look: Look {

@@ -10,7 +10,6 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
     name: "loss",
     about: "loses a tenth to two thirds of the packets, one by one or in bursts",
     field: "loss",
-    has_field: |impairment| impairment.loss > 0.0,
     draw: |_, random| {
         let loss = hundredth(random.random_range(0.1..0.67));
         let loss_correlation =
@@ -19,8 +18,7 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
             [Direction::Both, Direction::Out, Direction::In].choose(random).copied().unwrap_or_default();
         (Impairment { loss, loss_correlation, ..Impairment::default() }, ways)
     },
-    only_emulated: false,
-    spares_storage: false,
+    on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.

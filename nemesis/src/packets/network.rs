@@ -19,13 +19,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct NetworkNemesis {
     pub name: &'static str,
     pub about: &'static str,
-    /// The parameter without which this nemesis does nothing, and whether it is there.
+    /// The parameter without which this nemesis does nothing.
     pub field: &'static str,
-    pub has_field: fn(&Impairment) -> bool,
     pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
-    /// Whether netem cannot do it.
-    pub only_emulated: bool,
-    pub spares_storage: bool,
+    /// Whether it acts on connections to servers: netem cannot do that, and the storage is spared.
+    pub on_connections: bool,
     pub aims: &'static [Aim],
     pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
     pub look: Look,
@@ -41,7 +39,7 @@ impl TypedNemesis for NetworkNemesis {
             needs: &[Capability::PacketFilter],
             on_packets: true,
             aims: self.aims,
-            needs_one_of: match self.only_emulated {
+            needs_one_of: match self.on_connections {
                 true => &[Capability::PacketQueue],
                 // Either of them can impair packets.
                 false => &[Capability::Netem, Capability::PacketQueue],
@@ -57,7 +55,7 @@ impl TypedNemesis for NetworkNemesis {
         random: &mut Stream,
     ) -> Option<Draw<NetworkParameters>> {
         let (on, mut peers) = draw_sides(topology, random)?;
-        if self.spares_storage {
+        if self.on_connections {
             peers.retain(|peer| topology.storage.as_ref() != Some(peer));
             if peers.is_empty() {
                 peers.clone_from(&topology.servers);
@@ -90,7 +88,7 @@ impl TypedNemesis for NetworkNemesis {
     }
 
     fn prepare(&self, on: &[String], parameters: NetworkParameters) -> Result<Box<dyn Fault>, Refusal> {
-        if !(self.has_field)(&parameters.impairment) {
+        if !parameters.impairment.has(self.field) {
             return Err(Refusal::new(format!("it needs the parameter `{}`", self.field)));
         }
         static NUMBER: AtomicU64 = AtomicU64::new(1);

@@ -30,7 +30,6 @@ pub(crate) struct Impaired {
     parameters: NetworkParameters,
     look: Look,
     words: Words,
-    /// What each target saw before the fault.
     before: Vec<Echoes>,
     /// Nodes in which something may have been set.
     at: BTreeSet<String>,
@@ -72,7 +71,6 @@ impl Impaired {
         call(context, node, PacketsCall::Set { id, to, impairment }).await
     }
 
-    /// Probes from each target to all its peers, and sums up what each target sees.
     async fn probe(
         &self,
         context: &FaultContext,
@@ -115,8 +113,7 @@ impl Impaired {
         .await
     }
 
-    /// Opens a connection from each target to each peer, which the look at the fault uses. Where none can be
-    /// opened, another fault has this way.
+    /// Opens a connection from each target to each peer for the look at the fault; else it has another way.
     async fn keep(&self, context: &FaultContext, peers: &[String]) -> Result<(), FaultError> {
         for (peer, to) in peers.iter().zip(addresses(context, peers)?) {
             for target in &self.on {
@@ -203,8 +200,7 @@ impl Impaired {
     }
 
     /// The target that still waits as long as during the fault, in a sentence: a delay that is left makes
-    /// every round trip longer, and a busy machine only some. Without any answer, a partition is at work or a
-    /// node is gone: rules of ours are not.
+    /// every round trip longer, and a busy machine only some. No answer at all is no delay.
     fn still_slow(&self, after: &[Echoes]) -> Option<String> {
         let added_ms = self.parameters.round_trip_ms();
         let mut all = self.on.iter().zip(&self.before).zip(after);

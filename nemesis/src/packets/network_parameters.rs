@@ -53,7 +53,6 @@ impl NetworkParameters {
     }
 }
 
-/// What shows a fault.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Shown {
     Echoes,

@@ -40,7 +40,6 @@ pub(crate) enum PacketsCall {
     LookAtKept { id: String, after_ms: u64 },
 }
 
-/// What became of connections that were kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub all: u64,

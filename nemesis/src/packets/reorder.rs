@@ -10,15 +10,13 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     name: "reorder",
     about: "lets packets overtake each other by up to a fifth of the TTL",
     field: "reorder",
-    has_field: |impairment| impairment.reorder > 0.0,
     draw: |topology, random| {
         // At least 5 ms: echoes that are sent a millisecond apart show it then.
         let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * draw_log(0.01, 0.2, random)).round().max(5.0);
         let reorder = f64::from(random.random_range(10..=50)) / 100.0;
         (Impairment { delay_ms, reorder, ..Impairment::default() }, Direction::Both)
     },
-    only_emulated: false,
-    spares_storage: false,
+    on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look {

@@ -13,15 +13,13 @@ pub(crate) const RESET: NetworkNemesis = NetworkNemesis {
     name: "reset",
     about: "resets connections to the servers, as a request is sent or in the middle of its answer",
     field: "reset",
-    has_field: |impairment| impairment.reset > 0.0,
     draw: |_, random| {
         let reset = f64::from(random.random_range(30..=100)) / 100.0;
         let ways =
             [Direction::Both, Direction::Out, Direction::In].choose(random).copied().unwrap_or_default();
         (Impairment { reset, ..Impairment::default() }, ways)
     },
-    only_emulated: true,
-    spares_storage: true,
+    on_connections: true,
     aims: AIMS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, all of 20 connections last in 8 of 10,000 looks.

@@ -9,13 +9,11 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     name: "slow",
     about: "limits the line to 8 to 512 kbit/s",
     field: "rate_kbit",
-    has_field: |impairment| impairment.rate_kbit > 0,
     draw: |_, random| {
         let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
         (Impairment { rate_kbit, ..Impairment::default() }, Direction::Both)
     },
-    only_emulated: false,
-    spares_storage: false,
+    on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     look: Look { by: Shown::Echoes, probes: echoes, shows },

@@ -15,10 +15,8 @@ pub(crate) const STALL: NetworkNemesis = NetworkNemesis {
     name: "stall",
     about: "lets the first request to the servers pass, and holds back those after it",
     field: "delay_ms",
-    has_field: |impairment| impairment.delay_ms > 0.0,
     draw: |topology, random| (stalled(topology, draw_log(0.5, 2.0, random), 1), Direction::Out),
-    only_emulated: true,
-    spares_storage: true,
+    on_connections: true,
     aims: AIMS,
     adapt_to_aim,
     // Echoes are no requests: each is held back.

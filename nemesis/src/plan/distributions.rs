@@ -10,12 +10,10 @@ pub(crate) fn draw_log(low: f64, high: f64, random: &mut Stream) -> f64 {
     (drawn * 1e3).round() / 1e3
 }
 
-/// A length between `low` and `high` times the TTL.
 pub(crate) fn around_ttl(ttl: Duration, low: f64, high: f64, random: &mut Stream) -> Duration {
     ttl.mul_f64(random.random_range(low..=high))
 }
 
-/// A random subset of `size` of the names, in their order.
 pub(crate) fn subset(names: &[String], size: usize, random: &mut Stream) -> Vec<String> {
     let mut chosen = rand::seq::index::sample(random, names.len(), size.min(names.len())).into_vec();
     chosen.sort_unstable();

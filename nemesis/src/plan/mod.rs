@@ -70,8 +70,7 @@ struct PlanTable {
 type Track<'a> = (&'a Option<Trigger>, BTreeMap<u64, usize>);
 
 impl Plan {
-    /// Reads a plan from TOML and checks it against the nodes. Errors: what is wrong, with its line, and for
-    /// a misspelled name the nearest right one.
+    /// Reads a plan, and checks it against the nodes. Errors: the mistake, its line, the nearest name.
     pub fn parse(text: &str, topology: &Topology) -> Result<Plan, Refusal> {
         let refused = |place: &str, mistake: Mistake| {
             Refusal::new(format!("line {}{place}: {}", line_at(text, mistake.at), mistake.sentence))

@@ -28,8 +28,7 @@ pub struct PlannedFault {
     /// Waits for this event of the history first, so that a directed plan does not rest on sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Trigger>,
-    /// Once its time has come, waits for the next event that fits (for 2 s at most, and for 5 s if such
-    /// events are rare): a clock that jumps right after an acquire finds a holder.
+    /// Then waits for the next fitting event (2 s at most, 5 s for rare ones): a holder for a clock jump.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Trigger>,
     /// Ends at this event, after `for_ms` at the latest: a stopped holder goes on just when another has read.

@@ -112,8 +112,7 @@ fn names(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
-/// Groups, or one list, with nodes in place of roles. A node that a role stands for leaves all other groups;
-/// where roles meet in a node, the earlier one keeps it.
+/// Groups, or a list, with nodes for roles. Such a node leaves other groups; earlier roles keep shared nodes.
 fn replaced(parameter: &Value, resolution: &Resolution) -> Value {
     let flat = names(parameter);
     let groups: Vec<Vec<String>> = match &flat {

@@ -1,5 +1,4 @@
-//! Targets by role: `holder`, `waiter`, `granting:2`, `leader`, `follower`. A role is resolved to nodes when
-//! the fault is injected, so that a fault finds the node that matters at that moment.
+//! Targets by role (`holder`, `waiter`, `granting:2`, `leader`, `follower`), resolved at the injection.
 
 pub const LEADER: &str = "leader";
 

@@ -1,6 +1,5 @@
 //! A swarm: each run draws which nemeses are enabled, and how strong and frequent their faults are. Faults
-//! that are always all there hide each other's effects; runs with a few of them each reach more ("Swarm
-//! Testing", Groce et al., 2012).
+//! hide each other's effects: runs with a few reach more ("Swarm Testing", Groce et al., 2012).
 
 use crate::nemesis::{Nemesis, NemesisSettings};
 use crate::plan::distributions::{draw_log, millis};
@@ -41,8 +40,7 @@ impl SwarmDraw {
     }
 }
 
-/// Draws the plan of a swarm among the nemeses that these capabilities and this topology allow. At least one
-/// is enabled, if any has a fault that fits within the time limit.
+/// Draws a swarm's plan among the possible nemeses; at least one is enabled, if any has a fitting fault.
 pub fn swarm(offered: &[Capability], topology: &Topology, settings: &NemesisSettings, seed: Seed) -> Plan {
     let share = seed.stream("swarm").random_range(0.15..0.6);
     let possible = registry().iter().filter(|nemesis| nemesis.description().unmet(offered).is_none());

@@ -48,8 +48,7 @@ pub struct RecipePoint {
 }
 
 impl Topology {
-    /// Refuses a target that is neither a node here nor a role that one can play. Errors: it does not exist,
-    /// with those that do.
+    /// Refuses a target that is neither a node here nor a role. Errors: with those that exist.
     pub fn check_target(&self, name: &str) -> Result<(), Refusal> {
         match RoleTarget::parse(name) {
             Some(target) => self.check_role(target, name).map_or(Ok(()), |why| Err(Refusal::new(why))),
@@ -101,7 +100,6 @@ impl Topology {
         }
     }
 
-    /// What a nemesis can order its servers to do.
     pub(crate) fn orders_of(&self, nemesis: &str) -> Vec<&'static str> {
         let orders = self.orders.iter().filter_map(|order| order.split_once(':'));
         orders.filter(|(of, _)| *of == nemesis).map(|(_, what)| what).collect()

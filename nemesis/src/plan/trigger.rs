@@ -27,8 +27,7 @@ pub struct Trigger {
     /// The shortest critical section that fits, as the process's acquire recorded it (`hold_ms`), if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_ms: Option<u64>,
-    /// The section's write must be planned for this long after the grant at least (`write_at_ms`), or if the
-    /// event is a read, after that (`read_at_ms`), where known.
+    /// How long after the grant, or the read (`read_at_ms`), the section plans its write at least, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ms: Option<u64>,
     /// No process holds the key of the event, or each that does is releasing it.

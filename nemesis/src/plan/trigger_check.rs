@@ -20,8 +20,7 @@ fn refused(sentence: String) -> Result<(), Refusal> {
 }
 
 impl Trigger {
-    /// Refuses what no event of a run with these nodes fits. Errors: what does not fit, with the names that
-    /// there are.
+    /// Refuses what no event of a run with these nodes fits. Errors: with the names that there are.
     pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
         let is_nemesis = find(&self.f).is_some();
         if !is_nemesis && !f::OPERATIONS.contains(&self.f.as_str()) && !f::is_notice(&self.f) {

@@ -1,5 +1,4 @@
-//! Faults of servers that exist without the run: a command of the user injects and heals them. What it did is
-//! observed from outside: whether the server answers, and whether it closes a connection.
+//! Faults of servers without the run: a user's command injects and heals, and the look is from outside.
 
 use crate::context::FaultContext;
 use crate::existing_servers::{ExistingServers, HookAction};

@@ -30,8 +30,7 @@ pub struct ProcessFault {
 }
 
 impl ProcessFault {
-    /// Errors: the process is not there or another user's, it is this program's own parent, or the fault is
-    /// none of processes.
+    /// Errors: another user's or no process, this program's own parent, or no fault of processes.
     pub fn new(pid: i32, nemesis: &str, mut parameters: Map<String, Value>) -> Result<ProcessFault, Refusal> {
         if !OF_PROCESSES.contains(&nemesis) {
             let possible = OF_PROCESSES.join(", ");
@@ -73,8 +72,7 @@ impl ProcessFault {
     }
 }
 
-/// Lets a process and all that it started go on: what a fault leaves stopped whose program was killed.
-/// Errors: they may not be signalled.
+/// Wakes a process with all that it started, after a fault whose program was killed. Errors: no right.
 pub fn wake(pid: i32) -> Result<(), ClusterError> {
     agent::signal_tree(pid, Signal::SIGCONT as i32).map(drop)
 }

@@ -1,6 +1,5 @@
-//! `command`: a fault of one's own. Three commands inject it, heal it, and say whether it is there; they run
-//! on this machine, or in the node that is the target. What it does is not known, so it may explain
-//! everything but that a server was certainly away.
+//! `command`: a fault of one's own. Three commands inject, heal and observe it, on this machine or in the
+//! target. What it does is not known, so it may explain all but a server that was certainly away.
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
@@ -122,7 +121,6 @@ impl OwnFault {
         })
     }
 
-    /// Runs a command that must succeed.
     async fn carry_out(
         &self,
         words: &[String],

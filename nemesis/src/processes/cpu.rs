@@ -1,7 +1,6 @@
 //! `cpu`: servers or clients get a small share of their processor, as under a low quota or beside a noisy
-//! neighbour: each period they run for a while, and stand still for the rest (SIGSTOP, SIGCONT), as the
-//! kernel does it to a group that has used up its quota. Source: the kernel's documentation, "CFS
-//! Bandwidth Control"; its period is 100 ms, too.
+//! neighbour: each period they run for a while, and stand still for the rest (SIGSTOP, SIGCONT). Source: the
+//! kernel's documentation, "CFS Bandwidth Control", with its period of 100 ms.
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};

@@ -1,6 +1,5 @@
 //! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good; `leader-kill` ends the
-//! server that leads. The page cache survives, with what was not fsynced: a crash of the process, not a loss
-//! of power.
+//! server that leads. The page cache survives, with what was not fsynced: no loss of power.
 
 use crate::context::FaultContext;
 use crate::existing_servers::HookAction;
@@ -72,8 +71,7 @@ pub(crate) const fn of_leader(name: &'static str, about: &'static str) -> Nemesi
     }
 }
 
-/// Servers that granted a lock and are back, perhaps without it, before its holder is done; and clients that
-/// end while they hold the lock, or before the servers know for how long.
+/// Servers that forgot a grant before its holder is done; clients that end as they hold or are granted it.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN),
     Aim::at(Role::Holder, &[Moment::GrantedForLong]).lasting(DOWN),
@@ -114,7 +112,6 @@ pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Resu
     Ok(reached)
 }
 
-/// Ends the process of a target by this signal, and looks whether it is gone.
 pub(crate) async fn end(context: &FaultContext, target: &str, signal: Signal) -> Result<Value, FaultError> {
     let (pid, node) = (context.pid(target)?, context.node(target)?);
     let (reached, took_ms) = match signal {
@@ -137,8 +134,7 @@ pub(crate) fn ended_by_this(seen: &Value) -> bool {
     seen["gone"] == true && seen["ended_before"].is_null()
 }
 
-/// Asks a process to end, and kills it with its descendants if it does not. Gives whether it was still there,
-/// and how long it took.
+/// Asks a process to end, else kills it with its descendants. Gives whether it was there, and the time taken.
 async fn terminate(
     context: &FaultContext,
     target: &str,

@@ -1,6 +1,5 @@
-//! A supervisor: a program in a server's node that starts the server again after a while, which it reads from
-//! the node's wall clock: a clock that jumps forward makes it short. Source: Martin Kleppmann, "How to do
-//! distributed locking" (2016), on delayed restarts.
+//! A supervisor in a server's node starts it again after a while, by the node's wall clock, which a jump
+//! makes short. Source: Martin Kleppmann, "How to do distributed locking" (2016), on delayed restarts.
 
 use crate::context::{FaultContext, SUPERVISOR};
 use crate::fault_error::FaultError;

@@ -1,7 +1,6 @@
-//! `terminate`: asks servers or clients to end (SIGTERM), as an operator or a deployment does, and
-//! starts servers again; `rolling` does that to all servers in turn, as an upgrade does. A server
-//! may write down what it knows before it ends. A client may free its lock, or not: as after a kill, nothing
-//! is assumed of it.
+//! `terminate`: asks servers or clients to end (SIGTERM), as an operator or a deployment does, and starts
+//! servers again; `rolling` does that to all servers in turn, as an upgrade does. A server may write down
+//! what it knows before it ends. A client may free its lock, or not: nothing is assumed.
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};

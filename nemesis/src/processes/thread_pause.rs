@@ -59,7 +59,6 @@ pub(crate) const THREAD_PAUSE: NemesisRow<ThreadParameters> = NemesisRow {
 struct StoppedThreads {
     on: Vec<String>,
     thread: Which,
-    /// The process and the thread of each target.
     stopped: Vec<(String, i32, i32)>,
 }
 

@@ -37,7 +37,6 @@ pub(crate) enum ThreadsCall {
     Free { pid: i32, tid: i32 },
 }
 
-/// Which thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Which {

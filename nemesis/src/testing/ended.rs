@@ -1,5 +1,4 @@
-//! A node whose server has always ended by itself when a signal comes: its end is reported with the answer. A
-//! supervisor in it takes its time.
+//! A node whose server has always ended by itself when a signal comes. A supervisor in it takes its time.
 
 use crate::context::{FaultContext, NoClients, RunningService, SUPERVISOR};
 use async_trait::async_trait;

@@ -9,7 +9,6 @@ use crate::options::{CommandPlace, NemesisOptions};
 use crate::plan::topology::{ServerFaults, Topology};
 use std::time::Duration;
 
-/// Servers n1, …, clients c1, … and a storage.
 pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
     let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
     Topology {

@@ -13,7 +13,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The only process of each node.
 const PID: i32 = 7;
 
 struct Untouched {

@@ -49,8 +49,7 @@ impl ComparisonFiles {
         self.baseline.as_deref().map(read_baseline).transpose().map_err(BadUsage::new)
     }
 
-    /// Refuses files that only comparisons have, for a merge of something else. Errors: another one is asked
-    /// for.
+    /// Refuses files that only comparisons have, for a merge of something else.
     pub fn check_only(&self, possible: &[&str], what: &str) -> Result<(), BadUsage> {
         let asked = [
             ("baseline", &self.baseline),

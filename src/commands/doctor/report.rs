@@ -45,7 +45,6 @@ pub(super) struct NemesisReport {
     pub(super) drivers: BTreeMap<&'static str, TriedEffect>,
 }
 
-/// What came of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(super) enum TriedEffect {

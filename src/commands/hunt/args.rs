@@ -103,8 +103,7 @@ const TTLS: [TimeSpan; 4] =
     [TimeSpan::from_millis(500), TimeSpan::from_secs(1), TimeSpan::from_secs(2), TimeSpan::from_secs(5)];
 
 impl HuntArgs {
-    /// The hunt's request, with the choices that the user left open. The nemeses are not yet checked against
-    /// the lock and the driver. Errors: what cannot work.
+    /// The hunt's request; nemeses are not yet checked against lock and driver. Errors: what cannot work.
     pub fn request(&self) -> Result<HuntRequest, BadUsage> {
         let given = &self.options;
         if given.nemesis != ["none"] || given.nemesis_file.is_some() {

@@ -103,8 +103,7 @@ pub fn page_row(folder: &Path) -> String {
     format!("\nwritten   {}", folder.join("hunt.html").display())
 }
 
-/// 1 a violation was found, 0 none, 2 nothing that was seen is decided, or too little could be played. Where
-/// violations were compared, the lock's own count unless all are to.
+/// 1: a violation was found (the lock's own, where compared); 0: none; 2: too little decided or played.
 pub fn exit_code(file: &HuntFile, fail_on: Option<HuntFailOn>) -> i32 {
     match file.worth() {
         _ if fail_on == Some(HuntFailOn::Any) && file.has_violation() => 1,

@@ -33,8 +33,7 @@ pub struct KnownReference {
 }
 
 impl KnownReference {
-    /// Reads it; an unreadable file counts as empty. None where the hunt compares nothing, or with a folder,
-    /// whose files may change; or is one part of several, which do not know this machine.
+    /// Reads it; unreadable is empty. None without comparison, with a folder, or for a part of several.
     pub fn read(request: &HuntRequest, driver: &str) -> Option<KnownReference> {
         let lock = request.against.as_ref().filter(|_| request.shard.is_none())?;
         let is_built_in = find_lock(lock).is_ok_and(|found| found.recipe.program().is_none());

@@ -38,7 +38,6 @@ fn kinds() -> PossibleValuesParser {
     PossibleValuesParser::new(LockKind::ALL.map(LockKind::name))
 }
 
-/// Makes the folder, and says what to do next.
 pub(super) fn new(args: &NewArgs) -> Result<i32> {
     let name = name_of(&args.folder)?;
     let language = LANGUAGES.iter().find(|language| language.name == args.language);

@@ -87,7 +87,6 @@ impl Language {
         servers == "redis"
     }
 
-    /// All files of a new lock of this name, with their paths in its folder.
     pub(super) fn files(&self, name: &str, kind: LockKind, service: &LockService) -> Vec<(String, String)> {
         let client = match (self.works_on(service.name), kind) {
             (true, LockKind::Mutex | LockKind::Election) => self.on_redis.to_owned(),
@@ -182,7 +181,6 @@ impl Language {
     }
 }
 
-/// A template without the functions of other kinds.
 fn of_kind(template: &str, kind: LockKind) -> String {
     let mut is_of_kind = true;
     let mut lines = String::new();

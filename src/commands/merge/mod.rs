@@ -13,7 +13,6 @@ use fencepost_campaign::parts::{CampaignKind, MERGE_JSON, PART_JSON, Sources};
 use fencepost_engine::BadUsage;
 use fencepost_report::terminal;
 
-/// A part or a run is missing.
 const INCOMPLETE: i32 = 2;
 
 pub fn merge(args: &MergeArgs) -> Result<i32> {

@@ -1,5 +1,4 @@
-//! `fencepost scenario`: plays directed runs on real servers, and compares them with the outcome that their
-//! authors expect. The scenarios themselves are files, which the engine reads.
+//! `fencepost scenario`: plays directed runs on real servers, and compares them with what authors expect.
 
 mod args;
 
@@ -145,8 +144,7 @@ impl<'a> From<&'a ScenarioArgs> for ScenarioFiles<'a> {
 
 pub const SUBJECT: &str = "the outcome";
 
-/// Prints the outcomes, and writes the requested files. Gives the exit code; see [`with_files`]. Errors: a
-/// report cannot be printed as JSON.
+/// Prints the outcomes, writes the requested files, and gives the exit code; see [`with_files`].
 pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<i32> {
     if args.json {
         say!("{}", serde_json::to_string_pretty(reports)?);

@@ -9,8 +9,7 @@ use std::io::Read;
 
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// A name of this machine in its header `Host`: otherwise a page from elsewhere could have its own name
-    /// lead here, and read what only this machine may.
+    /// A local name in `Host`: else a foreign page could lead its own name here, and read all.
     LocalName,
     /// The token, in its address at first and in a cookie from then on.
     Token(String),

@@ -22,9 +22,8 @@ fn is_plain(path: &str) -> bool {
     !path.is_empty() && !path.contains('\0') && Path::new(path).components().all(plain)
 }
 
-/// Opens a regular file below the results folder. The kernel checks the path while it opens, so that no link
-/// can be put in between. Links are followed below the folder; absolute ones are refused. None if there is no
-/// such file.
+/// Opens a regular file below the results folder. The kernel checks the path as it opens, so no link can come
+/// in between. Links are followed below the folder; absolute ones are refused. None if there is no such file.
 pub fn open_beneath(results: &Path, path: &str) -> Option<fs::File> {
     if !is_plain(path) {
         return None;
@@ -54,10 +53,8 @@ pub struct File {
     pub bytes: u64,
 }
 
-/// More files than this are not listed.
 const FILES_MAX: usize = 1000;
 
-/// Folders below each other that are listed.
 const DEPTH_MAX: usize = 4;
 
 /// The files of a run, by name. Links are left out.

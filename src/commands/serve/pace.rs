@@ -1,5 +1,4 @@
-//! How long a client keeps the server waiting: to send its request, and to take the answer. Clients that do
-//! both slowly, or not at all, would otherwise keep their places from others.
+//! How long a client may keep the server waiting, so that slow ones do not keep their places from others.
 
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
@@ -13,8 +12,7 @@ use tokio::time::Instant;
 /// For how long a client may keep the server waiting. Bytes that move make up for it, at [`BYTES_PER_S`].
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The least bytes a second, both ways together. At this pace a report of a long run (10 MB) takes as long as
-/// a connection may last.
+/// The least bytes a second, both ways: a report of 10 MB then takes as long as a connection may last.
 const BYTES_PER_S: f64 = (16 << 10) as f64;
 
 #[derive(Clone, Debug, Default)]

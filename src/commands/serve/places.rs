@@ -35,8 +35,7 @@ impl Places {
         Arc::new(Places { most, taken: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Takes a place. Where none is free, the client gives up its own that has kept the server waiting
-    /// longest; where none is slow, the first that ends.
+    /// Takes a place: a free one, the client's own that was slow longest, or the first that ends.
     pub async fn take(self: &Arc<Self>) -> Place {
         loop {
             if let Some(place) = self.try_take() {

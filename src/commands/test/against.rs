@@ -21,8 +21,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The requested reference. Errors: it does not exist, runs on other servers, or cannot play the plan of
-    /// the lock's run.
+    /// Errors: unknown, on other servers, or unable to play the run's plan.
     pub fn of(against: Option<&str>, runs: usize, spec: &RunSpec) -> Result<Option<Reference>, BadUsage> {
         check_count("--against-runs", runs, RUNS_MAX)?;
         let Some(against) = against else { return Ok(None) };

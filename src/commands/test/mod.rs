@@ -79,8 +79,7 @@ fn fitted(options: &RunOptions) -> Result<RunSpec, BadUsage> {
     Ok(spec)
 }
 
-/// Validates the options, without those of `fencepost.toml` that shape faults which this run does not have.
-/// On the command line these are refused; a file is written for many runs.
+/// Validates the options, without fault options of `fencepost.toml` that this run does not use.
 fn validated(options: &RunOptions) -> Result<RunSpec, BadUsage> {
     let drawn = match (&options.nemesis_file, options.is_swarm()) {
         (Some(_), _) => return validated_with_plan(options),

@@ -1,6 +1,5 @@
-//! Defaults for a machine that is many times slower than most, such as an emulated one. There a fault takes
-//! effect only after half a second or more, as does an acquire: within a TTL of two seconds faults come too
-//! late, and a broken lock seems to hold.
+//! Defaults for a machine that is far slower than most, such as an emulated one. Faults and acquires take
+//! half a second there: within a TTL of two seconds faults come too late, and a broken lock seems to hold.
 
 use crate::config::is_said;
 use fencepost_engine::RunOptions;
@@ -21,8 +20,7 @@ const TTL_S: (i64, i64) = (6, 20);
 
 const TTLS_OF_FAULTS: u32 = 10;
 
-/// The processor time that this program takes to start, from which on a machine is slow. It is 3 ms on most,
-/// and 30 ms on an emulated ARM64; a build that is not optimised takes twice as long.
+/// Processor time to start, beyond which a machine is slow: 3 ms on most, 30 ms emulated; twice in debug.
 const SLOW_US: i64 = if cfg!(debug_assertions) { 30_000 } else { 15_000 };
 
 /// How often that is measured at most; the shortest counts, since the first start reads the file.

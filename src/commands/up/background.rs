@@ -11,8 +11,7 @@ use std::io::{BufRead, BufReader, copy, stderr};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Starts the same command once more, by itself, and returns once the servers stand. Gives its exit code
-/// where they do not. Errors: it cannot be started, or its answer makes no sense.
+/// Starts the same command again, until the servers stand. Gives its exit code if not. Errors: no start.
 pub fn start(time: TimeSpan) -> Result<i32> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(program);

@@ -1,5 +1,4 @@
-//! The control port of `fencepost up`: HTTP with small JSON bodies, for the commands of other shells and for
-//! anybody's tests. `openapi.json` describes it.
+//! The control port of `fencepost up`: HTTP with small JSON bodies (`openapi.json`), for shells and tests.
 
 use super::standing::ControlFile;
 use axum::Router;

@@ -29,10 +29,8 @@ pub struct ShellRequest {
     pub command: Vec<String>,
 }
 
-/// The query of a shell's address.
 #[derive(Debug, Default, Deserialize)]
 struct ShellQuery {
-    /// Whether it says that it waits for a line.
     prompts: bool,
 }
 
@@ -41,7 +39,6 @@ pub fn routes() -> Router<Arc<Controlled>> {
     Router::new().route("/nodes/{name}/run", post(run)).route("/nodes/{name}/shell", post(shell))
 }
 
-/// Runs a command to its end.
 async fn run(State(control): SharedControl, Path(name): Path<String>, body: Bytes) -> Response {
     let node = match node(&control, &name) {
         Ok(node) => node,

@@ -46,8 +46,7 @@ impl Announced {
     }
 }
 
-/// Lets servers stand until the command or the time is over, or somebody ends them; then takes them down, and
-/// judges what was recorded. Gives the exit code.
+/// Lets servers stand until the end, then takes them down and judges what was recorded. Gives the exit code.
 pub async fn stay(
     announced: Announced,
     standing: StandingServers,
@@ -84,7 +83,6 @@ pub async fn stay(
     }
 }
 
-/// What `up` says of servers that stand.
 struct Up<'a> {
     how: Stay<'a>,
     control: ControlFile,

@@ -54,8 +54,7 @@ fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     .collect()
 }
 
-/// Keeps others from making a comparison in this folder, until it is dropped or the program ends. Parts with
-/// other numbers have no run in common, and may. Errors: another process does.
+/// Keeps others from making a comparison in this folder, as long as it lives; parts share no runs, and may.
 pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     fs::create_dir_all(results)
         .with_context(|| format!("cannot make the results folder {}", results.display()))?;

@@ -126,7 +126,7 @@ impl Matrix {
 
     fn check_names(&self) -> Result<(), BadUsage> {
         for name in &self.guards {
-            pick("guard", name, fencepost_storage::guards(), |guard| guard.name())?;
+            pick("guard", name, fencepost_storage::guards(), |guard| guard.name)?;
         }
         for name in self.nemeses.iter().flat_map(|joined| joined.split('+')) {
             if name != "none" && name != SWARM {
@@ -199,7 +199,6 @@ impl Matrix {
         })
     }
 
-    /// The comparison without any run, or any cell.
     fn layout(&self) -> Comparison {
         Comparison {
             fencepost: env!("CARGO_PKG_VERSION").to_owned(),

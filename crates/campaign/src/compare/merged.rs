@@ -82,8 +82,7 @@ pub fn merge(sources: &Sources) -> Result<(CompareCampaign, Comparison)> {
     Ok((campaign, comparison))
 }
 
-/// The comparison. `record` gives the record of a run, by its number, with the place of its folder, if it is
-/// there. Errors: those of `record`.
+/// The comparison. `record` gives the record of a run, by its number, with its folder, if it is there.
 pub fn summed_up(
     campaign: &CompareCampaign,
     record: impl Fn(u64) -> Result<Option<CellRecord>> + Sync,

@@ -25,8 +25,7 @@ pub struct CompareStart {
 }
 
 impl CompareStart {
-    /// In this folder of runs, with the lengths of earlier runs from a file, if named. Errors: there is
-    /// nothing to run, the file has no durations, or another process plays these runs.
+    /// In this folder, with earlier runs' lengths if named. Errors: nothing to run, no durations, or in use.
     pub fn new(matrix: Matrix, durations: Option<&Path>, results: &Path) -> Result<CompareStart> {
         let durations = Durations::read_if_named(durations)?;
         let seeds = matrix.plan(&durations)?.seeds();
@@ -39,8 +38,7 @@ impl CompareStart {
         folder.rsplit('-').next().is_some_and(|seed| self.seeds.contains(seed))
     }
 
-    /// Begins it; without `seed_given` goes on with an unfinished same comparison of any seed. Errors: the
-    /// folder of all runs cannot be read, or that of the comparison not be written.
+    /// Begins it; without `seed_given` resumes the same of any seed. Errors: unreadable or unwritable.
     pub fn begin(self, seed_given: bool, context: CampaignContext) -> Result<Sitting<ComparePlay>> {
         let CompareStart { mut matrix, durations, alone, .. } = self;
         let folder = matrix.folder(&context.results, seed_given)?;

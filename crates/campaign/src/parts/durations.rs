@@ -20,8 +20,7 @@ const SECONDS: RangeInclusive<f64> = 0.0..=1e6;
 pub struct Durations(BTreeMap<String, f64>);
 
 impl Durations {
-    /// Reads a file of an earlier campaign; follows links. Errors: it cannot be read, or is malformed, with
-    /// the line.
+    /// Reads a file of an earlier campaign; follows links. Errors: unreadable, or malformed at a line.
     pub fn read(path: &Path) -> Result<Durations, BadUsage> {
         const USE: &str = "give the durations.json of an earlier part or merge";
         let text = read_bounded(path, FILE_BYTES_MAX).map_err(|error| {

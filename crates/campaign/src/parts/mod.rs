@@ -1,6 +1,5 @@
 //! Campaigns in parts: which runs each part was assigned and has done, as files, and their merge. A part has
-//! a line for each run: what a killed part had done is there, and a merge does not read the folders of runs.
-//! A merge has the same form, so that it can be merged again.
+//! a line for each run: a killed part loses nothing, a merge reads no folders. A merge has the same form.
 
 mod assignment;
 mod durations;

@@ -34,8 +34,7 @@ fn file_of(folder: &Path) -> Option<PathBuf> {
     [PART_JSON, MERGE_JSON].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
 }
 
-/// The folders of parts that a path names: itself, or those in it (results, or folders of results). Errors:
-/// the path cannot be read.
+/// The folders of parts that a path names: itself, or those in it (results, or folders of results).
 pub fn find_parts(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     const DEPTH: usize = 3;
     if file_of(path).is_some() {
@@ -63,8 +62,7 @@ pub fn find_parts(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 impl PartFolder {
-    /// Reads a part. `source` is its place among all that are merged. Errors: a file cannot be read, or is
-    /// damaged.
+    /// Reads a part. `source`: its place among those merged. Errors: a file cannot be read, or is damaged.
     pub fn read(path: &Path, source: usize) -> Result<PartFolder> {
         // Asked first: what is done afterwards is seen or not, but never taken for finished.
         let is_running = is_running(path);
@@ -105,8 +103,7 @@ impl PartFolder {
         Ok(PartFolder { path: path.to_owned(), is_running, merged, records })
     }
 
-    /// The records of an earlier sitting, in the folder of a part that is now begun with this file. Errors:
-    /// the folder is that of another command, or the part is at work.
+    /// The records of an earlier sitting in a part's folder. Errors: another command's, or still at work.
     pub fn records_of_same(folder: &Path, file: &PartFile) -> Result<Vec<RunRecord>> {
         let Ok(earlier) = PartFolder::read(folder, 0) else { return Ok(Vec::new()) };
         let refused = |why: &str| BadUsage::new(format!("{} {why}; use other --results", folder.display()));

@@ -83,8 +83,7 @@ impl PartWriter {
         self.recording.as_ref().map_or(Ok(()), |recording| recording.add(record))
     }
 
-    /// Notes that nothing more will be done; `finished`: all runs were made. Errors: a file cannot be
-    /// written.
+    /// Notes that nothing more will be done; `finished`: all runs were made.
     pub fn end(mut self, finished: bool) -> Result<()> {
         let took = std::mem::take(&mut *self.took_ms.lock());
         let named = took.into_iter().filter_map(|(run, ms)| Some((self.names.get(&run)?.clone(), ms)));

@@ -60,9 +60,8 @@ struct HeadLine {
     progress: u64,
 }
 
-/// The heads of all records of a file, by their runs; of two of one run, the later. A half-written line of a
-/// killed part is passed over. `path` is for messages, `source` the file's place among those that are merged.
-/// Errors: the file cannot be read, or a whole line is no record.
+/// The heads of all records of a file, by their runs; of two of one run, the later. A half-written line is
+/// passed over. `path`: for messages; `source`: its place among merged files.
 pub(super) fn read_records(file: &File, path: &Path, source: usize) -> Result<BTreeMap<u64, RecordHead>> {
     let (mut heads, mut offset, mut line) = (BTreeMap::new(), 0, Vec::new());
     let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -86,7 +85,6 @@ pub(super) fn read_records(file: &File, path: &Path, source: usize) -> Result<BT
     Ok(heads)
 }
 
-/// The head of a record from its line. Errors: it is no record.
 pub(super) fn record_head(line: &[u8], source: usize, offset: u64) -> serde_json::Result<RecordHead> {
     let HeadLine { run, done, progress } = serde_json::from_slice(line)?;
     let mut digest = [0; 16];

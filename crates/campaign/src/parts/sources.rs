@@ -87,8 +87,7 @@ impl Sources {
         Ok(Some(record.with_context(|| format!("the record of run {run} in {folder} is damaged"))?))
     }
 
-    /// What the command kept of a run, if it is there. Errors: the file cannot be read, or is of another
-    /// version.
+    /// What the command kept of a run, if it is there. Errors: unreadable, or of another version.
     pub fn outcome<T: DeserializeOwned>(&self, run: u64) -> Result<Option<T>> {
         let Some(record) = self.record(run)? else { return Ok(None) };
         let outcome = serde_json::from_str(record.value.get());
@@ -109,8 +108,7 @@ impl Sources {
         self.runs_in.get(&run).cloned().unwrap_or_default()
     }
 
-    /// Writes what another merge reads. `name` gives the names for the durations. Errors: a file cannot be
-    /// written.
+    /// Writes what another merge reads. `name` gives the names for the durations.
     pub fn write(&self, out: &Path, name: impl Fn(u64) -> Option<String>) -> Result<()> {
         let mut took = Vec::new();
         write_inside_by(out, RECORDS, |file| -> Result<()> {

@@ -144,9 +144,8 @@ impl ScenarioRequest {
         words.join(" ")
     }
 
-    /// Begins to play them all, or a part, or goes on with a part; `durations` names a file with the lengths
-    /// of earlier runs. Gives the part's folder, if any. Errors: the folder belongs to another command or is
-    /// in use, or cannot be written.
+    /// Begins or resumes a play of them all, or of a part; `durations` names a file with the lengths of
+    /// earlier runs. Gives the folder, if any. Errors: the folder is another command's, or in use.
     pub fn begin(
         &self,
         durations: Option<&Path>,
@@ -246,8 +245,7 @@ impl Sitting<ScenarioPlay> {
     }
 }
 
-/// The reports of all plays, from their parts, in the order of an undivided play. Errors: the parts cannot be
-/// read, or are of another version.
+/// The reports of all plays, from their parts, in the order of an undivided play. Errors: unreadable parts.
 pub fn merge(sources: &Sources) -> Result<(ScenarioCampaign, Vec<Report>)> {
     let campaign: ScenarioCampaign = sources.campaign()?;
     let mut reports = Vec::new();

@@ -14,8 +14,7 @@ const PREFACE: &str = include_str!("page.md");
 
 const PICTURES: &str = "pictures/debate";
 
-/// Copies the timelines that the page shows to beside the page. Errors: the folder or a picture cannot be
-/// written.
+/// Copies the timelines that the page shows to beside the page.
 pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
     let beside = page.parent().unwrap_or(Path::new(""));
     let shown = repetitions::by_scenario(reports).map(repetitions::shown);

@@ -28,8 +28,7 @@ use std::fmt;
 pub struct Reached {
     /// How many faults met it; 0 where it was only possible.
     pub times: u64,
-    /// The smallest distance of a handover of that key that such a fault may have had to do with: granted
-    /// after the fault came, with an earlier hold that was acquired before it was healed.
+    /// The smallest distance of a handover that such a fault may have had to do with, after it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_ns: Option<i64>,
 }

@@ -144,8 +144,7 @@ struct Earlier {
 }
 
 fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<ActMoment>) -> Vec<Handover> {
-    // Of each key the earlier holds that may still matter: those that end with a release, and of the others
-    // the one of each process and claim that acted last.
+    // Of each key: the holds that a release ends, and of the others each process and claim's last to act.
     let mut keys: FxHashMap<&str, Vec<Earlier>> = FxHashMap::default();
     let mut found = Vec::new();
     for (second, hold) in run.excluding_holds().filter(|(_, hold)| !hold.was_over_at_once()) {

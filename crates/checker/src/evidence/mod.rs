@@ -12,7 +12,6 @@ use std::time::Duration;
 /// Why a history is impossible: a few operations that cannot all have happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// One sentence.
     pub sentence: String,
     /// In order of invocation. A large core is cut to those that are to be looked at.
     pub operations: Vec<ShownOperation>,
@@ -177,8 +176,7 @@ fn shown<M: Model>(model: &M, part: &History<M>, at: usize) -> ShownOperation {
     }
 }
 
-/// The model without its hints, so that the search gets stuck where a person would, and not as soon as it can
-/// tell that it will; and with a state to begin with.
+/// The model without hints, so that the search gets stuck where a person would; with a first state.
 struct Plain<'a, M: Model> {
     model: &'a M,
     start: M::State,

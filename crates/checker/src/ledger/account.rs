@@ -4,7 +4,6 @@ use crate::tracker::HoldEnd;
 /// When a hold ends, which `ends` fills. Readers compare bounds, and each carries its reason.
 #[derive(Debug)]
 pub struct Ends {
-    /// How its process ended it.
     pub how: HoldEnd,
     /// When its process did, or the history stopped.
     pub let_go_ns: u64,
@@ -21,8 +20,7 @@ pub struct Ends {
     pub cut: Option<Bound>,
     /// When Fencepost gave up the section under it, so that its process releases nothing.
     pub abandoned_ns: Option<u64>,
-    /// When the lock was taken from its process, as far as is known. It claims the lock until the earliest
-    /// moment; before the latest it is not known that the lock had no holder.
+    /// When the lock was taken from its process: claimed until the earliest moment, free after the latest.
     pub interval: Interval,
 }
 

@@ -10,9 +10,8 @@
 //! | sends packets twice | requests that are carried out twice, and no delay | it is healed |
 //! | refuses | errors | it is healed |
 //!
-//! Of several servers one that is stopped, killed or parted may make the others choose a new leader, and that
-//! may go on when the fault is over: for how long, nothing bounds. A grant that came from another server than
-//! an earlier one shows it.
+//! Of several servers one that is stopped, killed or parted may make the others choose a new leader, also for
+//! any time after the fault. A grant that came from another server than an earlier one shows it.
 
 use super::interval::{Bound, Interval, Reason};
 use crate::run_index::parts::{Fault, Hold, Operation};
@@ -62,8 +61,7 @@ impl Fault<'_> {
         self.can(FaultEffect::Stops) && !self.can(FaultEffect::Forgets)
     }
 
-    /// The last moment at which it can do something to a target that ran until then: what stops or kills it
-    /// does nothing more once the healing has begun.
+    /// The last moment at which it can affect a target: a stop or a kill ends as the healing begins.
     pub(crate) fn acts_until_ns(&self) -> u64 {
         let healing_ns = self.heal_ns.filter(|_| self.only_stops());
         healing_ns.or(self.healed_ns).unwrap_or(u64::MAX)
@@ -73,8 +71,7 @@ impl Fault<'_> {
         self.inject_ns <= until_ns && self.acts_until_ns() > from_ns
     }
 
-    /// Whether no server runs from its injection until its healing begins. What is asked to end goes on for a
-    /// while, and lets go of sessions one after the other.
+    /// Whether no server runs from injection to healing. What is asked to end goes on for a while.
     fn stops_all(&self, servers: &[&str]) -> bool {
         let is_down = self.effective && self.only_stops() && !self.can(FaultEffect::Delays);
         is_down && !servers.is_empty() && servers.iter().all(|server| self.targets.contains(server))
@@ -82,8 +79,7 @@ impl Fault<'_> {
 }
 
 impl<'r, 'a> Setting<'r, 'a> {
-    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since
-    /// its injection failed or another fault took its target down meanwhile.
+    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it.
     pub fn may_have_worked(&self, fault: &Fault) -> bool {
         let until_ns = fault.injected_ns.unwrap_or(u64::MAX);
         let hides_it = |other: &Fault| {
@@ -126,17 +122,15 @@ impl<'r, 'a> Setting<'r, 'a> {
         begun.filter(|fault| self.may_have_worked(fault)).filter(of_server).collect()
     }
 
-    /// What can have made the service lose, between two moments, a lock that it gave at the first: most
-    /// likely the fault that began last. `asked_ns` is when that lock was asked for: a new leader of several
-    /// servers may come late.
+    /// What can have made the service lose, between two moments, a lock that it gave at the first: the fault
+    /// that began last. `asked_ns` is when that lock was asked for: a new leader may come late.
     pub fn on_service(&self, asked_ns: u64, granted_ns: u64, until_ns: u64) -> Option<ServiceEffect<'r, 'a>> {
         let losing = self.losing(asked_ns, granted_ns, until_ns).into_iter();
         let last = losing.max_by_key(|fault| self.begins(fault).ns).map(ServiceEffect::Fault);
         last.or_else(|| self.ended(granted_ns, until_ns).next())
     }
 
-    /// That a later grant of a key came from another leader than an earlier one, after some fault on servers:
-    /// also one that was over, since a failover ends when it ends.
+    /// A later grant of a key from another leader, after some fault on servers, which may have been over.
     pub fn new_leader<'h>(&self, a: &'h Hold, b: &'h Hold) -> Option<ServiceEffect<'h, 'a>>
     where
         'r: 'h,
@@ -204,8 +198,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         }
     }
 
-    /// From when on the session or the connection of a hold may have ended: any fault was in force that may
-    /// have reached it, a server ended by itself, or the machine stalled.
+    /// From when on a hold's session or connection may have ended: a fault, a server that ended, or a stall.
     pub fn cut(&self, hold: &Hold) -> Option<Bound> {
         let own = self.nodes.client_of(hold.process);
         let granted_ns = hold.granted.earliest.ns;
@@ -286,8 +279,7 @@ impl<'r, 'a> Setting<'r, 'a> {
         self.faults.iter().any(|fault| fault.in_force(from_ns, until_ns) && self.may_have_worked(fault))
     }
 
-    /// Whether a fault can have made a process late, or what it asked for, between two moments: one that
-    /// reaches its client, the servers or the storage.
+    /// Whether a fault of client, servers or storage can have made a process late between two moments.
     pub fn made_late(&self, process: u64, from_ns: u64, until_ns: u64) -> bool {
         let own = self.nodes.client_of(process);
         let concerns = |fault: &Fault| {

@@ -113,7 +113,6 @@ impl Hold<'_> {
         self.ends.interval = Interval::new(earliest, latest);
     }
 
-    /// The end that its process made, or that its library reported to it.
     pub(crate) fn ends_by_its_process(&self) -> Interval {
         let open = Bound::new(u64::MAX, Reason::Open);
         let let_go = |why| Bound::new(self.ends.let_go_ns, why);

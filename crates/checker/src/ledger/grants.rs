@@ -16,7 +16,6 @@ use crate::spans::Span;
 use fencepost_history::{FaultEffect, Kind, Lease, Released, f};
 use rustc_hash::FxHashMap;
 
-/// Dates the grants of all holds, which are in order of their answers.
 pub(crate) fn date_grants(setting: &Setting, holds: &mut [Hold], latest_answer_ns: Option<u64>) {
     let foreign = foreign_releases(setting, holds);
     let mut outages: FxHashMap<Option<&str>, Vec<Span>> = FxHashMap::default();
@@ -90,8 +89,7 @@ fn is_misled(setting: &Setting, hold: &Hold) -> bool {
         // A client that says when it looked at its clock is misled by what stops it, and not by late packets.
         let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
             && (hold.waited_ns.is_none() || fault.can(FaultEffect::Stops) || own.is_none());
-        // What a library keeps of a clock may be wrong for longer than the clock; what begins after the grant
-        // changes nothing that it said.
+        // A library's copy of a clock stays wrong longer; what begins after the grant changes nothing.
         let moved_before = fault.can(FaultEffect::MovesClocks) && fault.inject_ns <= hold.from_ns;
         (moved_before || comes_between) && of_its_client()
     })

@@ -161,8 +161,7 @@ pub(crate) fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
     first.map(|&(index, asked_ns)| (asked_ns, index))
 }
 
-/// Whether the earlier holder prolonged its lock once the later one had been granted it, and was answered
-/// that it had: that it went on was no lateness of its own.
+/// Whether the earlier holder prolonged its lock after the later grant, and was confirmed.
 fn was_confirmed_after(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     let is_prolong =
         |index| run.event(index).is_some_and(|event| [f::PROLONG, f::REENTER].contains(&&*event.f));
@@ -202,9 +201,8 @@ fn asked_to_outlast(run: &RunIndex, hold: &Hold) -> Option<u64> {
     run.operations[hold.acquire].asked_to_hold_ns().filter(|asked_ns| *asked_ns > ttl_ns)
 }
 
-/// When the lease of a hold was over, at the latest, whose library had promised to report a loss and still
-/// said that it held the lock: its client ran, by a clock that nothing had moved, and for longer than the
-/// lease it could reach no server that might have prolonged it.
+/// When the lease of a hold was over at the latest, though its library promised to report a loss: its client
+/// ran by a true clock, and reached no server for longer than the lease.
 fn promised_to_know(run: &RunIndex, hold: &Hold) -> Option<u64> {
     let setting = run.setting();
     let own = run.nodes.client_of(hold.process)?;

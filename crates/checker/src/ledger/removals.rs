@@ -1,5 +1,4 @@
-//! Which release took the lock of another process. A release that says that it removed a lock, without saying
-//! whose, removed its own if its process had been granted the lock in between.
+//! Which release took another process's lock; one that may have removed its own is not blamed.
 
 use super::effects::Setting;
 use crate::run_index::parts::{Hold, Operation};
@@ -33,8 +32,7 @@ pub(crate) fn took(setting: &Setting, holds: &[Hold], of: &Hold, release: &Opera
     }
 }
 
-/// Whether a release may have removed its process's own lock: it was, or may have been, granted the lock
-/// since, or servers that had forgotten it may have it back.
+/// Whether it may have removed its own lock: granted since, or brought back by servers that forgot it.
 fn may_be_its_own(setting: &Setting, holds: &[Hold], of: &Hold, release: &Operation) -> bool {
     let is_before = |index: u64| index < release.invoke.index;
     let begun = holds.partition_point(|hold| is_before(hold.from));

@@ -7,9 +7,8 @@ use fencepost_history::FaultEffect;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The ledger of a run as text: a paragraph for each key, a block for each grant in the order of the answers,
-/// with every end that can have come before the next grant of the key; or the blocks of the holds `only`,
-/// with the faults that can have ended one of them.
+/// The ledger as text: a paragraph a key, a block a grant in order, with every end that can have come before
+/// the next grant; or the blocks of the holds `only`, with the faults that can have ended one of them.
 pub fn ledger_table(run: &RunIndex, only: Option<&[usize]>) -> String {
     let mut keys: BTreeMap<&str, Vec<(usize, &Hold)>> = BTreeMap::new();
     for (at, hold) in run.holds.iter().enumerate() {

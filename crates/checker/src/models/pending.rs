@@ -26,8 +26,7 @@ impl PendingOperations {
         certain.or_else(|| self.indeterminate.pop_front())
     }
 
-    /// Takes the operation that completes at this event, unless it was taken before. What completed earlier
-    /// was taken by then, so it can only be the first.
+    /// Takes the operation that completes at this event, if it is still open: it can only be the first.
     pub fn take_completing(&mut self, complete: u32) -> bool {
         self.certain.pop_if(|(first, _)| *first == complete).is_some()
     }

@@ -12,9 +12,8 @@
 //! invocation: the holds are then the certain ones, and fit at every moment, since claims that fit do so
 //! without some of them. A release that is certain must be its owner's.
 //!
-//! *Indeterminate operations.* An acquire without a certain end is the last thing its process does: every
-//! order remains one without it. A release without a certain end is best for everybody else at its
-//! invocation.
+//! *Indeterminate operations.* An indeterminate acquire is its process's last act: every order remains one
+//! without it. An indeterminate release is best for the others at its invocation.
 
 use super::owner_mutex::somebody_goes_on;
 use super::{Codec, EventRefusal};

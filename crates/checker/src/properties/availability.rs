@@ -12,8 +12,7 @@
 //!   succeeded, no process held the lock, and the machine did not stall. A hold counts until its process
 //!   claimed the lock no more, and where that is not known, until its TTL ran out.
 //!
-//! A run says nothing about this property in which no minority was ever down, or was down too shortly for a
-//! violation and no process acquired anything meanwhile.
+//! A run says nothing here if no minority was down, or too shortly and nothing was acquired.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};

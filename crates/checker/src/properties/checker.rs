@@ -22,14 +22,12 @@ pub struct Property {
     pub about: &'static str,
     /// What its findings mean, class by class, those that say most first.
     pub classes: &'static [FindingClass],
-    /// The claimed property of which this is a part, mostly its own name. None where it is about the test
-    /// itself, which counts whatever a lock claims.
+    /// The claimed property of which this is a part; none where it is about the test itself.
     pub claim: Option<&'static str>,
     /// What its violations mean for a user, where they are the service's or the library's failure.
     pub harm: Harm,
     pub blame: Blame,
-    /// Whether it judges only a run that came to its end, on servers that were there: it asks for something
-    /// that had to come by some time, or takes errors for the lock's own.
+    /// Whether it judges only whole runs on servers that were there: it asks for something that had to come.
     pub needs_a_whole_run: bool,
     /// The kind of locks that it is about; of a lock of another kind it says nothing. None: all.
     pub kind: Option<LockKind>,

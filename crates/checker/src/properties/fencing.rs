@@ -2,8 +2,7 @@
 //! the acquire was invoked after the other was complete, or that it can have been granted only once the other
 //! was being released, as the ledger dates it; tokens of other overlapping acquires may come in either order.
 //! One pass: at the invocation note the greatest token that was complete by then, at the completion compare.
-//! And a guard that compares tokens must accept a write of a holder that overlapped no other: where it is
-//! refused, the tokens do not follow the holds.
+//! And a guard that compares tokens must accept a write of a holder that overlapped no other.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::under_holds::{holds_of_operations, is_rejected};
@@ -186,8 +185,7 @@ fn token_text(token: Option<i64>) -> String {
     token.map_or_else(String::new, |token| token.to_string())
 }
 
-/// The greatest token's hold, of those that were being released before this one's granted attempt began.
-/// A hold that is released in the very moment of its grant is not before itself.
+/// The greatest token's hold, of those released before this one's granted attempt began, itself left out.
 fn greatest_released(run: &RunIndex, released: &[(u64, usize)], at: usize) -> Option<usize> {
     let granted_ns = run.holds[at].granted.earliest.ns;
     let before = released.partition_point(|(end_ns, _)| *end_ns <= granted_ns);
@@ -233,8 +231,7 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
     findings
 }
 
-/// Whether a grant is the earlier one once more: its process was not known to have released that, and a lock
-/// that its holder can acquire again, or that a session keeps, has one token for both.
+/// Whether a grant is the earlier one once more: not released, of a re-entrant lock or a session.
 fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
     // Of one process the earlier grant has the earlier acquire.

@@ -1,8 +1,7 @@
 //! Elections: a leader that was deposed finds out. In the workload `election` each leader reads the last
 //! entry of a log before it writes its own: an entry of a later term shows, without any clock, that it was
 //! deposed; if it still believed afterwards that it led, it did not know. How long no process led is a
-//! figure: [`progress`](super::progress) and [`fairness`](super::fairness) bound it where an election has no
-//! reason for it.
+//! figure: [`progress`](super::progress) and [`fairness`](super::fairness) bound it.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::under_holds::holds_of_operations;

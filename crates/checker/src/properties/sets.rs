@@ -93,7 +93,6 @@ impl Checker for Sets {
     }
 }
 
-/// An acquire with all the names that it asked for, in that order.
 struct Set<'r, 'a> {
     acquire: &'r Operation<'a>,
     names: Vec<&'a str>,

@@ -1,6 +1,5 @@
-//! Terms of an election: at most one process is elected in a term, which is the token of its leadership. That
-//! later terms are greater is judged as fencing; two leaders elected at once may come in either order, but
-//! not with one term.
+//! Terms of an election: at most one process is elected in a term, its leadership's token. `fencing` judges
+//! that later terms are greater; two leaders elected at once may come in either order, but not with one term.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};

@@ -123,8 +123,7 @@ impl Checker for TimeOuts {
     }
 }
 
-/// The kind of operations that show how slow the machine was, and their median: reads and writes of the
-/// storage, or where there were none, questions to holders.
+/// What shows how slow the machine was, with its median: storage operations, else questions to holders.
 fn median_of_others(run: &RunIndex) -> Option<(&'static str, u64)> {
     let median = |names: &[&str]| {
         let others = run.operations.iter().filter(|operation| names.contains(&operation.f()));

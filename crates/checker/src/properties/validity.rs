@@ -8,8 +8,7 @@
 //! can see, began a TTL ago or earlier, as after a wait within the library. Nor does a validity below zero
 //! count where a fault was in force during the acquire, or had moved a clock before: its client may have been
 //! stopped after its last look. Without faults, a machine does that too: for no longer than any acquire of
-//! the run outlasted its given time. Only locks with a TTL are judged, of which the history says so: a
-//! session may have a longer time-out of its own.
+//! the run outlasted its given time. Only locks whose history says that they have a TTL are judged.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};

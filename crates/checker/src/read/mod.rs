@@ -1,5 +1,4 @@
-//! Reading histories from text, one event at a time. Only what a model makes of an event is kept, so memory
-//! grows with the operations and not with the text. Files are opened elsewhere.
+//! Reads histories, one event at a time. Memory grows with the operations, not with the text.
 
 mod array;
 mod columns;
@@ -185,7 +184,6 @@ struct OpenLine {
     also: Vec<(usize, OpenHandle)>,
 }
 
-/// The other names of a set that an operation on this key asks for.
 fn others(line: &Line) -> Vec<Name> {
     if !line.value.contains("\"also\"") {
         return Vec::new();

@@ -72,8 +72,7 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().filter(stayed).map(|(_, ended)| ended)
     }
 
-    /// The first server that ended although nothing in this run explains it: no fault had come over it, or it
-    /// was killed while no fault was in force that takes it down.
+    /// The first server that ended without a fault in force that explains it.
     pub fn ended_unexplained(&self) -> Option<&(u64, ServerEnded)> {
         let explains = |fault: &Fault, time_ns: u64, ended: &ServerEnded| {
             let can = match ended.was_killed() {
@@ -107,8 +106,7 @@ impl<'a> RunIndex<'a> {
         self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE)
     }
 
-    /// The longest time for which any grant lasts by itself, and its lock stays taken afterwards; 0 where the
-    /// end of a grant is no matter of time.
+    /// The longest time for which a grant lasts and its lock then stays taken; 0 where time does not end it.
     pub fn longest_ttl_ns(&self) -> u64 {
         let ttl_ns = self.acquires().filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0);
         let delay =

@@ -40,8 +40,7 @@ pub struct RunIndex<'a> {
     /// When the machine gave nodes hardly any time.
     pub stalls: Stalls<'a>,
     pub end_ns: u64,
-    /// How late its answers were: the longest time of a request that waits for no other process, while no
-    /// fault was in force, if there was one then.
+    /// The latest answer to a request that waits for no process; while no fault was in force, if any.
     pub(crate) latest_answer_ns: Option<u64>,
 }
 
@@ -92,8 +91,7 @@ impl<'a> Operation<'a> {
 
 /// One successful acquire, and how long its process is known to have believed in it: from the completion of
 /// the acquire, for certain, up to the invocation of the process's latest operation that shows belief (see
-/// `shows_belief`). `from` and `until` are indices of events, and the order of events is the order of time;
-/// the nanoseconds are for people.
+/// `shows_belief`). `from` and `until` are indices of events, whose order is that of time.
 #[derive(Debug)]
 pub struct Hold<'a> {
     pub process: u64,
@@ -151,7 +149,6 @@ pub struct Fault<'a> {
     pub injected_ns: Option<u64>,
     pub error: Option<&'a str>,
     pub heal_ns: Option<u64>,
-    /// When its healing was complete.
     pub healed_ns: Option<u64>,
 }
 

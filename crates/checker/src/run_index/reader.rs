@@ -199,8 +199,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether this answer says that its holder prolonged the lock. Not every library prolongs a lock that its
-/// holder acquires again: one that does says for how long it is valid.
+/// Whether this answer says that its holder prolonged the lock: the library says how long it is valid.
 fn prolongs(answer: &Event) -> bool {
     let is_valid = || Grant::of(&answer.value).validity_ms.is_some();
     answer.kind == Kind::Ok && (answer.f == f::PROLONG || answer.f == f::REENTER && is_valid())

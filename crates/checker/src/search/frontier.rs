@@ -6,7 +6,6 @@ use super::used::{UsedSet, UsedSets};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
-/// One way to explain the history so far.
 #[derive(Clone, Debug)]
 pub(super) struct Config<S, const W: usize> {
     pub state: S,

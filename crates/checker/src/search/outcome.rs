@@ -1,8 +1,7 @@
 /// What a search can end in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchOutcome<S> {
-    /// The history is linearizable: an order that explains it, with every certain operation and the
-    /// indeterminate ones that have to have happened.
+    /// The history is linearizable, by this order of all certain and the necessary indeterminate operations.
     Order(Vec<u32>),
     Stuck(Stuck<S>),
     Exhausted(Exhausted),

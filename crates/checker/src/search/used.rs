@@ -16,8 +16,7 @@ pub(super) struct UsedSets {
 struct Multiset {
     entries: Box<[(u32, u32)]>,
     total: u32,
-    /// A bit for each class that it has any of, and sixteen bits on for each that it has more than one of;
-    /// classes that are equal modulo 64 share them.
+    /// A bit for each class it has, sixteen bits on for each it has several of; shared modulo 64.
     marks: u64,
     /// What one more of a class makes of it, as far as that was asked.
     successors: Vec<(u32, UsedSet)>,

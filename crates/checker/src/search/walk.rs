@@ -146,8 +146,7 @@ impl<M: Model, const W: usize> SearchWalk<'_, M, W> {
         }
     }
 
-    /// The operation in the slot takes effect in every configuration, by way of whatever lets it. False if
-    /// there is no way in any; an error if the budget is used up.
+    /// Lets the slot's operation take effect in every configuration. False: impossible. Error: out of budget.
     fn complete(&mut self, slot: usize, budget: &Budget, steps: &mut u32) -> Result<bool, &'static str> {
         self.next.clear();
         self.seen.clear();

@@ -25,9 +25,8 @@ pub struct StoryLine {
 /// How many lines a story has at most between its first and its last.
 const LINES_MAX: usize = 40;
 
-/// What happened around a finding, for somebody who has never seen the run: who held what from when on, which
-/// faults were in force, who else was let in, what each wrote, and whose fault it was. In order of time;
-/// empty for findings that are not about two holds.
+/// What happened around a finding, for a new reader: holds, faults in force, who else was let in, what each
+/// wrote, and whose fault it was. In order of time; empty for findings that are not about two holds.
 pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     match overlap_among(run, &overlaps(run), finding) {
         Some(overlap) => {
@@ -46,8 +45,7 @@ pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     }
 }
 
-/// What happened around two holds until the second of them was over, and what is found if they do not
-/// overlap; `last` at the end.
+/// Events around two overlapping holds until the second ended, or of two that do not; `last` at the end.
 fn lines_of(
     run: &RunIndex,
     finding: &Finding,

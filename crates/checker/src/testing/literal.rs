@@ -46,8 +46,7 @@ fn relaxed(text: &str) -> Value {
     serde_json::from_str(&json).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What a checker says about a literal history, if it says anything. Each finding has a class of its property
-/// and a key, and is not before the events that it cites.
+/// A checker's verdict on a literal history, if any; asserts that its findings are well-formed.
 pub fn maybe_verdict(checker: &dyn Checker, text: &str) -> Option<Verdict> {
     let events = events(text);
     let run = RunIndex::new(&events).unwrap();

@@ -1,8 +1,7 @@
 //! Literal and random histories for tests, and a brute force that every answer is held against.
 //!
 //! A literal history is a line of words: `1( write 3` begins process 1's operation, `1)` completes it, and a
-//! word that ends with `)` completes it at once. `?` instead leaves it indeterminate, `!` or `!error` says
-//! that it failed.
+//! word that ends with `)` completes it at once. `?` leaves it indeterminate, `!` or `!error` fails it.
 
 pub(crate) mod literal;
 pub(crate) mod random_run;

@@ -59,7 +59,6 @@ pub struct Held {
 /// What an event changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<K> {
-    /// Nothing that concerns holds.
     Nothing,
     Invoked {
         operation: usize,
@@ -155,9 +154,8 @@ impl Impossible {
 }
 
 impl<K: Clone + Eq + Hash> Tracker<K> {
-    /// Takes note of the next event on all its keys: an acquire or a release of several names is one
-    /// operation on each, and a name that stands in it twice counts once. `key` is its own key, `named` makes
-    /// one of another name. An error, without a change, if it cannot follow.
+    /// Takes note of the next event on all its keys: one operation on each name, once. `key`: its own;
+    /// `named` makes one of another name. An error, without a change, if it cannot follow.
     pub fn push_all<'e>(
         &mut self,
         event: &'e Event,
@@ -340,7 +338,6 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
     }
 }
 
-/// The other names of a set that is acquired or released.
 fn other_names(event: &Event) -> impl Iterator<Item = &str> {
     let has = event.f == f::ACQUIRE || event.f == f::RELEASE;
     let also = has.then(|| event.value.get("also")?.as_array()).flatten();

@@ -36,8 +36,7 @@ fn of_tools() -> MutexGuard<'static, BTreeSet<i32>> {
     OF_TOOLS.lock()
 }
 
-/// Runs a command of a tool to its end, and gives what it printed. A tool must wait for its children in no
-/// other way: the agent reaps them all.
+/// Runs a tool's command to its end; gives its output. No other wait will do: the agent reaps all children.
 pub fn output_of(command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (child, pid) = {
@@ -190,9 +189,8 @@ fn reaches(pid: i32, signal: i32) -> Result<bool, ClusterError> {
     }
 }
 
-/// Signals a process and all its descendants, and gives whether the process was still there: it can end by
-/// itself, or by another fault, before the signal. If not, its end has been reported. Those that are to end
-/// are stopped first, so that none starts another; a descendant that has ended is no error.
+/// Signals a process and all its descendants, and gives whether the process was still there; if not, its end
+/// has been reported. Those that are to end are stopped first, so that none starts another.
 pub fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
     let kills = number == nix::libc::SIGKILL;
     let first = if kills { nix::libc::SIGSTOP } else { number };

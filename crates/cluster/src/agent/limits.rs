@@ -14,12 +14,10 @@ use std::time::Duration;
 /// A program that takes memory as fast as it can takes some hundred megabytes meanwhile.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where the kernel does not count the memory of a node, its programs may take this machine's through what
-/// they have not mapped. They end while this part of it is left.
+/// Where the kernel counts no memory of a node, its programs end while only this part is left.
 const LEFT: u64 = 25;
 
-/// How long all programs stand still before they are killed, so that the reason is on its way before their
-/// streams close, however many they are.
+/// How long programs stand still before a kill, so that the reason leaves before their streams close.
 const NOTE: Duration = Duration::from_millis(100);
 
 pub(super) async fn keep(limits: NodeLimits, counted: bool, out: Out) {
@@ -83,7 +81,6 @@ fn tasks(pid: i32) -> Option<u64> {
     text.rsplit_once(") ")?.1.split(' ').nth(17)?.parse().ok()
 }
 
-/// Kills all programs of the node.
 pub(super) fn end_all() {
     if std::process::id() == 1 {
         signal_all(Signal::SIGKILL);

@@ -1,9 +1,7 @@
-//! The memory of a node's programs as far as it can be seen without the kernel's help: what they have mapped,
-//! and answers of the kernel that they have not read, which no control group counts.
+//! What a node's programs have mapped, and answers of the kernel not yet read, which no control group counts.
 
 use nix::libc;
 
-/// Whether these programs hold more than this.
 pub(super) fn uses_more(programs: &[i32], limit: u64) -> bool {
     let limit = limit.saturating_sub(unread());
     // The exact sum keeps a program from changing its memory meanwhile. Most clients are far below.

@@ -2,8 +2,7 @@
 //!
 //! It takes requests from its standard input (see [`crate::protocol`]). When that closes, however the
 //! controller died, it exits, and the kernel ends every process of the node with it. All but the tools runs
-//! on one thread: nothing can reap a child before it is known here, and a service's end is always reported
-//! before the answer that its process is gone.
+//! on one thread, so a service's end is reported before the answer that its process is gone.
 
 mod attach;
 mod children;

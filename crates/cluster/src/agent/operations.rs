@@ -31,8 +31,7 @@ pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
 /// Something that faults need inside a node, in a form that can be called from outside.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
-    /// Does what `args` say. May block: it has its own thread. Runs commands by `output_of`. The text of an
-    /// error is one sentence, which the controller shows.
+    /// Does what `args` say; may block. Runs commands by `output_of`. Errors: one sentence, shown to users.
     fn call(&self, args: Value) -> Result<Value, ToolError>;
 }
 
@@ -50,7 +49,6 @@ impl Agent {
         Agent { data, tools, children: Children::default(), services: Mutex::default(), out }
     }
 
-    /// Does what is asked, and gives the answer that [`Op`] names.
     pub(super) async fn carry_out(&self, op: Op) -> Result<Value, ClusterError> {
         match op {
             Op::Start { service } => answer(Started { pid: self.start(&service)? }),
@@ -185,8 +183,7 @@ fn confinement_of_service(argv: &[String]) -> Confinement {
     }
 }
 
-/// Fencepost itself tries what the agent can do, and changes the packet filter; every other command asks a
-/// server something, and may be a user's own.
+/// Fencepost's own commands try the agent and change the packet filter; all others may be a user's own.
 fn confinement_of_command(argv: &[String]) -> Option<Confinement> {
     match argv.first().map_or("", String::as_str) {
         program::NAME => None,

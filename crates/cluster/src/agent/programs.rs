@@ -1,5 +1,4 @@
-//! Whether a program can be started, said before it is tried: what the system says of a missing interpreter
-//! is the same as of a missing program.
+//! Whether a program can be started: the system's error is the same for its missing interpreter.
 
 use crate::ClusterError;
 use crate::program;

@@ -50,8 +50,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// Takes note of a window that was to take `meant`, took `length`, and of which `lost` was lost. Gives
-    /// the length of a stall that is over, or of a part of one.
+    /// Notes a window of `length`, due to take `meant`, that lost `lost`. Gives a stall that is over.
     fn look(&mut self, length: Duration, meant: Duration, lost: Duration) -> Option<Duration> {
         let stalled = lost.max(length.saturating_sub(meant)) * 2 > length;
         if stalled {

@@ -1,9 +1,8 @@
 //! Control groups of nodes with limits: the kernel itself counts memory, processes and threads, and no
 //! program gets past that. The agent looks at what programs have mapped, allows less, and says what it was.
 //!
-//! Groups are made where this user may make them (`man 7 cgroups`): in version 1 one for each controller
-//! below this process's own, in version 2 one in the nearest above that hands the controllers on. Else, as
-//! for most users, there is none.
+//! Where this user may make them (`man 7 cgroups`): in version 1 one for each controller below this process's
+//! own, in version 2 one in the nearest above that hands the controllers on. Else there is none.
 
 use crate::protocol::{NodeLimits, TASKS_MAX};
 use std::fs::{File, OpenOptions};
@@ -26,7 +25,6 @@ const CPU_WEIGHT: u64 = 20;
 /// Groups are empty a moment after their processes have ended.
 const EMPTY: (u32, Duration) = (50, Duration::from_millis(20));
 
-/// The groups of one node.
 #[derive(Default)]
 pub(crate) struct NodeGroups {
     /// A process that writes `0` into these goes over to the groups.

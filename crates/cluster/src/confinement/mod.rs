@@ -1,7 +1,6 @@
 //! What the processes of a node may do. The agent has the rights that faults need; programs that it starts
-//! have not, since they are root's in their node and may be anyone's. A program cannot get rights back: its
-//! capabilities leave the bounding set, too, set-user-ID files give nothing (`no_new_privs`), and system
-//! calls that only an administrator needs are refused.
+//! have not, since they are root's in their node and may be anyone's. Rights do not come back: the bounding
+//! set shrinks, too, `no_new_privs` is set, and administrators' system calls are refused.
 
 pub(crate) mod control_groups;
 mod system_calls;
@@ -65,8 +64,7 @@ impl Confinement {
     }
 }
 
-/// Where memory runs out, programs of a node go before its agent, and before what is not of a run. System
-/// calls only, for it runs between fork and exec.
+/// Where memory runs out, programs go before the agent and all else. Runs between fork and exec.
 fn be_killed_first() {
     // SAFETY: the texts outlive the calls; where the file cannot be opened, the other calls get -1 and fail.
     unsafe {

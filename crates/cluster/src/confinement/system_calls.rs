@@ -44,8 +44,7 @@ const MISSING: &[libc::c_long] =
     // A ring carries calls past this filter, and holds memory that no limit counts.
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_clone3];
 
-/// The families of sockets that a node's network is made of. Others reach the machine itself (AF_VSOCK), or
-/// parts of the kernel that no server or client needs (AF_ALG, AF_BLUETOOTH).
+/// Socket families of a node's network; others reach the machine (AF_VSOCK) or needless parts of the kernel.
 const SOCKETS: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Flags of `clone` by which a process gets namespaces.

@@ -27,8 +27,7 @@ pub(crate) fn become_other(command: &mut Command) {
         (c"/proc/self/gid_map", format!("{OTHER} 0 1").into_bytes()),
     ];
     let enter = move || {
-        // SAFETY: system calls only, as is right between fork and exec; the paths end in a zero byte, and
-        // lengths are true.
+        // SAFETY: system calls only between fork and exec; paths end in a zero byte, lengths are true.
         let entered = unsafe {
             libc::unshare(libc::CLONE_NEWUSER) == 0
                 && maps.iter().all(|(path, text)| {

@@ -96,8 +96,7 @@ impl Apt {
         let architecture = architecture();
         settings +=
             &format!("APT::Architecture \"{architecture}\";\nAPT::Architectures \"{architecture}\";\n");
-        // The user that apt would run its parts as need not be able to look into the folder. And no phased
-        // updates: two machines make the same image.
+        // apt's own user need not be able to read the folder; no phased updates: all machines make one image.
         settings += "APT::Sandbox::User \"root\";\nAPT::Get::Always-Include-Phased-Updates \"true\";\n";
         settings += "Acquire::ForceHash \"SHA256\";\nAcquire::Languages \"none\";\nAPT::Update::Error-Mode \"any\";\n";
         settings += "APT::Install-Recommends \"false\";\nAPT::Color \"false\";\n";
@@ -141,8 +140,7 @@ impl Apt {
         Err(lists::refused(&String::from_utf8_lossy(&said), self.suite, mirror, &self.folder))
     }
 
-    /// Checks the signatures of these lists of lists alone, in a folder that is removed again: nothing that
-    /// they name is there yet, and those of before stay in use.
+    /// Checks the signatures of these lists alone, in a temporary folder: earlier lists stay in use.
     pub(super) async fn check(&self, releases: &[ReleaseFile], mirror: &Mirror) -> Result<(), ClusterError> {
         let (folder, seen) = (self.folder.join("check"), self.seen.join("check"));
         let _ = fs::remove_dir_all(&folder);

@@ -94,7 +94,6 @@ enum DownloadAttempt {
 pub struct Downloader {
     client: Client,
     limits: Limits,
-    /// The mirror that asks for a user and a password, if one is set.
     mirror: Option<Mirror>,
 }
 

@@ -28,8 +28,7 @@ const FILES: [(&str, &str); 4] = [
     ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
 ];
 
-/// Usual names of programs, which packages leave to a script: the folder (of which a part may be anything:
-/// `*`), the beginning of the program's name, and the usual one.
+/// Usual names of programs that packages leave to a script: folder (with `*`), beginning, usual name.
 const ALTERNATIVES: [(&str, &str, &str); 13] = [
     ("usr/bin", "gcc", "cc"),
     ("usr/bin", "g++", "c++"),

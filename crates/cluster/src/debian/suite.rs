@@ -3,8 +3,7 @@
 use fencepost_history::Refusal;
 use std::fmt;
 
-/// The keys of Debian's archive, as in its package debian-archive-keyring. They are public and change with
-/// each release of Debian; `tools/base-packages` brings the present ones.
+/// The keys of Debian's archive (debian-archive-keyring), public; `tools/base-packages` renews them.
 pub(super) const KEYS: &[u8] = include_bytes!("archive-keys.gpg");
 
 pub const SUITES: [Suite; 6] = [

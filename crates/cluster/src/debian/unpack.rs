@@ -1,5 +1,4 @@
-//! Unpacks Debian's packages: their files and their description. None of their scripts runs; only the users
-//! that these would make are read out of them.
+//! Unpacks Debian's packages: files, description, and the users their scripts would make. No script runs.
 
 use super::users;
 use std::collections::HashSet;
@@ -36,12 +35,10 @@ pub(super) struct Unpacking {
 pub(super) struct Described {
     /// The fields of its file `control`.
     pub(super) fields: String,
-    /// The users that its script would make.
     pub(super) users: Vec<String>,
 }
 
-/// Unpacks all packages into a root file system, some at a time, and gives their descriptions, in the same
-/// order. Stops early where `stop` says so.
+/// Unpacks all packages into a root, in parallel; gives their descriptions in order. `stop` ends it early.
 pub(super) fn unpack_all(
     packages: &[PathBuf],
     root: &Path,

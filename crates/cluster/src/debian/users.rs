@@ -1,12 +1,10 @@
-//! The users that packages make for their servers, read out of scripts that do not run: a server that refuses
-//! root is then started as its own user, as in `setpriv --reuid=mysql`.
+//! Users that packages make for their servers, read out of their scripts: a server may refuse root.
 
 use std::collections::BTreeSet;
 
 const FIRST: usize = 100;
 
-/// The names of users that the script of a package makes with `adduser` or `useradd`: the last word of such a
-/// command that makes a system user, where it stands there as it is.
+/// Users that a package's script makes: the last word of an `adduser` or `useradd` of a system user.
 pub(super) fn made_by(script: &str) -> Vec<String> {
     let commands = script.replace("\\\n", " ");
     let made = commands.lines().filter_map(|line| {

@@ -11,8 +11,7 @@ const TTLS_PER_STALL: u32 = 20;
 
 const STEP: Duration = Duration::from_millis(500);
 
-/// How much longer than it ran a program took at most for a piece of work, on each core at once, within so
-/// long. Blocks for that time; half of it is spent at rest.
+/// By how much work outlasted its own run time at most, on each core. Blocks for `within`, half at rest.
 pub fn longest_stall(within: Duration) -> Duration {
     let until = Instant::now() + within;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

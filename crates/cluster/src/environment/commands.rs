@@ -1,5 +1,4 @@
-//! Running the commands of an environment: each in a process that ends with everything it started, whether
-//! the command ends, takes too long, or is given up.
+//! Runs the commands of an environment, each in a process that ends with everything it started.
 
 use super::definition::Environment;
 use crate::{ClusterError, Progress};

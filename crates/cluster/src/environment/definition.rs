@@ -41,7 +41,6 @@ impl Environment {
     pub(crate) fn names_no_origin(&self) -> bool {
         self.packages.is_empty() && self.suite.is_none() && self.image.is_none()
     }
-    /// Whether its image is a user's own, with a PATH of its own.
     pub(crate) fn has_own_image(&self) -> bool {
         self.dockerfile.is_some() || self.image.is_some()
     }

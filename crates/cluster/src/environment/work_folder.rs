@@ -64,7 +64,6 @@ impl Drop for WorkFolder {
     }
 }
 
-/// Removes what controllers left that were killed, and gives its names.
 pub(crate) fn remove_abandoned() -> Result<Vec<String>, ClusterError> {
     let mut removed = Vec::new();
     let Ok(entries) = std::fs::read_dir(environments()?) else { return Ok(removed) };

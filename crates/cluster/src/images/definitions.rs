@@ -83,8 +83,7 @@ impl Image {
         short_hash(format!("{RECIPE}\n{}\n{}", self.suite, self.packages).as_bytes())
     }
 
-    /// Whether this machine has all programs that its nodes run. One that was made for another release, or
-    /// for servers that only answer to another's name, is never this machine's.
+    /// Whether this machine has all programs that its nodes run. Another release's are never this machine's.
     pub(crate) fn can_be_this_machines(&self) -> bool {
         let is_usual = self.release.is_none_or(|release| release.is_default() && release.server != "valkey");
         is_usual && self.programs.iter().chain(self.files).all(|name| installed(name).is_some())

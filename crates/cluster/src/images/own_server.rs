@@ -31,8 +31,7 @@ const MACHINE: &str = "machine";
 const DEEPEST: usize = 5;
 
 impl OwnServer {
-    /// The server of one's own that this names; none where it names a version: `./redis/src/redis-server`,
-    /// `folder:my-etcd`, `image:valkey/valkey:9`, `machine`.
+    /// An own server: `./src/redis-server`, `folder:my-etcd`, `image:valkey/valkey:9`, `machine`; else none.
     pub(super) fn parse(text: &str) -> Option<OwnServer> {
         if text == MACHINE {
             return Some(OwnServer { text: text.to_owned(), origin: ServerOrigin::Machine });
@@ -47,8 +46,7 @@ impl OwnServer {
         Some(OwnServer { text: text.to_owned(), origin })
     }
 
-    /// What nodes of this kind run: the programs, with the packages of Debian's own server, for their
-    /// libraries. Errors: it is not there, is no such server, or is for another machine.
+    /// What nodes of this kind run: the programs, and the packages of Debian's own server. Errors: unfit.
     pub fn environment(&self, kind: &str) -> Result<Arc<Environment>, Refusal> {
         let failed = |why: String| Refusal::new(format!("--server {}: {why}", self.text));
         let path = match &self.origin {

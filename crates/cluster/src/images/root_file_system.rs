@@ -36,8 +36,7 @@ pub(crate) async fn root_file_system(
     Ok(UnpackedRoot { folder, _used: used })
 }
 
-/// Removes what killed makers left, of each image that no process makes just now. The lock on the image that
-/// this one makes is held, and its folder is removed by the maker.
+/// Removes what killed makers left. The image that this process makes is locked; its maker removes it.
 fn remove_unfinished(all: &Path) {
     for folder in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let name = folder.file_stem().unwrap_or_default().to_string_lossy().into_owned();

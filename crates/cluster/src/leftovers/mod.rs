@@ -1,5 +1,4 @@
-//! What runs left whose controllers were killed: found by the register of runs and by the engine's labels,
-//! and removed. Runs that go on, and whatever is no run's, are left alone.
+//! What killed runs left, by the register of runs and the engine's labels. Runs that go on are left alone.
 
 mod processes;
 
@@ -32,8 +31,7 @@ pub async fn clean_up() -> Cleaned {
     all
 }
 
-/// Removes the same before a run of this driver. An engine that the run does not need is looked at beside it:
-/// a run must not wait for an engine that hangs.
+/// Cleans before a run of this driver. An engine that it does not need is left to itself: it may hang.
 pub async fn clean_up_before(driver: &dyn Driver) -> Result<(Cleaned, CleanUp), ClusterError> {
     let mut found = of_this_machine().await;
     if driver.name() == docker::NAME {

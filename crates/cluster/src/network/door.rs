@@ -5,8 +5,7 @@
 //! to the controller, which connects to the server. Faults of packets happen between clients and the door,
 //! and nothing of this machine's network is changed.
 //!
-//! Both ends see what the other does: a closed direction is closed on the other side, too, and a connection
-//! that is reset, or that the server refuses, is reset.
+//! Both ends see what the other does: a closed direction, a reset, a refusal (as a reset).
 
 use super::translated::{Translation, stand_in};
 use crate::ClusterError;
@@ -40,8 +39,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Opens a door in this node, at this port, to the server at `address` (`host:port`). Returns once it
-    /// listens. Errors: the program does not start, or cannot listen.
+    /// Opens a door in this node to the server at `address`; it listens on return. Errors: it does not start.
     pub async fn open(node: &Arc<dyn Node>, port: u16, address: &str) -> Result<Door, ClusterError> {
         let argv = ["fencepost", DOOR, &port.to_string()].map(str::to_owned);
         let Attached { stdin, mut stdout } = node.attach(&argv).await?;
@@ -74,8 +72,7 @@ impl Drop for Door {
     }
 }
 
-/// A way from this machine to a server in a node, for programs outside of the run: a door the other way
-/// round. Dropping it closes it, and all connections through it.
+/// A way from programs of this machine to a server in a node: a door reversed. Dropping it closes it.
 pub struct Entrance {
     address: SocketAddr,
     carrying: JoinHandle<()>,

@@ -1,5 +1,4 @@
-//! The requests to the kernel's rtnetlink that nodes need: a bridge, virtual cables, addresses, routes. By
-//! hand, so that no `ip` need be installed and eleven nodes are wired up in milliseconds.
+//! The requests to rtnetlink that nodes need, by hand: no `ip` is installed, and it takes milliseconds.
 
 use nix::libc;
 use nix::sys::socket::{
@@ -69,8 +68,7 @@ impl Netlink {
         self.request(message)
     }
 
-    /// Leaves only this namespace's network, without its gateway: nothing else is reached, and no answer goes
-    /// there. Engines differ: a default route, addresses of IPv6.
+    /// Leaves only this namespace's network: no gateway, default route or IPv6 address, that engines set.
     pub(crate) fn close(&self, gateway: Ipv4Addr) -> io::Result<()> {
         self.make_unreachable(IpAddr::V4(gateway), 32)?;
         self.make_unreachable(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)?;

@@ -1,5 +1,4 @@
-//! `iptables`, `tc` and `ip` for nodes of an image of the user's own, which seldom has them: Debian's, with
-//! the libraries that they need, in a folder that works in any root file system.
+//! `iptables`, `tc` and `ip` for nodes of a user's image: Debian's, with libraries, for any root.
 
 use crate::ClusterError;
 use crate::environment::PLACE;
@@ -17,7 +16,6 @@ const EXTENSIONS: &str = "xtables";
 const PROGRAMS: [(&str, &str); 3] =
     [("iptables", "usr/sbin/xtables-nft-multi"), ("tc", "usr/sbin/tc"), ("ip", "usr/bin/ip")];
 
-/// The variable by which `iptables` finds its extensions.
 pub(crate) fn variable() -> String {
     format!("XTABLES_LIBDIR={PLACE}/{FOLDER}/{EXTENSIONS}")
 }

@@ -15,14 +15,12 @@ pub(super) struct Translation {
     here: Vec<u8>,
 }
 
-/// The address of this machine that stands for a node's.
 pub(super) fn stand_in(node: Ipv4Addr) -> Ipv4Addr {
     let [_, second, third, host] = node.octets();
     Ipv4Addr::new(127, second, third, host)
 }
 
 impl Translation {
-    /// For the network of this node.
     pub(super) fn of(node: Ipv4Addr) -> Translation {
         let network = |address: Ipv4Addr| {
             let [first, second, third, _] = address.octets();

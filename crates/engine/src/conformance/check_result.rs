@@ -22,9 +22,7 @@ pub enum RuleOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleSubject {
-    /// The client: the code that speaks the protocol.
     Client,
-    /// The library that it uses, or how it is used.
     Library,
 }
 

@@ -32,8 +32,7 @@ pub(super) async fn are_apart(context: &RuleContext<'_>) -> Checked {
     Ok(CheckResult::kept("two keys were held at once, whose names differ at the end, and at the beginning"))
 }
 
-/// Acquires the second key while another process holds the first. How it was refused, where it is granted
-/// once the first is released.
+/// Acquires the second key while another holds the first. How it was refused, if granted after the release.
 async fn refused_beside(
     context: &RuleContext<'_>,
     [held, wanted]: &[String; 2],

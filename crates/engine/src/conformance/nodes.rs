@@ -36,8 +36,7 @@ pub trait ConformanceObserver: Send {
     fn checked(&mut self, rule: &RuleResult);
 }
 
-/// The validated options of a check: three clients, no faults, no storage. Errors: what cannot work, and what
-/// would.
+/// The validated options of a check: three clients, no faults, no storage. Errors: what cannot work.
 pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
     options.existing.check_unused()?;
     RunSpec::new(RunOptions {

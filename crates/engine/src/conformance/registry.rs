@@ -22,7 +22,6 @@ const TOGETHER: &str = "together";
 /// The rule of which nothing is said where a lock cannot do it.
 pub(super) const PROLONG: &str = "prolong";
 
-/// The rules for a lock of this kind.
 pub(super) fn groups(kind: LockKind) -> impl Iterator<Item = &'static [Rule]> {
     let groups = GROUPS.iter().filter(move |group| kind.announced().is_some() || group[0].name != TOGETHER);
     groups.copied()

@@ -24,8 +24,7 @@ pub struct RuleResult {
     pub lines: Vec<String>,
 }
 
-/// Checks all rules, and reports each group as it is done; after a client that ended, or never grants, no
-/// others. Errors: the environment failed.
+/// Checks all rules, group by group, until the client ends or never grants. Errors: the environment.
 pub(super) async fn check_all(
     servers: Arc<dyn TestServers>,
     report: &mut (dyn FnMut(&RuleResult) + Send),

@@ -41,7 +41,6 @@ pub(super) struct TestedClient {
     events: Arc<NoticeEvents>,
 }
 
-/// What the client sent by itself.
 #[derive(Default)]
 struct NoticeEvents {
     notices: watch::Sender<Vec<Notice>>,
@@ -192,8 +191,7 @@ impl<'a> RuleContext<'a> {
         Ok(ClientProcess { client, number })
     }
 
-    /// Performs an operation, and waits for its answer this much longer than the client's time limit. An
-    /// acquire asks for the lock alone: of a semaphore, for its only permit.
+    /// Performs an operation; waits this much longer than the client. Of a semaphore: its only permit.
     pub(super) async fn perform(
         &self,
         process: &ClientProcess,
@@ -211,7 +209,6 @@ impl<'a> RuleContext<'a> {
         self.perform_with(process, f, key, alone, timeout, late).await
     }
 
-    /// The same, with the value of the operation.
     async fn perform_with(
         &self,
         process: &ClientProcess,
@@ -310,7 +307,6 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f::PROLONG, key, process.free_timeout(), process.lateness()).await
     }
 
-    /// Releases a lock on several names, of which the key is the first.
     pub(super) async fn release_set(
         &self,
         process: &ClientProcess,

@@ -31,7 +31,6 @@ pub(super) enum ServersState {
     Paused,
     /// Going on after a pause, and ready.
     Resumed,
-    /// Killed: connections are refused.
     Killed,
 }
 
@@ -42,8 +41,7 @@ pub(super) trait TestServers: Send + Sync {
     /// Holds the announced words against what is known of the lock. Errors: which word does not fit.
     fn check_announced(&self, can: &[String]) -> Result<(), Refusal>;
 
-    /// Starts a client in this place (of [`CLIENTS`]), and gives the hello to send. Errors: it cannot be
-    /// started.
+    /// Starts a client in this place (of [`CLIENTS`]), and gives the hello to send.
     async fn start_client(&self, place: usize) -> Result<(Hello, ServerStreams)>;
 
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;

@@ -1,5 +1,4 @@
-//! How many hold the lock together, or how often: what read-write locks, semaphores and reentrant locks are
-//! for.
+//! How many hold the lock together, or how often: read-write locks, semaphores and reentrant locks.
 
 use super::check_result::{CheckEnd, CheckResult, Checked, RuleOutcome};
 use super::session::{Answered, ClientProcess, RuleContext};
@@ -118,7 +117,6 @@ async fn entries(context: &RuleContext<'_>, key: &str) -> Checked {
     Ok(CheckResult::kept("its holder acquired it again, and kept it until its last release"))
 }
 
-/// Processes that hold the lock together.
 struct Holders<'a> {
     key: &'a str,
     processes: Vec<ClientProcess>,

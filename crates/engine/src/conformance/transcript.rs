@@ -54,8 +54,7 @@ impl Transcript {
         self.lines.lock().push(line);
     }
 
-    /// The last lines of a conversation that belong to one of these processes, or to none, as a hello or a
-    /// line that is no message. `since` is the number of lines that came before.
+    /// A conversation's last lines of these processes, or of none; `since`: the lines that came before.
     pub(super) fn lines_of(&self, since: usize, is_of: impl Fn(u64) -> bool) -> Vec<String> {
         let lines = self.lines.lock();
         let mut ids = HashSet::new();

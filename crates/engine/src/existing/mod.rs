@@ -51,8 +51,7 @@ pub(crate) struct Existing {
 }
 
 impl Existing {
-    /// The servers that these options name; none where the run starts its own. Errors: the password or a file
-    /// cannot be read.
+    /// The servers that these options name; none where the run starts its own. Errors: an unreadable file.
     pub(crate) async fn of(spec: &RunSpec, run: &str) -> Result<Option<Arc<Existing>>> {
         let options = &spec.options.existing;
         if !options.are_used() {
@@ -82,7 +81,6 @@ impl Existing {
         Ok(Some(Arc::new(Existing { service, servers: servers.collect(), access, hook, prefix })))
     }
 
-    /// What the keys of the run begin with.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -138,7 +136,6 @@ impl Existing {
         Some(Access { tls, ..self.access.clone() }).filter(|access| *access != Access::default())
     }
 
-    /// The name that the certificate of this server must have.
     pub(crate) fn tls_name(&self, server: &str) -> Option<String> {
         self.find(server).ok()?.1.tls_name.clone()
     }

@@ -18,8 +18,7 @@ pub(crate) struct Aiming<'a> {
 }
 
 impl Aiming<'_> {
-    /// Finds the nodes of every role, waiting at most this long. None where a role has no node by then.
-    /// Errors: the servers cannot say who leads, or none leads.
+    /// Finds the nodes of every role within this time; none where one has none. Errors: no leader.
     pub async fn resolve(
         &mut self,
         fault: &PlannedFault,
@@ -98,8 +97,7 @@ impl Aiming<'_> {
         first_of(clients, target.most(self.topology.clients.len()))
     }
 
-    /// Servers that granted that hold, in the order of names. Where its client does not say which: the leader
-    /// and as many others as make a majority with it; without a leader, any.
+    /// Servers that granted that hold, by name; if unknown, a majority with the leader; without one, any.
     fn granting(&mut self, target: RoleTarget, leader: Option<&str>) -> Vec<String> {
         let Some(hold) = self.holds().into_iter().next() else { return Vec::new() };
         let servers = &self.topology.servers;

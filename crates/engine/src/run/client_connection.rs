@@ -45,7 +45,6 @@ pub struct ClientConnection {
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloAnswer,
     requests: RequestClient<Answer>,
-    /// What the client finds before the name of each key.
     key_prefix: String,
 }
 
@@ -206,7 +205,6 @@ impl Answers {
 struct NoticeReader {
     events: Arc<dyn ClientEvents>,
     processes: Arc<Mutex<HashSet<u64>>>,
-    /// What a client did that ends its connection.
     offence: Arc<Mutex<Option<String>>>,
     rate: NoticeRate,
 }
@@ -286,7 +284,6 @@ impl From<Answer> for CallReply {
     }
 }
 
-/// Waits for the answer to the hello, and checks its version.
 async fn hello_answer(
     name: &str,
     input: &mut LineReader<impl AsyncRead + Unpin>,

@@ -41,14 +41,12 @@ pub(crate) struct ClientSetup {
     lock: &'static LockDefinition,
     lock_options: Options,
     command: Vec<String>,
-    /// How long one may take to answer the hello.
     pub(crate) start_time: Duration,
-    guard: Option<&'static dyn Guard>,
+    guard: Option<&'static Guard>,
     /// What the workload needs, by a word of the hello's `can`.
     needs: Option<&'static str>,
     seed: Seed,
     by_name: bool,
-    /// What is the same in all hellos.
     hello: Hello,
 }
 
@@ -171,7 +169,7 @@ impl ClientSetup {
         let Some(program) = self.lock.recipe.program() else {
             return self.lock.capabilities(&self.lock_options).check_announced(can);
         };
-        let of_guard = match self.guard.map(Guard::needs) {
+        let of_guard = match self.guard.map(|guard| guard.needs) {
             Some(Need::Token) => Some("token"),
             Some(Need::UniqueValue) => Some("unique"),
             _ => None,
@@ -206,8 +204,7 @@ impl ClientSetup {
         }
     }
 
-    /// What the lock's version command prints, run where a client runs; none for a lock without one. Errors:
-    /// the command failed; its own last words.
+    /// What the lock's version command prints in a client's node; none without one. Errors: it failed.
     pub(crate) async fn version(&self, clients: &[Arc<dyn Node>]) -> Result<Option<String>> {
         let command = self.lock.recipe.program().and_then(|program| program.version.as_ref());
         let (Some(command), Some(node)) = (command, clients.first()) else { return Ok(None) };
@@ -233,8 +230,7 @@ impl ClientSetup {
     }
 }
 
-/// The points at which the clients pause: those of the options, and those at which a fault of the plan is to
-/// find them, for a tenth of the TTL, so that the fault takes effect meanwhile.
+/// The points at which the clients pause: from options and plan, for a tenth of the TTL.
 fn pauses(options: &RunOptions, plan: &Plan) -> Vec<PauseAt> {
     let mut pauses = options.pause_at.clone();
     let events = plan.faults.iter().flat_map(|fault| [&fault.when, &fault.then]).flatten();

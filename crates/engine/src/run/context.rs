@@ -14,8 +14,7 @@ pub(crate) struct RunContext<'a> {
 }
 
 impl RunContext<'_> {
-    /// Reports what killed runs had left, and what of it could not be removed: that keeps no run from
-    /// beginning.
+    /// Reports what killed runs had left, and what could not be removed, which stops no run.
     pub(super) fn report_cleaned(&self, cleaned: &Cleaned) {
         for sentence in cleaned.lines().iter().chain(&cleaned.failures) {
             self.observer.leftover_removed(sentence);

@@ -47,8 +47,7 @@ impl Deployment {
     }
 }
 
-/// Starts servers, storage and clients, waits until each serves, and checks whether the clocks can be moved
-/// that faults move. `logs` is the folder of the nodes' logs.
+/// Starts servers, storage and clients, and checks that the clocks can be moved. `logs`: nodes' logs.
 pub async fn start(
     spec: &RunSpec,
     cluster: &Cluster,
@@ -89,7 +88,6 @@ pub async fn start(
     Ok(Deployment { clients: connections, context, versions, lock, key_prefix, _doors: doors })
 }
 
-/// What faults act on, once the servers serve.
 pub(crate) fn fault_context(
     spec: &RunSpec,
     cluster: &Cluster,
@@ -232,7 +230,7 @@ async fn storage(
         argv.extend(["--write-delay-ms".to_owned(), spec.options.storage_write_delay.millis().to_string()]);
     }
     let asks_servers = fencepost_storage::find_guard(&spec.options.guard)
-        .is_some_and(|guard| guard.needs() == Need::Sequencer);
+        .is_some_and(|guard| guard.needs == Need::Sequencer);
     if asks_servers {
         let port = spec.lock.service.port();
         let addresses: Vec<String> =

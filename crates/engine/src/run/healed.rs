@@ -14,8 +14,7 @@ use fencepost_workloads::key_name;
 use futures_util::future::join_all;
 use std::time::Duration;
 
-/// How long the processes go on without faults, in TTLs: in the first TTL those locks expire whose holders
-/// died or whose release was lost; in the second, the lock must be granted again.
+/// Liveness phase, in TTLs: in the first, dead holders' locks expire; in the second, grants must come.
 const LIVENESS_TTLS: u32 = 2;
 
 const READY: Duration = Duration::from_secs(15);
@@ -30,13 +29,11 @@ pub struct RunOutcome {
 /// A run in which no fault is in force any more.
 pub(crate) struct Healed<'a> {
     playing: Playing<'a>,
-    /// A sentence for each fault that could not be healed.
     unhealed: Vec<String>,
 }
 
 impl<'a> Healed<'a> {
-    /// Waits until the service is ready after the healing, 15 s at most. Later, its clients show what it can
-    /// do.
+    /// Waits 15 s at most until the service is ready after the healing; then its clients show that.
     pub(super) async fn await_ready(playing: Playing<'a>, unhealed: Vec<String>) -> Healed<'a> {
         if !playing.spec.nemeses.is_empty() {
             let context = &playing.deployment.context;
@@ -49,8 +46,7 @@ impl<'a> Healed<'a> {
         Healed { playing, unhealed }
     }
 
-    /// Lets locks be granted again, ends the processes, and reads every key. Errors: a client answers no
-    /// more, although no fault keeps it from that.
+    /// Lets locks be granted again, ends processes, reads every key. Errors: an unhindered client is silent.
     pub(crate) async fn close(self) -> Result<RunOutcome> {
         let Healed { mut playing, unhealed } = self;
         // A directed run ends where its script ends.

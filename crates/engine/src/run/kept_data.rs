@@ -11,8 +11,7 @@ use fencepost_history::run::RunFolder;
 use futures_util::future::join_all;
 use serde_json::json;
 
-/// Keeps the data of each server, if the observer wants them. Gives a sentence for each that could not be
-/// kept: the run is what it is all the same.
+/// Keeps each server's data, if the observer wants them. Gives a sentence for each that could not be kept.
 pub(super) async fn keep(context: &RunContext<'_>, cluster: &Cluster) -> Vec<String> {
     let (observer, folder) = (context.observer.clone(), context.folder.clone());
     let wanted = tokio::task::spawn_blocking(move || observer.keeps_data(&folder)).await;

@@ -138,7 +138,6 @@ impl LockState {
         })
     }
 
-    /// What is known of the section that a process is in, or that it is about to begin.
     fn section(&self, process: u64, key: &str) -> Section {
         let waiting = self.waiting.get(&process).filter(|waiting| waiting.key == key);
         let held = self.hold_of(process, key).map(|hold| hold.section);

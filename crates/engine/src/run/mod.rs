@@ -1,5 +1,4 @@
-//! One run, from its first node to the last event of its history: prepared, started, running, healed, read
-//! once more.
+//! One run, from its first node to its last event: prepared, started, running, healed, read once more.
 
 pub(crate) mod aiming;
 pub mod client_connection;
@@ -41,8 +40,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that instead
-/// of the workload. The folder is judged afterwards. Errors: Fencepost or the environment failed; all is
-/// taken down before.
+/// of the workload. The folder is judged afterwards. Errors: the environment failed; all is taken down.
 pub async fn run(
     spec: &RunSpec,
     command: &str,
@@ -59,8 +57,7 @@ pub async fn run(
     nodes.take_down(&context, outcome).await
 }
 
-/// Carries out one of several specs. Its own stop: a run that fails must not end the others; Ctrl-C (`all`)
-/// ends all. Errors: as [`run`].
+/// Carries out one of several specs: its failure ends no other; `all` (Ctrl-C) does. Errors: as [`run`].
 pub async fn run_beside_others(
     spec: &RunSpec,
     command: &str,
@@ -100,9 +97,8 @@ pub async fn run_and_keep(
     }
 }
 
-/// Makes the images of these runs, and sets up the folders of their locks, before the first of them begins:
-/// that takes disk and cores for seconds, which the runs beside it would lack. An image that cannot be made
-/// fails the run that needs it. Ends early with `stop`.
+/// Makes the images of these runs, and sets up the folders of their locks, before the first run, which would
+/// lack disk and cores. An image that cannot be made fails the run that needs it. Ends early with `stop`.
 pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpec>, stop: &Stop) {
     let nodes: Vec<NodeSpec> = runs.flat_map(node_specs).collect();
     let images: BTreeSet<&'static str> = nodes.iter().map(|node| node.image).collect();

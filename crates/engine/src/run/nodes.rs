@@ -22,7 +22,6 @@ use fencepost_nemesis::{FaultContext, PlannedFault};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-/// Nodes that run, without the programs of the run.
 pub(super) struct RunNodes {
     pub(super) spec: RunSpec,
     pub(super) file: RunFile,

@@ -13,7 +13,6 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// What a run has from its first operation to its last.
 pub(super) struct Playing<'a> {
     pub(super) spec: &'a RunSpec,
     pub(super) context: RunContext<'a>,

@@ -35,8 +35,7 @@ pub struct TimeLimits {
     pub acquire: Duration,
     /// After this long without faults every lock must be free again: the longest lease has run out.
     pub free_again: Duration,
-    /// How long the controller waits beyond what the client was given. A stopped client answers when it
-    /// wakes, and what it did then is worth knowing: so the wait outlasts every pause.
+    /// How long the controller waits beyond the client's time: longer than every pause, to learn its answer.
     pub patience: Duration,
 }
 
@@ -247,8 +246,7 @@ async fn final_acquire(
     }
 }
 
-/// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free
-/// again, and the final values.
+/// Acquires, reads and releases each key with a fresh process: locks are free again, final values.
 pub async fn closing_reads(
     context: &ProcessContext,
     keys: usize,

@@ -43,7 +43,6 @@ impl Placement {
         (process % self.slots as u64) as usize % self.clients
     }
 
-    /// The client's name: `c1`, `c2`, ….
     fn client_name(self, process: u64) -> String {
         format!("c{}", self.client_of(process) + 1)
     }

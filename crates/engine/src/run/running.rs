@@ -23,8 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long a brief run goes on after its last fault is over, in TTLs: what was held back arrives, and leases
-/// end that were still running, half a TTL late on some servers.
+/// How long a brief run goes on after its last fault, in TTLs: late messages arrive, leases end.
 const AFTERMATH_TTLS: f64 = 1.5;
 
 const PROGRESS: Duration = Duration::from_millis(200);

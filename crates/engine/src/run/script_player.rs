@@ -1,6 +1,5 @@
-//! A directed run: the clients follow a script, step by step, with a narration. One process of its client
-//! follows each script. No step relies on sleeps: it waits for the event of the history that must come
-//! before.
+//! A directed run: the clients follow a script, step by step, with a narration. One process follows each
+//! script. No step relies on sleeps: it waits for the event of the history that must come before.
 
 use crate::run::client_connection::ClientConnection;
 use crate::run::observer::RunObserver;
@@ -174,8 +173,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// Ends the scripts that are not at their end, and records which: their clients may still hold the lock.
-    /// Each ends its present operation. The closing flag must be set.
+    /// Ends scripts early, and records which: their clients may hold the lock. Set the closing flag first.
     pub async fn close(mut self) -> ScriptOutcome {
         let playing = std::mem::take(&mut self.playing);
         let ended = futures_util::future::join_all(
@@ -196,7 +194,6 @@ impl ScriptPlayer {
     }
 }
 
-/// Ends a script, and says so if it was cut short by that.
 async fn end(mut script: PlayingScript, patience: Duration) -> Option<UnfinishedScript> {
     if script.played.is_none() && script.finishes {
         let played = tokio::time::timeout(patience, &mut script.task).await;
@@ -283,8 +280,7 @@ struct LockUser {
 }
 
 impl LockUser {
-    /// One operation on the only key of a directed run. After an indeterminate operation the script goes on
-    /// under a fresh process number, as a program that was restarted would.
+    /// One operation of a directed run. After an indeterminate one the script gets a fresh process number.
     async fn perform(&mut self, f: &'static str, value: Value) -> Completion {
         let op = Op { f, key: Cow::Owned(key_name(0)), value, note: Value::Null, time_limits: 1 };
         let process = self.process.load(Ordering::Relaxed);

@@ -11,7 +11,6 @@ pub(super) fn parse(text: &str) -> Result<Trigger, Refusal> {
     Ok(trigger)
 }
 
-/// Refuses an event at a point that no recipe has.
 pub(super) fn check_point(trigger: &Trigger) -> Result<(), Refusal> {
     let Some(point) = &trigger.point else { return Ok(()) };
     let known: Vec<&str> = fencepost_locks::points().iter().map(|(name, _)| *name).collect();

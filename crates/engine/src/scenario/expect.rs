@@ -204,7 +204,6 @@ fn in_order(run: &RunMeasures, triggers: &[Trigger]) -> MeasuredExpectation {
     MeasuredExpectation::new(true, "the events came in this order")
 }
 
-/// Time of an event since the run began.
 fn seconds(event: &Event) -> f64 {
     event.time as f64 / 1e9
 }

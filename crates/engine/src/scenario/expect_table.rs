@@ -79,8 +79,7 @@ impl<'de> Deserialize<'de> for ExpectedBound {
 }
 
 impl ExpectTable {
-    /// Reads an expectation. Errors: an unknown key or checker, or an expectation without a condition or a
-    /// text.
+    /// Errors: an unknown key or checker, or an expectation without a condition or a text.
     pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
         let table: ExpectTable = read_table(table, span.clone())?;
         let refused = |sentence: &str| Mistake::new(span.clone(), sentence);
@@ -144,7 +143,6 @@ impl ExpectTable {
         Ok(Expectation { about, conditions, observed: table.observed })
     }
 
-    /// What it measures; none if it measures nothing.
     fn measured(&self, span: &Range<usize>) -> Result<Option<Condition>, Mistake> {
         let metric = self.metric.as_ref().map(known_metric).transpose()?;
         let count = self.count.as_ref().map(|event| Measure::Count(event.0.clone()));

@@ -234,7 +234,6 @@ fn length_within(length: &Spanned<TimeSpan>) -> Result<Duration, Mistake> {
         .map_err(|refusal| Mistake::new(length.span(), refusal.sentence))
 }
 
-/// Refuses two scripts of one client.
 fn named_once(clients: &[ClientTable]) -> Result<(), Mistake> {
     for (at, client) in clients.iter().enumerate() {
         let name = client.name.get_ref();

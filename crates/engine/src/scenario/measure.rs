@@ -1,9 +1,8 @@
 //! What an expectation can measure in a run.
 //!
-//! `rounds` is for contests: all clients start at the same time, try to acquire once, release, and ask with
-//! `holds` before the next contest, so that as many `holds` as there are clients end a contest. An acquire
-//! says in `rounds` how often its client had to ask. A contest that was won in its first round is left out: a
-//! client was too early for the votes to be split.
+//! `rounds` is for contests: all clients try to acquire at once, release, and ask with `holds` before the
+//! next contest, so that as many `holds` as there are clients end a contest. `rounds` of an acquire: how
+//! often its client asked. A contest won in its first round is left out: the votes were not split.
 
 use crate::run::lock_state::LockState;
 use fencepost_checker::{Metric, RunVerdict};

@@ -1,7 +1,6 @@
-//! Scenarios: directed runs as files: which lock, what each client does, which faults, and what is expected;
-//! `docs/scenarios.md` has the format. `file` reads it, with `event`, `step`, `run_options`, `expect_table`
-//! and `fencepost_nemesis` (faults); `expect` and `measure` compare a run; `builtin` names the program's
-//! scenarios.
+//! Scenarios: directed runs as files: lock, clients, faults, and what is expected; `docs/scenarios.md` has
+//! the format. `file` reads it, with `event`, `step`, `run_options`, `expect_table` and `fencepost_nemesis`
+//! (faults); `expect` and `measure` compare a run; `builtin` names the program's scenarios.
 
 mod builtin;
 mod event;

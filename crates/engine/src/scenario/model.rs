@@ -65,8 +65,7 @@ impl ScenarioRun {
     }
 
     /// Validates the run with these options, those of the file but for driver, seed and lock. Errors: the
-    /// first mistake with its place: options that conflict, or a client, a server or a parameter that this
-    /// run lacks.
+    /// first mistake: options that conflict, or a client, a server or a parameter that this run lacks.
     pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
         let refused = |refused: BadUsage| self.options.mistake(refused);
         let spec = RunSpec::with_plan(options, Plan::default()).map_err(refused)?;

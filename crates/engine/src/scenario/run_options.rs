@@ -27,8 +27,7 @@ pub(super) struct PlacedOptions {
     places: Vec<(String, Range<usize>)>,
 }
 
-/// Reads options; those of `own` override those of `top`. `clients` is the number of scripts, if any. Errors:
-/// an unknown key, or a value that its option does not take.
+/// Reads options; `own` overrides `top`. `clients`: the number of scripts. Errors: a bad key or value.
 pub(super) fn read(
     top: &DeTable<'_>,
     own: &DeTable<'_>,

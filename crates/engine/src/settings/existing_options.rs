@@ -71,7 +71,6 @@ impl ExistingOptions {
         !self.servers.is_empty()
     }
 
-    /// What can be done to the servers of a run with these options.
     pub(crate) fn server_faults(&self) -> ServerFaults {
         match (self.are_used(), &self.server_hook) {
             (false, _) => ServerFaults::All,
@@ -184,8 +183,7 @@ impl ExistingOptions {
         }
     }
 
-    /// Where the servers are; `port` is the service's usual one. Errors: a server that makes no sense; never
-    /// repeats a password.
+    /// Where the servers are; `port` is the service's usual one. Errors never repeat a password.
     pub(crate) fn places(&self, port: u16) -> Result<Vec<Place>, BadUsage> {
         if self.servers_user.as_ref().is_some_and(|user| user.contains(':')) {
             let sentence = format!(

@@ -37,8 +37,7 @@ impl From<OptionError> for BadUsage {
     }
 }
 
-/// The built-in lock of that name, or the one in this folder; `redlock@redis-7.0` is on that version. Errors:
-/// there is no such lock; the nearest name.
+/// The built-in lock of that name (`redlock@redis-7.0`), or the one in this folder. Errors: the nearest name.
 pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
     if !folder::is_folder(name)
         && let Some(lock) = on_server(name).map_err(|sentence| BadUsage::at("lock", sentence))?
@@ -60,8 +59,7 @@ pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
     }
 }
 
-/// A name in a list of an option, without blanks around it: `pause, kill`. Errors: none; a list's parser may
-/// fail.
+/// A name in a list of an option, without blanks around it: `pause, kill`. Never fails.
 pub fn name_in_list(text: &str) -> Result<String, Infallible> {
     Ok(text.trim().to_owned())
 }

@@ -12,7 +12,6 @@ const CLIENT_MEMORY_MIB: u32 = 2048;
 /// A client keeps its state in a service, and needs its disk for little more than logs.
 const CLIENT_DISK_BYTES: u64 = 1 << 30;
 
-/// The nodes that a spec needs.
 pub(crate) fn node_specs(spec: &RunSpec) -> Vec<NodeSpec> {
     let existing = spec.options.existing.are_used();
     let program = spec.lock.recipe.program();

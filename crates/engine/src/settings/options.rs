@@ -1,5 +1,4 @@
-//! The options of a run: one type for the command line of `fencepost test`, the tables of `fencepost.toml`,
-//! the settings in `run.toml`, and a scenario's run, with the same names and values.
+//! The options of a run: one type for command line, `fencepost.toml`, `run.toml` and scenarios.
 
 use crate::settings::existing_options::ExistingOptions;
 use crate::settings::names::name_in_list;

@@ -51,7 +51,7 @@ mod tests {
                             || pick(what, name, fencepost_nemesis::registry(), |nemesis| nemesis.name())
                                 .is_ok()
                     }
-                    "guard" => pick(what, name, fencepost_storage::guards(), |guard| guard.name()).is_ok(),
+                    "guard" => pick(what, name, fencepost_storage::guards(), |guard| guard.name).is_ok(),
                     "driver" => fencepost_cluster::DRIVER_NAMES.contains(&name),
                     "workload" => {
                         pick(what, name, fencepost_workloads::registry(), |each| each.name()).is_ok()

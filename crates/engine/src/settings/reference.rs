@@ -8,8 +8,7 @@ use fencepost_locks::{Options, reference};
 /// In place of a reference: no comparison.
 const NO_REFERENCE: &str = "none";
 
-/// The reference that `--against` names for a lock; none for `none`. Errors: it does not exist, or runs on
-/// other servers.
+/// The reference that `--against` names for a lock; none for `none`. Errors: unknown, or on other servers.
 pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadUsage> {
     if against == NO_REFERENCE {
         return Ok(None);
@@ -29,8 +28,7 @@ pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadU
 }
 
 impl RunSpec {
-    /// The same run of this lock: the same faults, seed, processes, times and setup of servers. Errors: the
-    /// plan, or an option, does not fit that lock.
+    /// The same run of this lock: faults, seed, processes, times, servers. Errors: it does not fit.
     pub fn of_reference(&self, reference: &str) -> Result<RunSpec, BadUsage> {
         let servers = self.lock.service.set_up(&self.options.lock_options);
         let lock_options = Options {

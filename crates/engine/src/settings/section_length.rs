@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How long critical sections last where that is given: one length for all (`2s`), or any from the shortest
-/// to the longest (`50ms..4s`).
+/// How long critical sections last, if given: one length (`2s`), or a range (`50ms..4s`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub struct SectionLength {

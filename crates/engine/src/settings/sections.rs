@@ -27,8 +27,7 @@ impl RunSpec {
     }
 
     /// Whether a process may go on beyond the TTL and do nothing wrong: its lock does not end by then, or it
-    /// notices. (A transaction that holds lock and data is prolonged by its statements alone, and a section
-    /// that waits has none.)
+    /// notices. (A transaction is prolonged by its statements alone, and a section that waits has none.)
     fn allows_overstay(&self) -> bool {
         let can = self.lock.capabilities(&self.options.lock_options);
         let is_prolonged = self.workload.needs() == Some(f::PROLONG);

@@ -6,7 +6,6 @@ use fencepost_locks::{LockDefinition, is_acquiring};
 use fencepost_nemesis::{RecipePoint, Topology};
 use fencepost_workloads::Workload;
 
-/// Where the storage listens, inside its node.
 pub(crate) const STORAGE_PORT: u16 = 7000;
 
 /// Whether the run has a storage of its own: not where the lock service keeps the data itself.
@@ -62,13 +61,12 @@ pub(crate) fn storage_names(
     if !has_storage(options, lock, workload) {
         return Vec::new();
     }
-    let replicas = fencepost_storage::find_guard(&options.guard).map_or(1, |guard| guard.replicas());
+    let replicas = fencepost_storage::find_guard(&options.guard).map_or(1, |guard| guard.replicas);
     let name =
         |number| if number == 1 { STORAGE_NODE.to_owned() } else { format!("{STORAGE_NODE}-{number}") };
     (1..=replicas).map(name).collect()
 }
 
-/// The clients that the options ask for: `c1`, `c2`, ….
 fn client_names(options: &RunOptions) -> Vec<String> {
     (1..=options.clients).map(|number| format!("c{number}")).collect()
 }

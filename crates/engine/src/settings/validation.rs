@@ -30,7 +30,6 @@ pub struct RunSpec {
     pub plan: Plan,
     /// The nodes that a fault can be injected into.
     pub topology: Topology,
-    /// The nodes of the storage, with its replicas.
     pub(crate) storages: Vec<String>,
     /// How libfaketime is in the servers from their start, where a fault of the plan needs that.
     pub faked: Option<FakedClocks>,
@@ -133,8 +132,7 @@ impl RunSpec {
         self.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
     }
 
-    /// The same run on a driver with these capabilities: only a swarm is drawn anew. Errors: the servers'
-    /// clocks cannot be moved as the new plan wants it.
+    /// The same run with these capabilities; a swarm is drawn anew. Errors: clocks cannot be moved so.
     pub fn fitted(&self, offered: &[Capability]) -> Result<RunSpec, BadUsage> {
         let mut fitted = self.clone();
         if self.options.is_swarm() {
@@ -151,8 +149,7 @@ impl RunSpec {
 const NO_NEMESIS: &str = "none";
 
 impl RunOptions {
-    /// With a time limit that lets fairness be judged without faults, whose bound is twice the TTL and a
-    /// second, where the user left it open.
+    /// Where left open, a time limit at which fairness can be judged: over twice the TTL and a second.
     fn long_enough(mut self) -> RunOptions {
         const MORE: Duration = Duration::from_secs(6);
         let is_without_faults =
@@ -165,8 +162,7 @@ impl RunOptions {
         self
     }
 
-    /// The nemeses that it names; a swarm's are drawn later. Errors: an unknown name, or names that exclude
-    /// each other.
+    /// The nemeses that it names; a swarm's are drawn later. Errors: unknown names, or exclusive ones.
     pub fn nemeses(&self) -> Result<Vec<&'static dyn Nemesis>, BadUsage> {
         let named: Vec<&str> =
             self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
@@ -233,8 +229,7 @@ impl RunOptions {
         }
     }
 
-    /// The options of a user's lock: its defaults, overridden by `--option`. Errors: an unknown name, or no
-    /// value.
+    /// The options of a user's lock: its defaults, overridden by `--option`. Errors: unknown, or no value.
     pub(crate) fn own_options(&self, lock: &LockDefinition) -> Result<BTreeMap<String, String>, BadUsage> {
         let mut options = match lock.recipe.program() {
             Some(program) => {
@@ -279,7 +274,7 @@ impl RunOptions {
 
     fn check_guard(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
         let guards = fencepost_storage::guards();
-        let guard = pick("guard", &self.guard, guards, |guard| guard.name())?;
+        let guard = pick("guard", &self.guard, guards, |guard| guard.name)?;
         let can = lock.capabilities(&self.lock_options);
         if self.guard != "none" && can.own_storage {
             return bad(
@@ -290,7 +285,7 @@ impl RunOptions {
                 ),
             );
         }
-        let (lacks, has) = match guard.needs() {
+        let (lacks, has) = match guard.needs {
             Need::Nothing => ("", true),
             Need::Token => ("a fencing token", can.token),
             Need::UniqueValue => ("a unique value", can.unique_value),
@@ -305,11 +300,11 @@ impl RunOptions {
                 ),
             );
         }
-        if guard.needs() == Need::Sequencer && self.existing.are_used() {
+        if guard.needs == Need::Sequencer && self.existing.are_used() {
             let why = "the storage cannot ask servers that exist already for sequencers; leave --guard or --servers out";
             return bad("guard", format!("--guard {}: {why}", self.guard));
         }
-        if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps() {
+        if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps {
             return bad(
                 "storage-write-delay",
                 format!(
@@ -350,7 +345,6 @@ impl RunOptions {
     }
 }
 
-/// The properties that a `lock.toml` claims must be known to a checker.
 fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
     let claimed = lock.recipe.program().and_then(|program| program.properties.as_ref());
     let known = fencepost_checker::claimable();

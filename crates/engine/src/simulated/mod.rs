@@ -1,6 +1,5 @@
 //! A deployment of literals: clients that speak the client protocol over pipes in memory, to a lock and a
-//! storage that are a few maps. With tokio's paused time, a run of minutes takes milliseconds, and the engine
-//! is the one of real runs.
+//! storage of a few maps. In paused time, a run of minutes takes milliseconds; the engine is the real one.
 
 use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use crate::run::deployment::Deployment;
@@ -33,7 +32,6 @@ use tokio::time::Instant;
 
 /// How long a request and its answer are under way, each.
 const WAY: Duration = Duration::from_millis(1);
-/// How often a waiter asks again.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// What is wrong with the simulated lock; nothing by default.
@@ -164,7 +162,6 @@ async fn carry_out(
 }
 
 impl SimulatedService {
-    /// Takes the lock, unless another process has it. Gives the token.
     fn take(&mut self, key: &str, process: u64, ttl: Duration, habits: Habits) -> Option<i64> {
         let now = Instant::now();
         let is_taken = self.holders.get(key).is_some_and(|(_, until)| *until > now);
@@ -298,7 +295,6 @@ pub(crate) fn options(edit: impl FnOnce(&mut RunOptions)) -> RunOptions {
     options
 }
 
-/// A spec with the faults of this text, in the language of plan files.
 pub(crate) fn spec(options: RunOptions, faults: &str) -> RunSpec {
     let peaceful = RunSpec::new(options.clone()).expect("options that fit");
     match faults {
@@ -310,7 +306,6 @@ pub(crate) fn spec(options: RunOptions, faults: &str) -> RunSpec {
     }
 }
 
-/// Plays all phases of a run on a deployment of literals.
 pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&DirectedScript>) -> Simulated {
     let results = tempfile::tempdir().expect("a folder");
     let folder = RunFolder::create(results.path(), &spec.options.settings()).expect("a folder of a run");

@@ -16,13 +16,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// Receives the events of all clients of a run.
 pub(crate) struct ClientMonitor {
     stop: Arc<Stop>,
     /// Set once the recording has begun; notices before that are dropped.
     recorder: OnceLock<Arc<Recorder>>,
     ends_expected: AtomicBool,
-    /// Clients that a fault kills, or another client.
     may_be_killed: Vec<String>,
     places: Mutex<HashMap<String, ClientPlace>>,
     /// Whether these clients have ended, and why, is being found out.
@@ -66,8 +64,7 @@ impl ClientMonitor {
         }
     }
 
-    /// Notes where a client runs, and watches from now on whether its process ends: programs that it started
-    /// may hold its standard output, so that its connection does not end with it.
+    /// Notes where a client runs, and watches its process: its children may keep its standard output open.
     fn watch(self: &Arc<Self>, client: &str, node: Arc<dyn Node>, pid: i32) {
         self.places.lock().insert(client.to_owned(), ClientPlace { node: node.clone(), pid });
         let (monitor, client) = (Arc::downgrade(self), client.to_owned());

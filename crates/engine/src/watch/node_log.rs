@@ -65,8 +65,7 @@ fn limit(path: &Path) -> Option<String> {
     })
 }
 
-/// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the
-/// client was ended because it used too much, the sentence says that instead.
+/// The sentence about a client with its last words in `logs`, or that it used too much and was ended.
 pub(crate) async fn as_last_rule(sentence: &str, logs: &Path, client: &str) -> String {
     explained(sentence, logs, client, &format!(" (see logs/{client}.log)")).await
 }

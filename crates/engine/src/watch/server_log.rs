@@ -18,8 +18,7 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Records that a server ended by itself, or did not serve `after_fault`, which has `damaged` its data or
-    /// not; `end` says how it ended. Gives whether it cannot read its own data, by its log.
+    /// Records that a server ended, or did not serve `after_fault`. Gives whether it cannot read its data.
     pub(crate) async fn record_end(
         &self,
         server: &str,

@@ -34,8 +34,7 @@ impl ServerWatch {
         ServerWatch { servers, storages, context, log, stop, running }
     }
 
-    /// Watches the processes: records each server that ends, and ends the run with a storage; never returns.
-    /// What a fault holds down (`takes_down`) has not ended by itself.
+    /// Records each server that ends; ends the run with a storage; never returns. `takes_down` is no end.
     pub(crate) async fn watch(&mut self, takes_down: impl Fn(&str) -> bool) {
         loop {
             tokio::time::sleep(PERIOD).await;

@@ -6,7 +6,6 @@ use fencepost_history::{Kind, STORAGE_LOG, STORAGE_NODE, StorageAccess};
 use fencepost_nemesis::FaultContext;
 use serde_json::json;
 
-/// Where the storage writes it, in its node.
 pub(crate) const PATH: &str = "{data}/accesses.jsonl";
 
 /// So many accesses one event has at most: lines of a history stay short enough to be read by people.

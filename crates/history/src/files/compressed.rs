@@ -17,8 +17,7 @@ pub fn compress(mut plain: impl Read, compressed: impl Write) -> io::Result<()> 
     encoder.finish()?.flush()
 }
 
-/// The text of a plain file, or of one compressed by gzip or Zstandard: its first bytes tell. A damaged
-/// compressed file gives its error when it is read as far as that.
+/// The text of a plain file, or of gzip or Zstandard by its first bytes. Damage shows as it is read.
 pub fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(BUFFER, file);
     let beginning = file.fill_buf()?;

@@ -19,9 +19,8 @@ pub fn find_history(path: &Path) -> Option<PathBuf> {
     [path.to_owned(), compressed_name(path)].into_iter().find(|file| file.is_file())
 }
 
-/// The events of a history, one by one: memory does not grow with the file. The last line of a run that was
-/// killed or still goes on may be cut short and is left out. Any other line that is no event, and a file that
-/// cannot be read, is an error and the last item.
+/// The events of a history, one by one: memory does not grow with the file. A last line that is cut short is
+/// left out. Any other line that is no event, and a file that cannot be read, is an error and the last item.
 pub struct Events {
     path: PathBuf,
     reader: Box<dyn BufRead>,

@@ -17,8 +17,7 @@ pub struct ClockSample {
     pub monotonic_ms: Option<f64>,
     /// The most by which either may be wrong.
     pub error_ms: Option<f64>,
-    /// The most by which `time` may be wrong, in milliseconds: half of what the reading took. A clock of
-    /// another rate can be compared with the controller's to this precision only.
+    /// The error of `time`, in milliseconds: half of what the reading took.
     #[serde(default)]
     pub time_error_ms: f64,
 }

@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunFile {
-    /// The version of Fencepost.
     pub fencepost: String,
     pub command: String,
-    /// The options beside lock, guard, nemesis, seed, driver and length, as on the command line; empty where
-    /// all have their defaults.
+    /// Other options than lock, guard, nemesis, seed, driver and length, as on the command line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
     /// Seconds since 1970-01-01 UTC.

@@ -39,8 +39,7 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
-/// The text of a file of a run or a campaign. Errors: those of [`open_regular`], more than
-/// [`FILE_BYTES_MAX`], and text that is not UTF-8.
+/// The text of a file of a run or a campaign. Errors: [`open_regular`]'s, too long, or not UTF-8.
 pub fn read_regular(path: &Path) -> io::Result<String> {
     read_opened(open_regular(path)?, FILE_BYTES_MAX)
 }
@@ -56,8 +55,7 @@ pub fn read_end(path: &Path, bytes_max: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text of a file that a user named, also of a pipe (`<(command)`). An error where it cannot be opened,
-/// is longer than [`SETTINGS_BYTES_MAX`], or is not UTF-8.
+/// The text of a file that a user named, or of a pipe. Errors: unreadable, too long, or not UTF-8.
 pub fn read_settings(path: &Path) -> io::Result<String> {
     read_bounded(path, SETTINGS_BYTES_MAX)
 }

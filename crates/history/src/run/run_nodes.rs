@@ -64,8 +64,7 @@ impl RunNodes {
         self.slots.get(usize::try_from(self.slot_of(process)).ok()?).map(String::as_str)
     }
 
-    /// The slot of a process, which stays when the process takes another number after an indeterminate
-    /// operation; the number itself in a history that does not say.
+    /// The slot of a process, which keeps it with another number; the number itself where that is unknown.
     pub fn slot_of(&self, process: u64) -> u64 {
         let slots = self.slots.len() as u64;
         if slots == 0 { process } else { process % slots }

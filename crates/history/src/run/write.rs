@@ -8,8 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A longer history is compressed when its run has ended. A smaller one stays a text for `grep` and `jq`:
-/// this is half a million events, more than most runs have.
+/// A longer history is compressed at the end; most runs stay text for `grep` and `jq` (500,000 events).
 pub const COMPRESS_ABOVE_BYTES: u64 = 64 << 20;
 
 /// Lets a write fail where files may not grow further (`ulimit -f`): the signal would end the program before
@@ -58,8 +57,7 @@ fn open_stream(path: &Path) -> io::Result<File> {
     File::options().write(true).open(path)
 }
 
-/// Writes a file whole or not at all in a folder that may come from elsewhere: a link or a pipe in the file's
-/// place is replaced and not written to; a folder that is a link is refused.
+/// Writes a file whole or not at all, in a foreign folder: no link is followed.
 pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), RunError> {
     write_inside_by(folder, name, |mut file| file.write_all(content))
 }
@@ -106,8 +104,7 @@ fn target(path: &Path) -> Target {
     Target::File(found)
 }
 
-/// Writes a file beside this one, and renames it. The name beside it is drawn, so that two writers of one
-/// file do not meet, and no link that lies there is followed.
+/// Writes a file beside this one, and renames it. The name is drawn: no writers meet, no link is followed.
 fn replace<E>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<(), E>,

@@ -15,8 +15,7 @@ pub(super) const EARLIER: u64 = 1 << 40;
 /// How deep hunts may lie in the folder: `whole/parts/2`.
 const DEPTH: usize = 3;
 
-/// What the hunts in this folder had kept (`--corpus`), as far as it fits what is hunted now. The error is
-/// one sentence: there is no hunt on this lock, or one cannot be read.
+/// What the hunts in this folder kept (`--corpus`), as far as it fits. Errors: no such hunt, or unreadable.
 pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<ScheduleArchive> {
     let named = request.corpus.as_deref().unwrap_or(folder).display();
     let mut hunts = Vec::new();

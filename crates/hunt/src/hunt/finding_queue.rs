@@ -104,8 +104,7 @@ impl Hunt {
         let _ = self.folder.write(&progress.state());
     }
 
-    /// Writes the finding as a scenario with the smallest run; gives its name. If another finding already
-    /// shows what the smaller run proves, the two are one.
+    /// Writes the finding with the smallest run; gives its name. Joins it to a finding that shows the same.
     fn save_minimized(&self, found: &Found, shrunk: &Shrunk) -> Result<String> {
         let kept = keep(shrunk, &found.violation, &self.folder.findings(), &self.program)?;
         let file = kept.file;

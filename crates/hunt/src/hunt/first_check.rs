@@ -151,8 +151,7 @@ const CROWDED_TTLS: u32 = 6;
 
 const OWNERSHIP: &str = "ownership";
 
-/// Plays the same with many processes that soon give up. Only a lock that was had twice, or removed by
-/// another, counts: how long each of a crowd waits is chance.
+/// Plays the same with many impatient processes. Only violations of exclusion count: waits are chance.
 async fn check_crowded(options: &RunOptions, seed: Seed, player: &dyn Player) -> Result<FirstCheck> {
     let options = RunOptions {
         time_limit: TimeSpan(options.ttl.0 * CROWDED_TTLS),

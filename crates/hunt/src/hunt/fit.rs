@@ -11,8 +11,7 @@ pub struct NotApplicable {
     pub why: String,
 }
 
-/// Splits nemeses into those that can be tried with these options on a driver that offers this, and the
-/// others. An error where the options themselves cannot work.
+/// Splits nemeses into those that these options and this driver allow, and the others. Errors: bad options.
 pub fn fitting(
     options: &RunOptions,
     drawn: DrawnOptions,

@@ -34,8 +34,7 @@ struct CorpusFile {
 /// The folder of the runs that showed findings first.
 pub(super) const FOUND: &str = "found";
 
-/// The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, `hunt.html`, `hunt.md`, and `runs/` while it
-/// goes on. While this exists, no other process can go on with the same hunt.
+/// The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, reports, and `runs/`; locked while it exists.
 pub struct HuntFolder {
     pub path: PathBuf,
     _running: File,
@@ -62,8 +61,7 @@ impl HuntFolder {
         HuntFolder::lock(path)
     }
 
-    /// Opens the folder of a hunt that ended early, with its state and kept schedules. The error is one
-    /// sentence: it is no such folder, the hunt still goes on, or its files cannot be read.
+    /// Opens the folder of a hunt that ended early, with its state and schedules. Errors: none, or in use.
     pub fn resume(path: &Path) -> Result<(HuntFolder, HuntState, ScheduleArchive)> {
         let state = HuntFolder::state(path)?;
         let folder = HuntFolder::lock(path.to_owned())?;
@@ -170,8 +168,7 @@ impl HuntFolder {
         }
     }
 
-    /// The kept schedules of a hunt that ended early. A situation whose schedule is missing, since the hunt
-    /// was killed before it was written, counts as covered and keeps none.
+    /// The kept schedules of a hunt that ended early; a missing schedule's situation counts as covered.
     fn archive(folder: &Path, state: &HuntState) -> Result<ScheduleArchive> {
         let mut archive = ScheduleArchive { cells: state.cells.clone(), ..ScheduleArchive::default() };
         for number in state.cells.values().map(|cell| cell.elite) {

@@ -11,8 +11,7 @@ use std::path::Path;
 /// How often a known finding is played before it counts as gone.
 const PLAYS: usize = 10;
 
-/// The findings of earlier hunts in a folder, by name. They are replayed first: so a hunt is a regression
-/// test, too. An error where the folder cannot be read, or has no finding.
+/// The findings of earlier hunts in a folder, by name, to be replayed first. Errors: unreadable, or none.
 pub fn known_findings(folder: &Path) -> Result<Vec<KeptFinding>> {
     let known = kept_findings(folder)?;
     if known.is_empty() {

@@ -3,8 +3,7 @@
 //!
 //! It begins with what any machine carries, and adds plays while processors and memory are free. A machine
 //! may be too busy for so many: a schedule that fails halves their number, as a lost packet halves what a
-//! sender has under way, and gives clients more time to start; from then on ten schedules in a row that do
-//! not fail add one.
+//! sender has under way, and gives clients more time to start; then each ten in a row that succeed add one.
 
 use super::room::RoomMeter;
 use crate::player::Player;
@@ -96,8 +95,7 @@ impl JobsPace {
         self.slower.checked_sub(1).map(|place| START_TIMES[place.min(START_TIMES.len() - 1)])
     }
 
-    /// Gives the number of permits to add. Before any failure it goes by what is free of the machine, as far
-    /// as that is known, and afterwards by patience.
+    /// Gives the permits to add: by what is free of the machine before any failure, afterwards by patience.
     fn note_success(&mut self, free: Option<f64>, begin: usize) -> usize {
         self.in_a_row += 1;
         let wanted = match (self.slower, free) {

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 /// What a merge takes from a part: findings and kept schedules are few and small.
 const TAKEN: [&str; 5] = [HUNT_JSON, "hunt.html", "corpus", "findings", "found"];
 
-/// The hunt that these parts make together, and for each part whether what it left could be copied to `out`.
-/// An error where a part cannot be read, or none has begun.
+/// The hunt that these parts make together, and whether each part's rest could be copied to `out`.
 pub fn merge(sources: &Sources, out: &Path) -> Result<(HuntFile, Vec<Result<()>>)> {
     let mut parts: BTreeMap<u32, HuntFile> = BTreeMap::new();
     let mut taken = Vec::new();

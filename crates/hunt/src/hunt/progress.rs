@@ -92,8 +92,7 @@ impl Progress {
         }
     }
 
-    /// Learns from a schedule that was carried out, and keeps it in the folder if it is worth that. Gives for
-    /// each violation the name of its finding where it is new.
+    /// Learns from a played schedule, and keeps it if worth that. Gives the names of new findings.
     pub(super) fn learn(
         &mut self,
         proposal: &Proposal,
@@ -259,8 +258,7 @@ impl Progress {
         (is_repetition, finding.compared.is_some(), is_late_only, has_been, is_service, causes, is_uncertain)
     }
 
-    /// Notes what a finding became: small, under the name of its remaining causes. Another finding of that
-    /// signature is the same one, and those that it explains need no work of their own.
+    /// Notes what a finding became: small, named by its remaining causes, one with any of that signature.
     pub(super) fn note_small(&mut self, name: &str, small: &FindingFile) {
         let worked_on = &self.worked_on;
         let is_explained = |finding: &HuntFinding| {

@@ -20,8 +20,7 @@ use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
 use std::time::Instant;
 
-/// Plays of the reference for a new violation, with more where a fault had hit the servers: a right lock
-/// shows what is of its servers in most of them.
+/// Plays of the reference for a new violation; more after faults of servers, where most plays show it.
 const PLAYS: usize = 2;
 const PLAYS_UNDER_FAULTS_OF_SERVERS: usize = 5;
 

@@ -35,8 +35,7 @@ pub struct HuntRequest {
 }
 
 impl HuntRequest {
-    /// What all parts of a hunt have in common: without what depends on the machine, what is replayed or
-    /// known first, and what the first check showed.
+    /// What all parts of a hunt have in common: nothing of the machine, of replays or of the first check.
     pub fn common(&self) -> HuntRequest {
         let command = String::new();
         HuntRequest {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 /// Shorter stretches say little: a schedule computes as it starts, and waits afterwards.
 const STRETCH: Duration = Duration::from_secs(1);
 
-/// Looks at the machine now and then.
 #[derive(Default)]
 pub(super) struct RoomMeter {
     last: Option<(Instant, CpuTime)>,
@@ -20,8 +19,7 @@ struct CpuTime {
 }
 
 impl RoomMeter {
-    /// The share of the processors' time since the last look that was free, or of the memory where that is
-    /// less; none while that time is too short, and where neither can be read.
+    /// The free share of processors or memory, whichever is less, since the last look; none if unreadable.
     pub fn free(&mut self) -> Option<f64> {
         if self.last.is_some_and(|(at, _)| at.elapsed() < STRETCH) {
             return None;

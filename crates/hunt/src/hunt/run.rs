@@ -109,9 +109,7 @@ impl Hunt {
         })
     }
 
-    /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. All that was found is
-    /// in the folder then, as far as that can be written. An error where the folder cannot be written at the
-    /// beginning, or the first check failed.
+    /// Hunts to the end of its time. Errors: the folder is unwritable, or the first check failed.
     pub async fn hunt(&mut self) -> Result<HuntEnd> {
         let deadline = Instant::now() + self.left();
         let begins = self.progress.lock().file.schedules == 0;

@@ -18,7 +18,6 @@ pub struct Hunt {
     pub(super) progress: Mutex<Progress>,
     pub(super) player: Limited,
     pub(super) stop: Arc<Stop>,
-    /// How the program is called, in commands that repeat a run.
     pub(super) program: String,
     pub(super) observer: Arc<dyn HuntObserver>,
     pub(super) found: Mutex<VecDeque<Found>>,

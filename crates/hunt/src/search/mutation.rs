@@ -182,7 +182,6 @@ fn change_fault(
     Some(())
 }
 
-/// Whether parameters name nodes, which stand in lists.
 fn names_nodes(parameters: &serde_json::Map<String, Value>) -> bool {
     parameters.values().any(|value| value.is_array() || value.is_object())
 }

@@ -41,7 +41,6 @@ pub(super) fn with_fault(
     changed
 }
 
-/// The schedule without what comes later than `limit_ms`.
 pub(super) fn ended_by(schedule: &Schedule, limit_ms: u64) -> Schedule {
     let faults = schedule.plan.faults.iter().filter(|fault| fault.at_ms < limit_ms).cloned().collect();
     let mut ended = with_faults(schedule, faults);
@@ -49,8 +48,7 @@ pub(super) fn ended_by(schedule: &Schedule, limit_ms: u64) -> Schedule {
     ended
 }
 
-/// The schedule with other numbers of clients and processes. Clients that faults name keep their faults under
-/// the first names that there still are.
+/// The schedule with other numbers of clients and processes; faults move to the first names left.
 pub(super) fn with_clients(schedule: &Schedule, clients: usize, processes: usize) -> Option<Schedule> {
     let renamed = renamed(schedule, 'c', clients)?;
     let mut smaller = with_faults(schedule, renamed);
@@ -71,7 +69,6 @@ pub(super) fn fewer_clients(schedule: &Schedule) -> Vec<(usize, usize)> {
     tries.into_iter().filter(smaller).collect()
 }
 
-/// The schedule with fewer servers; none where its faults need more.
 pub(super) fn with_servers(schedule: &Schedule, servers: usize) -> Option<Schedule> {
     let mut smaller = with_faults(schedule, renamed(schedule, 'n', servers)?);
     smaller.options.lock_options.nodes = Some(servers);

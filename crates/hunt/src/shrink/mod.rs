@@ -59,16 +59,13 @@ pub struct Shrunk {
     pub after: Size,
     /// How often it showed the violation when it was played once more.
     pub rate: Rate,
-    /// A play that shows the violation.
     pub example: Played,
     pub plays: usize,
     /// False where the time was up, or Ctrl-C came, before all was tried.
     pub complete: bool,
 }
 
-/// Makes a schedule smaller as long as this violation still comes; `tell` is called after each candidate.
-/// Gives the smallest one by then where the time is up or Ctrl-C comes. An error where no play of it
-/// succeeds, or Ctrl-C comes before anything is found.
+/// Makes a schedule smaller while the violation comes; `tell`: after each. Errors: no play succeeds.
 pub async fn shrink(
     schedule: &Schedule,
     violation: &Violation,

@@ -139,8 +139,7 @@ impl<'a, 'b> ShrinkSearch<'a, 'b> {
         }
     }
 
-    /// Ends the run at its first violation, where that is seen as it happens. Tried again here, since a
-    /// violation that comes rarely may be given a lower goal than in the beginning.
+    /// Ends the run at its first violation; tried again here, since a rare one may have a lower goal now.
     async fn end_at_the_violation(&mut self) {
         if !ENDED_EARLY.contains(&self.trial.violation.checker.as_str()) || self.best().options.fail_fast {
             return;

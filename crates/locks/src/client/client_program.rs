@@ -67,8 +67,7 @@ impl ClientProgram {
         words.chain(self.kind.announced()).map(str::to_owned).collect()
     }
 
-    /// Compares the `can` of a hello with what was promised, and with what is needed: words, each with what
-    /// needs it. The error names the word that is missing, or unknown.
+    /// Compares a hello's `can` with what was promised and is needed. The error names the word.
     pub fn check_announced(&self, can: &[String], needs: &[(&str, &str)]) -> Result<(), Refusal> {
         let known = [
             "token",

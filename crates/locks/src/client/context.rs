@@ -13,7 +13,7 @@ pub(super) struct ClientContext {
     pub(super) session: Session,
     pub(super) storage: Option<Arc<ProtectedStorage>>,
     pub(super) capabilities: Capabilities,
-    pub(super) guard: &'static dyn Guard,
+    pub(super) guard: &'static Guard,
     pub(super) careful: bool,
     pub(super) pauses: Arc<[PauseAt]>,
 }

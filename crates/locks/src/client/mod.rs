@@ -1,6 +1,5 @@
-//! The built-in client program: reads operations from the controller, carries them out, answers
-//! (`docs/client-protocol.md`). One task reads lines and hands each to the task of its process, which carries
-//! out one operation at a time; one task writes the answers.
+//! The built-in client program: carries out the controller's operations (`docs/client-protocol.md`). One task
+//! reads lines, one for each process carries out its operations, one writes the answers.
 
 pub(crate) mod client_clock;
 pub(crate) mod client_program;

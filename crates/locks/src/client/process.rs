@@ -99,7 +99,7 @@ struct HostedProcess {
     notices: Notices,
     storage: Option<Arc<ProtectedStorage>>,
     own_storage: bool,
-    guard: &'static dyn Guard,
+    guard: &'static Guard,
     careful: bool,
     beliefs: Arc<Beliefs>,
     /// Keys that it has marked as its own since it acquired them.
@@ -261,8 +261,7 @@ impl HostedProcess {
         storage.write(key, value, &credentials, timeout).await
     }
 
-    /// Marks the storage as this process's own, once a grant, where the guard needs that. Gives how it ended
-    /// where it failed; what was to follow has then not been sent.
+    /// Marks the storage as its own, once a grant, if the guard needs that. Gives a failure, if any.
     async fn mark_first(
         &mut self,
         storage: &ProtectedStorage,
@@ -288,7 +287,7 @@ impl HostedProcess {
 
     fn credentials(&self, key: &str) -> Credentials {
         let mut credentials = self.without_lock();
-        match self.guard.needs() {
+        match self.guard.needs {
             Need::Nothing => {}
             Need::Token => credentials.token = self.lock.token(key),
             Need::UniqueValue => credentials.unique = self.lock.unique_value(key),

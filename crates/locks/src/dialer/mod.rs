@@ -66,7 +66,6 @@ impl Dialer {
         self
     }
 
-    /// What the handshake of TLS needs; none where that is not wanted.
     pub(crate) fn tls(&self) -> Option<ClientConfig> {
         self.tls.as_deref().cloned()
     }
@@ -76,6 +75,11 @@ impl Dialer {
     pub(crate) async fn dial(&self, server: &Server) -> std::io::Result<Stream> {
         let stream = TcpStream::connect(&server.address).await?;
         stream.set_nodelay(true)?;
+        self.secured(server, stream).await
+    }
+
+    /// [`Dialer::dial`] on a connection to the server.
+    pub(crate) async fn secured(&self, server: &Server, stream: TcpStream) -> std::io::Result<Stream> {
         let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
         let name = ServerName::try_from(tls_name(server).to_owned())
             .map_err(|_| denied(format!("`{}` is no name that a certificate can have", tls_name(server))))?;
@@ -85,8 +89,7 @@ impl Dialer {
         }
     }
 
-    /// Finds out whether servers speak as this client does; one that cannot be reached shows nothing. The
-    /// error is the sentence about the first server that can never be reached so.
+    /// Whether servers speak as this client does; silence shows nothing. Errors: the first that never will.
     pub(crate) async fn check(&self, servers: &[Server]) -> Result<(), ClientError> {
         let checks = servers.iter().map(|server| timeout(PROBE, self.check_one(server)));
         for checked in join_all(checks).await {
@@ -115,7 +118,6 @@ impl Dialer {
     }
 }
 
-/// The name that the server's certificate must have.
 pub(crate) fn tls_name(server: &Server) -> &str {
     let host = server.address.rsplit_once(':').map_or(&*server.address, |(host, _)| host);
     server.tls_name.as_deref().unwrap_or(host.trim_matches(['[', ']']))

@@ -55,8 +55,7 @@ fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The lock of this folder: `PATH` or `PATH@VARIANT`, and with `@SERVER` behind that on this server. Errors:
-/// there is no `lock.toml`, or where it is wrong and what would be right.
+/// The lock of this folder: `PATH[@VARIANT][@SERVER]`. Errors: no `lock.toml`, or where it is wrong.
 pub fn load(name: &str) -> Result<&'static LockDefinition, Refusal> {
     kept(name.to_owned(), || {
         let (rest, server) = split_server(name);
@@ -85,8 +84,7 @@ pub fn fuzz(text: &str) {
     }
 }
 
-/// `--client`: a client program on the servers of a built-in lock. `files` is its folder, `packages` are
-/// Debian's. Errors: the command or the folder makes no sense.
+/// `--client` on a built-in lock's servers, with its folder and Debian's `packages`. Errors: bad ones.
 pub fn ad_hoc(
     servers_of: &'static LockDefinition,
     command: &str,

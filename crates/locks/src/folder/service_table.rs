@@ -14,7 +14,6 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
-/// What can stand in braces in a command.
 const PLACEHOLDERS: [&str; 6] = ["address", "data", "index", "name", "peers", "port"];
 
 /// What stands under `service`.
@@ -172,7 +171,6 @@ fn leaked(texts: Vec<String>) -> &'static [&'static str] {
     texts.into_iter().map(|text| &*text.leak()).collect::<Vec<&str>>().leak()
 }
 
-/// Refuses a placeholder that stands for nothing.
 fn check_texts(service: &LockService) -> Result<(), Refusal> {
     let names = service.kinds.iter().map(|kind| kind.name).filter(|name| !name.is_empty());
     let known: Vec<&str> = PLACEHOLDERS.into_iter().chain(names).collect();

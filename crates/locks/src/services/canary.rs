@@ -1,12 +1,11 @@
 //! `canary-nolock`: no lock at all. Every acquire succeeds at once. It is there to be caught: `exclusion`
 //! must see overlapping holds, `lost-updates` overwritten increments, and `fencing` a token that does not
-//! grow. For that each acquire hands out the token 1; so the guard `token` can be used with it (and protects
-//! nothing, since no token is ever lower than another).
+//! grow. For that each acquire hands out the token 1; so the guard `token` fits (and protects nothing).
 
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::described::DESCRIBED;
-use crate::error::{ClientError, bad_option};
+use crate::error::{ClientError, nodes_are};
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use crate::service::LockService;
@@ -27,15 +26,11 @@ static CANARY: LockDefinition = LockDefinition {
     capabilities: |_| Capabilities { token: true, lease: Lease::None, ..Capabilities::NONE },
 };
 
-/// The locks without servers: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
 
 pub(crate) static NO_SERVERS: LockService = LockService {
     name: "none",
-    check_nodes: |_, nodes| match nodes {
-        0 => Ok(()),
-        _ => bad_option("nodes", "this lock has no servers; leave --nodes out".to_owned()),
-    },
+    check_nodes: |_, nodes| nodes_are(nodes == 0, "this lock has no servers; leave --nodes out"),
     ..DESCRIBED
 };
 

@@ -19,8 +19,7 @@ use crate::definition::LockDefinition;
 use crate::options::Options;
 use crate::service::LockService;
 
-/// Every lock: one line for each service, whose folder lists its own. The first one of a service is what
-/// others on its servers are compared with.
+/// Every lock: one line for each service. The first of a service is the reference for the others.
 pub fn registry() -> &'static [&'static LockDefinition] {
     static LOCKS: std::sync::LazyLock<Vec<&LockDefinition>> = std::sync::LazyLock::new(|| {
         [

@@ -60,8 +60,7 @@ pub struct Difference {
     pub standing: Standing,
     pub checker: String,
     pub class: String,
-    /// Whose failures it was, each once: of the lock, or of the reference where only that shows it. Where the
-    /// lock's run left two causes, enough runs of the reference have decided.
+    /// Whose failures it was, of the lock or else the reference, which decides between two causes.
     pub whose: Vec<Whose>,
     /// In how many of the reference's runs in which the property was judged.
     pub reference: Rate,
@@ -157,8 +156,7 @@ fn judges(verdict: &RunVerdict, checker: &str) -> bool {
     verdict.of_checker(checker).is_some_and(|property| property.claimed && is_decided(property.outcome))
 }
 
-/// Compares the run of a lock with those of a reference. `is_whole`: the lock's run was not ended by its
-/// first violation, after which it would have shown others.
+/// Compares a run with those of a reference. `is_whole`: it was not ended by its first violation.
 pub fn compare(
     lock: &str,
     reference: &str,

@@ -1,5 +1,4 @@
-//! How much confidence the verdict of a cell deserves: how many situations its runs covered, how near they
-//! came to a violation, and which rate of violations so many runs leave possible.
+//! How much confidence a cell's verdict deserves: situations covered, nearest miss, possible rate.
 
 use crate::runs::Judgement;
 use fencepost_checker::{Coverage, NearMiss, Outcome, rate_bound};
@@ -19,8 +18,7 @@ pub struct CellConfidence {
     /// The nearest miss of all runs. None where every grant followed a release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_miss: Option<NearMiss>,
-    /// The rate of violations that the runs leave possible, with 95 % confidence. None with a violation, and
-    /// for fewer than three runs that tested something.
+    /// The rate of violations still possible at 95 % confidence; none with a violation, or under three runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bound: Option<f64>,
     /// Why it says little that a property held in these runs, as clauses; empty where it says enough.

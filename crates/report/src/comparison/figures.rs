@@ -26,7 +26,6 @@ pub struct RunFigures {
     pub(super) lost: u64,
     pub(super) acknowledged: u64,
     pub(super) costs: Costs,
-    /// How many were covered, and how many were possible.
     pub(super) situations: Option<(usize, usize)>,
     pub(super) nearest_miss_ns: Option<i64>,
 }

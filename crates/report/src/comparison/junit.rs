@@ -5,7 +5,6 @@ use crate::pipeline::junit::{Case, CaseEnd, JunitSuite};
 use crate::words::property;
 use fencepost_checker::Outcome;
 
-/// Commands that repeat a run, for each case.
 const COMMANDS_MAX: usize = 20;
 
 pub fn suites(comparison: &Comparison) -> Vec<JunitSuite> {

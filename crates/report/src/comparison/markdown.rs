@@ -71,7 +71,6 @@ fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {
     }
 }
 
-/// The legend, and the head of the table.
 fn head(text: &mut String, comparison: &Comparison, table: &Table) {
     for (mark, meaning) in &table.legend {
         let _ = writeln!(text, "- {}", escaped(&format!("{}: {meaning}", mark.text)));

@@ -1,5 +1,4 @@
-//! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file
-//! for another program.
+//! Many runs beside each other: rows of locks, columns of nemeses, as text, page or file.
 
 mod against;
 mod baseline;

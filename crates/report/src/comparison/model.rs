@@ -275,8 +275,7 @@ fn names_a_version(end: &str) -> bool {
 }
 
 impl Comparison {
-    /// The same, with the best locks first: by what is worst in their first rows, and how often. The rows of
-    /// one lock stay together. A row that is not applicable anywhere becomes a remark.
+    /// The best locks first, by their worst results; a row that is not applicable becomes a remark.
     pub fn best_first(&self) -> Comparison {
         let is_applicable = |row: &&Row| row.cells.iter().any(|cell| cell.not_applicable.is_none());
         let why =
@@ -426,7 +425,6 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
 }
 
-/// The versions of servers that are named with their nodes, each once.
 fn versions(named: &[String]) -> Vec<String> {
     let versions = named.iter().map(|server| server.split(" on ").next().unwrap_or(server).to_owned());
     versions.collect::<BTreeSet<String>>().into_iter().collect()

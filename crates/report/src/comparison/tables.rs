@@ -220,8 +220,7 @@ fn result(checker: &str) -> Option<&'static str> {
     }
 }
 
-/// `✗ granted twice 2/3`, `✓ holds`. Of a violation, the worst that it means counts; with a `result`, the
-/// sign alone says that: `✗ updates lost 3/3`.
+/// `✗ granted twice 2/3`, `✓ holds`: by the worst harm; with a `result`, its sign: `✗ updates lost 3/3`.
 pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>, result: Option<&str>) -> Mark {
     let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
     let worst = harms.first_key_value().filter(|_| outcome == Outcome::Violation);
@@ -367,8 +366,7 @@ pub fn ending(comparison: &Comparison) -> String {
     )
 }
 
-/// The command to go on with: it explains a violation, of the lock that did worst, or hunts for one of the
-/// first lock that showed none. Empty where all did, and their runs are not there.
+/// The next command: explains the worst violation, or hunts for the first lock without one, if possible.
 pub fn next(comparison: &Comparison) -> String {
     let mut cells: Vec<&Cell> = comparison.rows.iter().rev().flat_map(|row| &row.cells).collect();
     cells.sort_by_key(|cell| cell.harms.keys().next().copied().map_or(Harm::ALL.len(), |harm| harm as usize));

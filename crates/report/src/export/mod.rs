@@ -24,7 +24,6 @@ pub fn write(format: Format, events: EventSource, out: &mut dyn Write) -> Result
     Ok(out.flush()?)
 }
 
-/// What the tests of all formats export.
 #[cfg(test)]
 mod testing {
     use super::*;

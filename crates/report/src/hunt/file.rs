@@ -85,7 +85,6 @@ impl SituationCount {
 pub struct NearestMiss {
     pub ms: f64,
     pub schedule: u64,
-    /// What happened, in a sentence.
     pub sentence: String,
 }
 
@@ -137,8 +136,7 @@ impl HuntReference {
     }
 }
 
-/// What the comparison of a finding with the reference came to. The later says more than the one before it:
-/// what the reference showed once is of the servers.
+/// What a finding's comparison with the reference came to, later variants over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
@@ -160,7 +158,6 @@ pub struct HuntFinding {
     /// Whose failure it is. None in files of before that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whose: Option<Whose>,
-    /// What happened, in a sentence.
     pub sentence: String,
     /// When it was found, in time hunted.
     pub found_ms: u64,
@@ -210,8 +207,7 @@ impl HuntFinding {
             && OF_DATA.contains(&self.signature.checker.as_str())
     }
 
-    /// Whether it came under faults of the servers, and is not known to be no failure of theirs: too rarely
-    /// to be compared often enough, too late, or in a run that the reference cannot play.
+    /// Whether it came under servers' faults and the reference could not decide that it is theirs.
     fn is_undecided(&self) -> bool {
         let is_replayed = matches!(self.state, FindingState::Known | FindingState::Gone);
         self.whose == Some(Whose::Service) && !is_replayed && !self.is_of_servers()
@@ -221,7 +217,6 @@ impl HuntFinding {
 /// Findings that are probably one bug.
 #[derive(Debug)]
 pub struct FindingGroup<'a> {
-    /// The smallest example.
     pub example: &'a HuntFinding,
     /// The others: the same under other faults, and what follows from it.
     pub also: Vec<&'a HuntFinding>,
@@ -393,8 +388,7 @@ impl HuntFile {
         text.trim_start().to_owned()
     }
 
-    /// The findings, those that say most about the lock first: its service's and its library's failures
-    /// before late writes. Without those that are of the servers.
+    /// The lock's own findings, most telling first: failures of service and library before late writes.
     pub fn most_telling_first(&self) -> Vec<&HuntFinding> {
         let mut findings: Vec<&HuntFinding> = self.own().collect();
         findings.sort_by_key(|finding| matches!(finding.whose, Some(Whose::NoFence | Whose::Machine)));

@@ -3,9 +3,8 @@
 use crate::pictures::palette;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A whole page that opens from disk: `body` in the house's style, light and dark, for screen and paper. The
-/// style knows tables, `.chip` and `.verdict` with the name of an outcome, `.note`, `.figures`, `.picture`,
-/// `.tablebox` for wide tables, and `td.n` for numbers.
+/// A whole page that opens from disk: `body` styled for light, dark and paper. The style knows tables
+/// (`.tablebox`, `td.n`), `.chip` and `.verdict` with an outcome, `.note`, `.figures`, `.picture`.
 pub fn document(title: &str, body: Markup) -> String {
     let style = include_str!("document.css").replace("/*PICTURES*/", &palette::style());
     let markup = html! {

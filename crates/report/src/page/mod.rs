@@ -204,7 +204,6 @@ fn shown_finding_html(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding
     }
 }
 
-/// The proof of a finding, as `explain` prints it.
 fn proof_html(run: &RunIndex, verdict: &RunVerdict, shown: &ShownFinding) -> Markup {
     let Proof { steps, ledger, .. } = proof(run, verdict, shown);
     html! {

@@ -13,8 +13,7 @@ const COLUMN: i32 = 26;
 const MARGIN: i32 = 16;
 const DRAWN_MAX: usize = 200;
 
-/// The picture as SVG: lanes, bars in order of the events, the number of each operation in the longest order
-/// that succeeds, and the operation that fits into no order in red.
+/// The picture as SVG: lanes, bars, the longest order that succeeds, and the stuck operation in red.
 pub fn conflict(evidence: &Evidence) -> String {
     let drawn = &evidence.operations[..evidence.operations.len().min(DRAWN_MAX)];
     let columns = columns(evidence);
@@ -116,7 +115,6 @@ fn columns(evidence: &Evidence) -> Vec<i32> {
     columns
 }
 
-/// Lines that fit into a picture of this width.
 fn wrapped(text: &str, size: f64, width: i32) -> Vec<String> {
     let characters = (width - 2 * MARGIN) / text_width("0", size);
     textwrap::wrap(text, characters.max(20) as usize).into_iter().map(String::from).collect()

@@ -1,5 +1,4 @@
-//! Which lane of the timeline a process has. After an indeterminate operation another number takes a
-//! process's place, so numbers that do not overlap in time share a lane.
+//! Which lane a process has: its later numbers, which do not overlap in time, share it.
 
 use fencepost_checker::RunIndex;
 use fencepost_history::Process;

@@ -40,7 +40,6 @@ impl RunPictures {
     }
 }
 
-/// The drawing of a finding, and how to read it. None where there is nothing to draw.
 pub(crate) fn of_finding(run: &RunIndex, shown: &ShownFinding) -> Option<(String, String)> {
     let waits = waits::waits(run, shown.finding).map(|svg| (svg, waits::HOW_TO_READ.to_owned()));
     waits.or_else(|| Some((violation::violation(run, shown)?, drawing(run, &shown.holds))))

@@ -1,6 +1,5 @@
 //! The colours of all pictures. They are drawn in the light colours; a style sheet gives each its dark twin.
-//! The colours of data differ for people who confuse red and green (after Okabe and Ito); what matters
-//! differs in shape too.
+//! Data's colours suit people who confuse red and green (Okabe and Ito); shapes differ, too.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;

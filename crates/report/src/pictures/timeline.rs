@@ -50,7 +50,6 @@ pub fn timeline(run: &RunIndex, overlaps: &[Overlap]) -> String {
     })
 }
 
-/// Names what the picture shows, and only that.
 fn legend(canvas: &Canvas, run: &RunIndex, overlaps: &[Overlap]) {
     let mut x = LEFT;
     let y = LEGEND / 2 - 1;
@@ -124,7 +123,6 @@ fn is_unsure(operation: &Operation) -> bool {
     changes && operation.completion.is_none_or(|event| event.kind == Kind::Info)
 }
 
-/// Operations of which it is unknown whether they were done.
 fn unsure(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes) {
     let mut bars = Bars::default();
     for operation in run.operations.iter().filter(|operation| is_unsure(operation)) {

@@ -13,15 +13,13 @@ const LANE: i32 = 20 + BAR + 20;
 
 pub const HOW_TO_READ: &str = "A pale bar: the process waits for all names that it asked for. A full bar: it holds them. A red line: it was refused.";
 
-/// An acquire that a finding cites, with all its names.
 struct Waiting<'r, 'a> {
     acquire: &'r Operation<'a>,
     names: Vec<&'a str>,
     colour: Colour,
 }
 
-/// The drawing. None unless the finding cites at least two acquires of several names that have ended, one of
-/// them in vain.
+/// The drawing. None unless the finding cites two ended acquires of several names, one of them in vain.
 pub fn waits(run: &RunIndex, finding: &Finding) -> Option<String> {
     let waiting = waiting(run, finding);
     let ends = || waiting.iter().filter_map(|one| one.acquire.completion);

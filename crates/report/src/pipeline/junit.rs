@@ -50,8 +50,7 @@ impl CaseEnd {
     }
 }
 
-/// The whole file. Totals are where Jenkins' schema has them: skipped cases only in a suite. Errors: none in
-/// practice.
+/// The whole file. Totals are where Jenkins' schema has them: skipped cases only in a suite.
 pub fn xml(name: &str, suites: &[JunitSuite]) -> Result<String> {
     let mut out = Writer::new_with_indent(Vec::new(), b' ', 4);
     out.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;

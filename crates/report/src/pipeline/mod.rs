@@ -43,8 +43,7 @@ pub enum FailOn {
 }
 
 impl PipelineArgs {
-    /// Whether the requested files can be there: found before a run. Errors: the option and the missing
-    /// folder.
+    /// Whether the requested files can be there: found before a run. Errors: the missing folder.
     pub fn check(&self) -> Result<(), String> {
         for (option, file) in [("--junit", &self.junit), ("--sarif", &self.sarif)] {
             let folder = file.as_deref().and_then(Path::parent).filter(|it| !it.as_os_str().is_empty());
@@ -80,8 +79,7 @@ impl Expect {
     }
 }
 
-/// Writes what was asked for. Gives the exit code, the outcome's own or whether it is the one expected, and
-/// whether the files could be written: the verdict stands without them.
+/// Writes what was asked for. Gives the exit code, by the outcome, what was expected, and the files.
 pub fn report(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> (i32, Result<()>) {
     (exit_code(args, verdict), write(args, folder, verdict))
 }

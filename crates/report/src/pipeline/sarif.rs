@@ -70,7 +70,6 @@ fn results(verdict: &Verdict, findings: &[&Finding], uri: &str) -> Vec<Value> {
     }
 }
 
-/// A checker that did not judge the run.
 fn not_judged(unjudged: &Unjudged, uri: &str) -> Value {
     let text = format!("not judged: {}", unjudged.reason);
     result(&unjudged.checker, "notApplicable", &text, uri, 1)

@@ -103,8 +103,7 @@ fn unmoved_clients(run: &RunIndex) -> &'static str {
     }
 }
 
-/// What a reader must know before the verdict: a server ended without a fault, the run was cut off or goes
-/// on, the machine stalled, sections were abandoned. A few sentences.
+/// What a reader must know first: ended servers, a cut, stalls, abandoned sections. A few sentences.
 pub fn caveat(run: &RunIndex) -> Option<String> {
     let caveats = unfinished(run).into_iter().chain(stalled(run)).chain(abandoned::abandoned(run));
     let caveats: Vec<String> = caveats.collect();

@@ -3,35 +3,49 @@
 use serde_json::Value;
 use std::fmt;
 
-/// Decides which writes the storage accepts.
-pub trait Guard: Send + Sync {
-    fn name(&self) -> &'static str;
+/// Decides which writes the storage accepts. A guard names what differs from another one, such as `none`.
+pub struct Guard {
+    pub name: &'static str,
     /// One line for `fencepost list`.
-    fn about(&self) -> &'static str;
+    pub about: &'static str,
     /// Where the idea comes from: author, title and year.
-    fn source(&self) -> &'static str;
+    pub source: &'static str,
     /// What each request must carry of the lock under which it is made.
-    fn needs(&self) -> Need;
+    pub needs: Need,
     /// How many storages there are: one, or an odd number of replicas of which a majority decides.
-    fn replicas(&self) -> usize {
-        1
-    }
-    /// Whether a holder marks the storage as its own before its first read or write.
-    fn marks_first(&self) -> bool {
-        false
-    }
+    pub replicas: usize,
     /// Whether another request can come in between the check of a write and the write itself.
-    fn in_two_steps(&self) -> bool {
-        false
+    pub in_two_steps: bool,
+    pub admits: fn(&mut Record, &Write) -> Result<(), Rejection>,
+    pub on_read: fn(&mut Record, &Credentials),
+    /// How a holder marks the storage as its own before its first read or write, where it does that.
+    pub marks: Option<Mark>,
+}
+
+type Mark = fn(&mut Record, &Credentials) -> Result<(), Rejection>;
+
+impl Guard {
+    pub fn marks_first(&self) -> bool {
+        self.marks.is_some()
     }
+
     /// Accepts the write, and notes in the record what later decisions need; or rejects it. Unless the guard
     /// works [in two steps](Guard::in_two_steps), the storage calls it and stores the value in one step.
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection>;
+    pub fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
+        (self.admits)(record, write)
+    }
+
     /// Notes what a read carries. A read is never rejected.
-    fn saw_read(&self, _record: &mut Record, _credentials: &Credentials) {}
+    pub fn saw_read(&self, record: &mut Record, credentials: &Credentials) {
+        (self.on_read)(record, credentials);
+    }
+
     /// Marks the storage as the holder's with these credentials, or rejects the mark.
-    fn mark(&self, _record: &mut Record, _credentials: &Credentials) -> Result<(), Rejection> {
-        Err(Rejection::new("no-marks", format_args!("the guard {} takes no marks", self.name())))
+    pub fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), Rejection> {
+        match self.marks {
+            Some(mark) => mark(record, credentials),
+            None => Err(Rejection::new("no-marks", format_args!("the guard {} takes no marks", self.name))),
+        }
     }
 }
 
@@ -103,8 +117,7 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// `code` is in small letters and hyphens (`stale-token`). It may be any: a client sees by the answer's
-    /// own code that the guard rejected its write.
+    /// `code`: any word in small letters and hyphens (`stale-token`), beside the answer's own code.
     pub fn new(code: &'static str, detail: impl fmt::Display) -> Rejection {
         Rejection { code, detail: detail.to_string() }
     }

@@ -13,23 +13,23 @@ mod unique_racy;
 pub use guard::{Credentials, Guard, Need, Record, Rejection, Write};
 
 /// Every guard: one line each.
-pub fn guards() -> &'static [&'static dyn Guard] {
+pub fn guards() -> &'static [&'static Guard] {
     &[
-        &none::NoGuard,
-        &token::Token,
-        &token_racy::TokenRacy,
-        &unique::Unique,
-        &unique_racy::UniqueRacy,
-        &sequencer::Sequencer,
-        &epoch_quorum::EpochQuorum,
-        &epoch_quorum_unmarked::EpochQuorumUnmarked,
+        &none::NONE,
+        &token::TOKEN,
+        &token_racy::TOKEN_RACY,
+        &unique::UNIQUE,
+        &unique_racy::UNIQUE_RACY,
+        &sequencer::SEQUENCER,
+        &epoch_quorum::EPOCH_QUORUM,
+        &epoch_quorum_unmarked::EPOCH_QUORUM_UNMARKED,
     ]
 }
 
 /// The guard of that name; without a name the guard `none`.
-pub fn find_guard(name: &str) -> Option<&'static dyn Guard> {
+pub fn find_guard(name: &str) -> Option<&'static Guard> {
     let name = if name.is_empty() { "none" } else { name };
-    guards().iter().copied().find(|guard| guard.name() == name)
+    guards().iter().copied().find(|guard| guard.name == name)
 }
 
 #[cfg(test)]
@@ -39,18 +39,18 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        let names: HashSet<_> = guards().iter().map(|guard| guard.name()).collect();
+        let names: HashSet<_> = guards().iter().map(|guard| guard.name).collect();
         assert_eq!(names.len(), guards().len());
-        assert!(names.iter().all(|name| find_guard(name).is_some_and(|guard| guard.name() == *name)));
+        assert!(names.iter().all(|name| find_guard(name).is_some_and(|guard| guard.name == *name)));
         assert!(find_guard("tokn").is_none());
-        assert_eq!(find_guard("").map(|guard| guard.name()), Some("none"));
+        assert_eq!(find_guard("").map(|guard| guard.name), Some("none"));
     }
 
     const MARK: &str = "## All guards\n\n";
 
     fn table() -> String {
-        let row = |guard: &&dyn Guard| {
-            let (name, about, needs, source) = (guard.name(), guard.about(), guard.needs(), guard.source());
+        let row = |guard: &&Guard| {
+            let (name, about, needs, source) = (guard.name, guard.about, guard.needs, guard.source);
             format!("| `{name}` | {about} | {needs} | {source} |\n")
         };
         let rows: String = guards().iter().map(row).collect();

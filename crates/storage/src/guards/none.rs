@@ -1,41 +1,29 @@
 //! `none`: the storage trusts the lock.
 
-use super::guard::{Guard, Need, Record, Rejection, Write};
+use super::guard::{Guard, Need};
 
-pub(super) struct NoGuard;
-
-impl Guard for NoGuard {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn about(&self) -> &'static str {
-        "accepts every write"
-    }
-
-    fn source(&self) -> &'static str {
-        "the storages of most programs"
-    }
-
-    fn needs(&self) -> Need {
-        Need::Nothing
-    }
-
-    fn admit(&self, _record: &mut Record, _write: &Write) -> Result<(), Rejection> {
-        Ok(())
-    }
-}
+pub(super) const NONE: Guard = Guard {
+    name: "none",
+    about: "accepts every write",
+    source: "the storages of most programs",
+    needs: Need::Nothing,
+    replicas: 1,
+    in_two_steps: false,
+    admits: |_, _| Ok(()),
+    on_read: |_, _| {},
+    marks: None,
+};
 
 #[cfg(test)]
 mod tests {
-    use super::super::guard::Credentials;
     use super::super::guard::literal::{token, write};
+    use super::super::guard::{Credentials, Record};
     use super::*;
 
     #[test]
     fn accepts_everything() {
         let mut record = Record { token_max: Some(35), ..Record::default() };
-        assert_eq!(NoGuard.admit(&mut record, &write(token(33))), Ok(()));
-        assert_eq!(NoGuard.admit(&mut record, &write(Credentials::default())), Ok(()));
+        assert_eq!(NONE.admit(&mut record, &write(token(33))), Ok(()));
+        assert_eq!(NONE.admit(&mut record, &write(Credentials::default())), Ok(()));
     }
 }

@@ -2,40 +2,26 @@
 //! Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4.
 //! It asks before the write, so a lock that is lost in between lets one more write in.
 
-use super::guard::{Guard, Need, Record, Rejection, Write};
+use super::guard::{Guard, Need, Rejection};
+use super::none::NONE;
 
-pub(super) struct Sequencer;
-
-impl Guard for Sequencer {
-    fn name(&self) -> &'static str {
-        "sequencer"
-    }
-
-    fn about(&self) -> &'static str {
-        "asks the lock service before each write whether the writer's sequencer is still valid"
-    }
-
-    fn source(&self) -> &'static str {
-        "Mike Burrows, \"The Chubby lock service\" (2006)"
-    }
-
-    fn needs(&self) -> Need {
-        Need::Sequencer
-    }
-
-    /// The storage has checked the sequencer with the lock service before.
-    fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), Rejection> {
-        match &write.credentials.sequencer {
-            Some(_) => Ok(()),
-            None => Err(Rejection::new("no-sequencer", "this storage takes only writes with a sequencer")),
-        }
-    }
-}
+pub(super) const SEQUENCER: Guard = Guard {
+    name: "sequencer",
+    about: "asks the lock service before each write whether the writer's sequencer is still valid",
+    source: "Mike Burrows, \"The Chubby lock service\" (2006)",
+    needs: Need::Sequencer,
+    // The storage has checked the sequencer with the lock service before.
+    admits: |_, write| match &write.credentials.sequencer {
+        Some(_) => Ok(()),
+        None => Err(Rejection::new("no-sequencer", "this storage takes only writes with a sequencer")),
+    },
+    ..NONE
+};
 
 #[cfg(test)]
 mod tests {
-    use super::super::guard::Credentials;
     use super::super::guard::literal::write;
+    use super::super::guard::{Credentials, Record};
     use super::*;
 
     #[test]
@@ -43,8 +29,8 @@ mod tests {
         let mut record = Record::default();
         let credentials =
             Credentials { sequencer: Some("a:exclusive:33".to_owned()), ..Credentials::default() };
-        assert_eq!(Sequencer.admit(&mut record, &write(credentials)), Ok(()));
-        let without = Sequencer.admit(&mut record, &write(Credentials::default()));
+        assert_eq!(SEQUENCER.admit(&mut record, &write(credentials)), Ok(()));
+        let without = SEQUENCER.admit(&mut record, &write(Credentials::default()));
         assert!(without.is_err_and(|why| why.code() == "no-sequencer"));
     }
 }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 pub(crate) struct Storage {
-    guard: &'static dyn Guard,
+    guard: &'static Guard,
     /// Time between check and write in a guard of two steps, for the first of several writes of a key.
     write_delay: Duration,
     sequencers: Option<Box<dyn Sequencers>>,
@@ -35,8 +35,7 @@ impl Records {
         self.by_key.get_mut(key).expect("inserted just now")
     }
 
-    /// Stores the value of a write that was admitted. Gives the value; of a list its length,
-    /// of a resource how many use it.
+    /// Stores an admitted write. Gives the value; of a list its length, of a resource its users.
     fn put(&mut self, key: &str, value: Value, version: Option<(u64, u64)>, process: Option<u64>) -> Value {
         let written = value.as_array().map_or(&value, |list| list.last().unwrap_or(&Value::Null));
         self.note(key, process, f::WRITE, written);
@@ -65,7 +64,7 @@ enum Admitted {
 
 impl Storage {
     pub(crate) fn new(
-        guard: &'static dyn Guard,
+        guard: &'static Guard,
         write_delay: Duration,
         sequencers: Option<Box<dyn Sequencers>>,
     ) -> Storage {
@@ -125,11 +124,11 @@ impl Storage {
         let mut records = self.records.lock();
         let record = records.record(key);
         self.guard.admit(record, &write)?;
-        if self.guard.in_two_steps() {
+        if self.guard.in_two_steps {
             record.unwritten += 1;
             return Ok(Admitted::ToWrite(write.value));
         }
-        if self.guard.replicas() > 1 && record.version > version {
+        if self.guard.replicas > 1 && record.version > version {
             // Overtaken by a later write of the same holder: it is as if this one had come before.
             return Ok(Admitted::Done(Value::Null));
         }
@@ -153,7 +152,7 @@ impl Storage {
 
     /// Asks the lock service whether the lock is still held, if the guard needs a sequencer.
     async fn check_sequencer(&self, credentials: &Credentials) -> Result<(), Rejection> {
-        if self.guard.needs() != Need::Sequencer {
+        if self.guard.needs != Need::Sequencer {
             return Ok(());
         }
         // Without a sequencer the guard itself rejects the write.

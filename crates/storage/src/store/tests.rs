@@ -133,36 +133,24 @@ async fn the_lock_service_is_asked_for_sequencers() {
 }
 
 /// A guard whose code no other part of Fencepost knows.
-struct OddOnly;
-
-impl Guard for OddOnly {
-    fn name(&self) -> &'static str {
-        "odd-only"
-    }
-
-    fn about(&self) -> &'static str {
-        "accepts odd values"
-    }
-
-    fn source(&self) -> &'static str {
-        "this test"
-    }
-
-    fn needs(&self) -> Need {
-        Need::Nothing
-    }
-
-    fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), Rejection> {
-        match write.value.as_i64() {
-            Some(value) if value % 2 == 1 => Ok(()),
-            _ => Err(Rejection::new("not-odd", &write.value)),
-        }
-    }
-}
+const ODD_ONLY: Guard = Guard {
+    name: "odd-only",
+    about: "accepts odd values",
+    source: "this test",
+    needs: Need::Nothing,
+    replicas: 1,
+    in_two_steps: false,
+    admits: |_, write| match write.value.as_i64() {
+        Some(value) if value % 2 == 1 => Ok(()),
+        _ => Err(Rejection::new("not-odd", &write.value)),
+    },
+    on_read: |_, _| {},
+    marks: None,
+};
 
 #[tokio::test]
 async fn a_rejection_is_recognised_whatever_the_guards_code() {
-    let storage = Storage::new(&OddOnly, Duration::ZERO, None);
+    let storage = Storage::new(&ODD_ONLY, Duration::ZERO, None);
     assert_eq!(ask(&storage, r#"{"f":"write","value":3}"#).await, Ok(3.into()));
     let request = r#"{"id":1,"f":"write","key":"a","value":4}"#;
     let answer = storage.answer(serde_json::from_str(request).expect("a request")).await;

@@ -15,8 +15,7 @@ unsafe extern "C" {
     static fencepost_clock_gettimeofday: u8;
 }
 
-/// Functions of the vDSO that are replaced, that which reads any clock first, and the offset in the stub of
-/// what replaces each. There is no `time`: libc makes it of `clock_gettime`.
+/// The vDSO's replaced functions, the general one first, with offsets in the stub. libc makes `time` of them.
 pub fn replacements() -> Vec<(&'static str, usize)> {
     let offset = |code: *const u8| code as usize - stub::begin();
     vec![
@@ -62,8 +61,7 @@ const WAITING: [i64; 10] = [
     libc::SYS_restart_syscall,
 ];
 
-/// The registers of vectors, by the kernel's number for them, and more room than they take. What is longer
-/// (SVE) no system call keeps, and the vDSO does not touch.
+/// The vector registers, by the kernel's number, and more room than they take. SVE is not kept nor touched.
 pub const VECTORS: (usize, usize) = (2, 1 << 10);
 
 #[derive(Clone, Copy)]
@@ -91,8 +89,7 @@ impl Registers {
         Registers(moved)
     }
 
-    /// These registers, as if the thread had just called this function. It returns to address 0. The `stack`
-    /// ends at a multiple of 16, with zeros on both sides.
+    /// These registers at a call of this function that returns to 0; zeros around `stack`, a multiple of 16.
     pub fn call(&self, function: u64, arguments: [u64; 2], stack: u64) -> Registers {
         let mut moved = self.moved(function);
         moved.regs[..2].copy_from_slice(&arguments);
@@ -109,8 +106,7 @@ impl Registers {
 
     /// These registers, to be put back into a thread that ran other code. `slept`: it slept before it was
     /// stopped; `next`: its next instruction. The kernel has put a system call that the stop cut short back
-    /// to its beginning; but a sleep must last only for the rest of its time, which the kernel knows, and not
-    /// begin again.
+    /// to its beginning; but a sleep must last only for the rest of its time, which the kernel knows.
     pub fn to_resume(self, slept: bool, next: &[u8]) -> Registers {
         let [_, how, _, time_limit, ..] = self.0.regs;
         let for_a_time = match self.0.regs[8] as i64 {

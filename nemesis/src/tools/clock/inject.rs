@@ -41,8 +41,7 @@ impl<'a> BorrowedThread<'a> {
         Ok(BorrowedThread { thread, saved, next, vectors, blocked, pid })
     }
 
-    /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be
-    /// wrong. Both in nanoseconds; the best of three readings.
+    /// How far a clock of the process is ahead of the true one, and the error, in ns; best of three.
     pub fn ahead_ns(&mut self, clock: i32, function: u64, page: u64) -> Result<(i64, u64), ClockError> {
         let mut best = (0, u64::MAX);
         for _ in 0..3 {

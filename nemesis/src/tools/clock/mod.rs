@@ -5,10 +5,9 @@
 //! and adds a skew. That needs no restart, no preloaded library and no help from the program, and reaches C
 //! and Go alike. `docs/clocks.md` says what it does not reach.
 //!
-//! All functions block, and need the right to trace the process (root, or CAP_SYS_PTRACE). While one runs,
-//! nothing in the *calling program* may wait for the target if that is its own child: the kernel reports a
-//! traced child's stops to every waiting thread of the tracer's program, and `std`'s `Child::try_wait` takes
-//! a stop for an end.
+//! All functions block, and need the right to trace (CAP_SYS_PTRACE). While one runs, nothing in the *calling
+//! program* may wait for the target if that is its own child: the kernel reports a traced child's stops to
+//! every waiting thread of the tracer's program, and `std`'s `Child::try_wait` takes a stop for an end.
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};

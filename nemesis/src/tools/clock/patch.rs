@@ -15,8 +15,7 @@ use std::time::Duration;
 
 /// A process whose clocks can be set. Dropping it leaves the patch, which [`install`] finds again. The patch
 /// survives fork and is lost by exec; after an exec, or the end of the process, every call fails with
-/// [`ClockError::Gone`], even if its number has been given to another. Two at a time must not set the same
-/// process.
+/// [`ClockError::Gone`], even if its number is another's. Two at a time must not set the same process.
 #[derive(Debug)]
 pub struct Patched {
     pid: i32,
@@ -76,8 +75,7 @@ pub fn check(pid: i32) -> Result<(), ClockError> {
     if Patched::find(pid)?.is_some() { Ok(()) } else { install(pid)?.remove() }
 }
 
-/// What the patch of this process makes its clocks show now, drift included; `None` if it has no patch. This
-/// is what was asked for: for what the process sees, [`observe`] it.
+/// What the patch makes its clocks show, drift included; `None` without. What is seen: [`observe`].
 pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
     super::supported()?;
     Patched::find(pid)?.map(|patched| patched.skew()).transpose()
@@ -97,8 +95,7 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
 
 /// As [`observe`], but by the `clock_gettime` of a `library` that the process has loaded ahead of the vDSO.
 /// Such a library takes locks, so only a thread is asked that waits in the kernel and cannot hold one.
-/// libfaketime shows the truth to a thread that waits in one of its own functions, so threads are asked until
-/// one sees a skew.
+/// libfaketime shows the truth to a thread in its own functions, so threads are asked until one sees a skew.
 pub fn observe_by(pid: i32, library: &Path) -> Result<Observed, ClockError> {
     ready_to_observe(pid)?;
     let why = "it has not loaded the library that is to move its clocks";
@@ -150,7 +147,6 @@ fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Resu
     Ok(Observed { wall_ns, monotonic_ns, error_ns: wall_error.max(monotonic_error) })
 }
 
-/// Where a function of a loaded library lies in the process.
 fn function_of(pid: i32, library: &Path, name: &str) -> Option<u64> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     // The first mapping of a library begins at its beginning.
@@ -162,7 +158,6 @@ fn function_of(pid: i32, library: &Path, name: &str) -> Option<u64> {
 }
 
 impl Patched {
-    /// The process's patch, if it has one.
     fn find(pid: i32) -> Result<Option<Patched>, ClockError> {
         let memory = Memory::open(pid)?;
         let Some(vdso) = Vdso::of(pid, &memory)? else { return Ok(None) };

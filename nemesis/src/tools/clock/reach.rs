@@ -1,6 +1,5 @@
 //! Programs that no patch of the vDSO reaches, since they ask the kernel each time: Go up to 1.21 on ARM64
-//! (golang/go issue 62309); programs on musl, where the kernel lists the vDSO's symbols only in a table that
-//! musl 1.2.5 does not read, as Linux 6.12 on ARM64 does.
+//! (golang/go issue 62309); musl 1.2.5 where the vDSO has no DT_HASH table, as in Linux 6.12 on ARM64.
 
 use super::ClockError;
 use super::vdso::{Memory, Vdso};
@@ -17,13 +16,11 @@ struct ReachedProgram {
     is_go: bool,
     /// Nothing but itself finds the vDSO for it, and that is not glibc; or musl's library does.
     finds_vdso_by_itself: bool,
-    /// The address of the vDSO's clock is in its data.
     has_clock: bool,
 }
 
 impl ReachedProgram {
-    /// Why it asks the kernel in place of the vDSO; `None` if it does not, as far as one can know.
-    /// `is_listed`: the vDSO has the table of symbols that all libraries read.
+    /// Why it asks the kernel and not the vDSO, if known. `is_listed`: all libraries can read its symbols.
     fn asks_kernel(self, is_listed: bool) -> Option<&'static str> {
         match self {
             ReachedProgram { has_clock: true, .. } => None,

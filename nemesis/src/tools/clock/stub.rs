@@ -75,8 +75,7 @@ fn gained(rate: i64, true_ns: i64) -> i64 {
     ((i128::from(rate) * i128::from(true_ns)) >> 32) as i64
 }
 
-/// A slot for this skew. `now_ns` tells the true time of a clock id, in nanoseconds; `Err` names the clock
-/// that the skew would put before its zero (1970, or the boot) or beyond the year 2100.
+/// A slot for this skew; `now_ns` tells the true time. `Err`: a clock that would leave 1970 (boot) to 2100.
 pub fn slot(skew: Skew, now_ns: impl Fn(i32) -> i64) -> Result<[u8; SLOT_LENGTH], &'static str> {
     let mut slot = [0; SLOT_LENGTH];
     // Clock ids on one time scale share one line, so that, say, a coarse clock never overtakes the fine one.

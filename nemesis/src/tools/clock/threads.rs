@@ -1,6 +1,5 @@
-//! Stops threads of another process, looks into them, and lets them go. All on one thread, since ptrace binds
-//! a tracee to the thread that seized it, which ends afterwards ([`on_own_thread`]): that frees every tracee,
-//! even those that never stopped.
+//! Stops, inspects and releases threads of another process. All on one thread, since ptrace binds a tracee to
+//! the thread that seized it, whose end ([`on_own_thread`]) frees all tracees.
 
 use super::ClockError;
 use super::processor::{Registers, VECTORS};
@@ -12,8 +11,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that
-/// hangs in the kernel (a frozen node, a stuck disk) never stops.
+/// How long a thread may take to stop: spinning ones needed 0.6 s; one that hangs in the kernel never does.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const STACK_SEARCHED: usize = 64 << 10;
 /// The kernel's number of a thread's registers, and requests that libc lacks on some architectures.
@@ -76,8 +74,7 @@ impl Stopped {
         Ok((!thread.ended).then(|| Stopped { pid, threads: vec![thread] }))
     }
 
-    /// Writes through the protection of the page. Where the kernel lets no file of a process do that, it lets
-    /// a tracer: word by word, and the bytes around these stay as they are.
+    /// Writes through the page's protection, as a tracer may: word by word, with the bytes around kept.
     pub fn write(&self, memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
         if memory.write(at, bytes)? {
             return Ok(());
@@ -89,8 +86,7 @@ impl Stopped {
         self.threads[0].poke(begin, &words)
     }
 
-    /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal
-    /// handler runs on top of what it interrupted there, and will return to it.
+    /// Steps every thread out of these addresses. `false`: a signal handler will return to them.
     pub fn leave(&mut self, ranges: &[Range<u64>], memory: &Memory) -> Result<bool, ClockError> {
         let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
         for thread in &mut self.threads {
@@ -146,8 +142,7 @@ impl Thread {
         }
     }
 
-    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: this program's reaper of
-    /// children, on another thread, also gets the stops of its tracees.
+    /// Waits until it stands still, without `waitpid`: the reaper on another thread gets the stops, too.
     fn wait(&mut self, deadline: Instant) -> Result<(), ClockError> {
         for attempt in 0u32.. {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -289,8 +284,7 @@ impl Thread {
     fn detach(&self) {
         let mut signal = 0;
         if let Some(info) = &self.signal {
-            // So that the program still sees who sent it. Refused where the present stop is not one of a
-            // signal.
+            // So that the program still sees who sent it. Refused outside of a signal's stop.
             let _ = ptrace(libc::PTRACE_SETSIGINFO, self.tid, 0, std::ptr::from_ref(info) as usize);
             signal = info.si_signo as usize;
         }
@@ -312,8 +306,7 @@ fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Resul
     Errno::result(unsafe { libc::ptrace(request, tid, address, data) }).map(drop)
 }
 
-/// Whether a futex call with this operation waits for a condition: that waits for a bitset. What waits for a
-/// lock may hold another, and does not.
+/// Whether a futex operation waits for a condition (a bitset): a waiter for a lock may hold another.
 pub fn waits_for_condition(operation: u64) -> bool {
     operation & 0x7f == libc::FUTEX_WAIT_BITSET as u64
 }

@@ -5,8 +5,7 @@ use nix::errno::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// The memory of one process, as it was when opened: after its end, or its exec, all access fails. So a
-/// number that has since been given to another process can do no harm.
+/// The memory of one process as it was when opened: all access fails after its end or exec.
 #[derive(Debug)]
 pub struct Memory {
     pid: i32,
@@ -34,8 +33,7 @@ impl Memory {
         bytes
     }
 
-    /// Writes through the protection of the page, which becomes private. `false` where the kernel allows no
-    /// such write (`proc_mem.force_override`): then use [`super::threads::Stopped::write`].
+    /// Writes through the protection, into a private page. `false`: use [`super::threads::Stopped::write`].
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<bool, ClockError> {
         match self.file.write_all_at(bytes, at) {
             Ok(()) => Ok(true),
@@ -97,8 +95,7 @@ impl Vdso {
         })
     }
 
-    /// Whether it has a table of its symbols in the form that every library reads (`DT_HASH`, in a section
-    /// of its own), and not only in the later one of GNU.
+    /// Whether its symbols are in the table that every library reads (`DT_HASH`), not only in GNU's.
     pub fn lists_symbols(&self) -> bool {
         const HASH: usize = 5;
         let (headers, count) = (self.word(0x28, 8), self.word(0x3c, 2));

@@ -88,8 +88,7 @@ impl Registers {
         })
     }
 
-    /// These registers, as if the thread had just called this function. It returns to address 0. The `stack`
-    /// ends at a multiple of 16, with zeros on both sides.
+    /// These registers at a call of this function that returns to 0; zeros around `stack`, a multiple of 16.
     pub fn call(&self, function: u64, [rdi, rsi]: [u64; 2], stack: u64) -> Registers {
         // As at the entry of a function, 8 beyond a multiple of 16. The word there is the return address.
         Registers(libc::user_regs_struct { rdi, rsi, rsp: stack + 8, ..self.moved(function) })

@@ -181,9 +181,8 @@ impl Content {
         self.shows = self.durable_size;
     }
 
-    /// Lets some of what was not fsynced reach the disk, and gives how many bytes; a crash follows. A file
-    /// that was cut short keeps its old content: new data goes to new blocks, which the file has only once
-    /// its metadata is durable.
+    /// Lets some of what was not fsynced reach the disk before a crash; gives the bytes. A shortened file
+    /// keeps its old content: new blocks are its own only once its metadata is durable.
     pub fn tear(&mut self, torn: Torn, random: &mut impl RngExt) -> io::Result<u64> {
         if self.shows < self.durable_size {
             return Ok(0);

@@ -1,8 +1,7 @@
 //! A disk that loses its power on command, runs full, and gets slow: a FUSE file system over a folder.
 //!
 //! What is written stays in memory until an fsync makes it durable, and a crash drops everything else, as a
-//! power cut does; after SIGKILL alone the kernel's page cache remains. `docs/disks.md` says what is modelled
-//! and what is not. All functions block.
+//! power cut does. `docs/disks.md` says what is modelled and what is not. All functions block.
 
 mod content;
 mod mount;
@@ -79,8 +78,7 @@ pub struct DiskProbe {
 }
 
 impl Disk {
-    /// Mounts a disk over the folder, whose content is copied and durable. Needs the right to mount, and
-    /// `/dev/fuse`.
+    /// Mounts a disk over the folder, with its content. Needs the right to mount, and `/dev/fuse`.
     pub fn mount(folder: &Path) -> io::Result<Disk> {
         let beneath = File::open(folder)?;
         // Once the disk is mounted, this is the way to what lies beneath it.
@@ -109,8 +107,7 @@ impl Disk {
     }
 
     /// Loses the power: drops what was not fsynced, but for what `torn` lets through, drawn from the seed.
-    /// First kill the server, and wait until it is gone: a process with an open file gets ESTALE from then
-    /// on.
+    /// First kill the server, and await its end: a process with an open file gets ESTALE from then on.
     pub fn crash(&self, torn: Option<Torn>, seed: u64) -> io::Result<Lost> {
         self.volume().crash(torn, &mut ChaCha8Rng::seed_from_u64(seed))
     }
@@ -140,8 +137,7 @@ impl Disk {
         self.shared.lies.lied.swap(0, Ordering::Relaxed)
     }
 
-    /// Lets calls fail, counted anew. The kernel forgets what it has read, where reads are to fail: else it
-    /// would answer them.
+    /// Lets calls fail, counted anew. If reads are to fail, the kernel forgets its cache, which would answer.
     pub fn fail(&self, failing: Failing) {
         let reads = failing.call == DiskCallKind::Read;
         *self.shared.errors.lock() = CallErrors { failing: Some(failing), ..CallErrors::default() };

@@ -66,7 +66,6 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Which calls fail, and how many there were and failed.
 #[derive(Default)]
 pub(super) struct CallErrors {
     pub(super) failing: Option<Failing>,

@@ -68,9 +68,8 @@ impl Tree {
         self.places.remove(&number);
     }
 
-    /// Called on the durable tree for an fsync: an inode without a durable name gets its name in `live`, and
-    /// with it the folders above that are new. One with another durable name keeps that: a rename waits for
-    /// the fsync of its folder.
+    /// Called on the durable tree for an fsync: an inode without a durable name gets its name in `live`, with
+    /// new folders above. Another durable name stays: a rename waits for its folder's fsync.
     pub fn sync_entry(&mut self, live: &Tree, number: InodeNumber) {
         if number == ROOT || !self.places(number).is_empty() {
             return;

@@ -1,6 +1,5 @@
 //! The rules that lead packets to the queue, in a chain of the table `raw`, ahead of connection tracking:
-//! behind it, of several first packets of a connection that are held at once (pings, repeated SYNs) the
-//! kernel would let only one go on.
+//! behind it, of several held first packets (pings, repeated SYNs) the kernel would let only one go on.
 
 use super::engine::{PacketsError, run};
 use std::collections::BTreeSet;

@@ -1,6 +1,5 @@
 //! The project's own network emulator: a thread takes packets from the kernel's queue and lets each go on at
-//! its time. If the thread or its program ends, the kernel loses what it held and lets the rest pass
-//! (`--queue-bypass`).
+//! its time. If it ends, the kernel loses what it held and lets the rest pass (`--queue-bypass`).
 
 use super::chain::Chain;
 use super::engine::{ImpairmentTable, PacketsEngine, PacketsError};

@@ -17,8 +17,7 @@ pub struct Impairment {
     /// Mean time that a packet is held, in milliseconds.
     #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub delay_ms: f64,
-    /// Spread of the delay in milliseconds: half the width of the uniform distribution, σ of the others.
-    /// Packets overtake each other where the spread exceeds the time between them.
+    /// Spread of the delay in ms: half the uniform's width, σ of the others. Packets may overtake each other.
     #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub jitter_ms: f64,
     #[serde(skip_serializing_if = "is_uniform")]
@@ -45,8 +44,7 @@ pub struct Impairment {
     /// So many packets with data of each connection pass before others are impaired (emulator only).
     #[serde(skip_serializing_if = "is_none")]
     pub pass_first: u64,
-    /// A connection of TCP over which nothing went for so many milliseconds is forgotten: what it sends from
-    /// then on is lost. New connections work; 0 forgets none (emulator only).
+    /// A TCP connection silent for so many ms is forgotten; new ones work; 0 forgets none (emulator only).
     #[serde(skip_serializing_if = "is_none")]
     pub idle_ms: u64,
 }
@@ -65,6 +63,11 @@ pub enum Distribution {
 const LONGEST_MS: f64 = 600_000.0;
 
 impl Impairment {
+    /// Whether this field, by its name in files, is not 0.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        serde_json::to_value(self).is_ok_and(|fields| fields.get(field).is_some())
+    }
+
     /// Refuses what makes no sense, in one sentence.
     pub fn check(&self) -> Result<(), Refusal> {
         let shares = [
@@ -138,8 +141,7 @@ impl Impairment {
         self.reset > 0.0 || self.pass_first > 0 || self.idle_ms > 0
     }
 
-    /// Chance that a packet is lost, given whether the one before was: two states (Gilbert's model) whose
-    /// share of losses is `loss` and whose correlation is `loss_correlation`, exactly.
+    /// Chance of a loss after a loss or none (Gilbert's model), with exactly `loss` and `loss_correlation`.
     pub(super) fn loss_after(&self, lost_before: bool) -> f64 {
         let pull = if lost_before { self.loss_correlation } else { 0.0 };
         self.loss * (1.0 - self.loss_correlation) + pull

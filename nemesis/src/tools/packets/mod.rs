@@ -36,8 +36,7 @@ pub enum Mechanism {
     Emulator,
 }
 
-/// The outgoing packets of this node's network, and the faults on them, each with an id. Where faults meet on
-/// one destination, they add up ([`Impairment::and`]). Dropping it heals everything.
+/// This node's outgoing packets and their faults, by id; they add up ([`Impairment::and`]). A drop heals all.
 #[derive(Default)]
 pub struct Network {
     faults: BTreeMap<String, PacketsFault>,
@@ -125,8 +124,7 @@ impl Network {
         applied
     }
 
-    /// Ends the fault of that id; unknown ids are ignored. Packets that the emulator held back go on at once;
-    /// netem loses those that it holds when the last fault ends.
+    /// Ends the fault of that id, if any. Held packets go on at once; netem loses them after the last fault.
     pub fn clear(&mut self, id: &str) -> Result<(), PacketsError> {
         self.faults.remove(id);
         self.apply()

@@ -1,7 +1,6 @@
 //! The kernel's own network emulator, set up by `tc` (of iproute2). Each interface gets a tree of classes
 //! (HTB, unlimited) beside which everything else passes; each destination gets a filter, a class and a netem.
-//! A change makes a new class and lets the old one run dry: a netem changed in place keeps options that are
-//! no longer named.
+//! A change makes a new class and lets the old one run dry: in place it would keep old options.
 
 use super::engine::{ImpairmentTable, PacketsEngine, PacketsError, run};
 use super::fate::Counts;
@@ -15,7 +14,6 @@ use std::net::Ipv4Addr;
 const ROOT: &str = "fe9c:";
 const FIRST_NETEM: u32 = 0x1000;
 
-/// Whether kernel and `tc` have netem, by trying it on the loopback.
 pub(super) fn try_out() -> Result<(), PacketsError> {
     run(&["tc", "qdisc", "add", "dev", "lo", "root", "handle", ROOT, "netem", "delay", "0"])?;
     run(&["tc", "qdisc", "del", "dev", "lo", "root", "handle", ROOT]).map(drop)

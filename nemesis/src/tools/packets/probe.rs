@@ -1,5 +1,4 @@
-//! Measures the way to another node with ICMP echoes (ping): the kernel there answers them by itself, so that
-//! neither a stopped server nor a busy one disturbs the measurement.
+//! Measures the way to another node by ICMP echoes, which its kernel answers whatever its programs do.
 
 use super::engine::PacketsError;
 use nix::libc;

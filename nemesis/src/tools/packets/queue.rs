@@ -1,7 +1,6 @@
 //! The kernel's queue of packets (NFQUEUE), over netlink, with the messages of
 //! `linux/netfilter/nfnetlink_queue.h`. The crate `nfq` gives no file descriptor to wait on, but the emulator
-//! must wait for packets and for held ones that fall due; and it answers one packet a system call, where this
-//! answers many.
+//! must wait for packets and for held ones that fall due, and answers one packet a call.
 
 use nix::libc;
 use nix::sys::socket::{
@@ -34,7 +33,6 @@ const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 /// An IP header without options, all that deciding takes.
 const HEADER_BYTES: u32 = 20;
 
-/// How much of each packet the kernel shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Show {
     /// The header. Long sends of TCP stay in one piece until the card cuts them, as under netem.

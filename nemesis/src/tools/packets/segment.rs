@@ -20,7 +20,6 @@ pub(super) fn connection(packet: &[u8]) -> Option<(Ports, bool)> {
     is_it.then_some((*segment.first_chunk()?, opens))
 }
 
-/// A segment of TCP in an IPv4 packet, with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
     addresses: &'a [u8],
@@ -43,9 +42,7 @@ impl Segment<'_> {
         self.ports_and_number.first_chunk().copied().unwrap_or_default()
     }
 
-    /// A packet that resets the connection at the receiver, if it arrives just before this one, which then
-    /// finds none: its sender hears of a reset, too. The number must be the one that the receiver expects
-    /// (RFC 5961).
+    /// A reset for the receiver, just before this packet, with the number that it expects (RFC 5961).
     pub fn reset(&self) -> Vec<u8> {
         let mut packet = vec![0; IP_HEADER + TCP_HEADER];
         let (ip, tcp) = packet.split_at_mut(IP_HEADER);

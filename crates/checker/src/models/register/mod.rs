@@ -1,6 +1,5 @@
 //! A register that is read and written, and one with compare-and-set. It starts as null, or with a given
-//! value. Where every value is written once and nothing is compared, its algorithm is that of the [zones]:
-//! O(n) time and memory. Elsewhere the search decides.
+//! value. Without repeated values and comparisons it is decided by [zones], O(n); else by the search.
 
 pub mod zones;
 

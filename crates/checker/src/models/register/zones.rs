@@ -15,8 +15,7 @@
 //! readers bound it. O(n) time and memory, as the events are already in order.
 //!
 //! # The core of a violation
-//! A zone is made by at most two operations, and needs its write to have a meaning. So two zones in conflict
-//! make a core of at most six operations.
+//! A zone is made by at most two operations and its write, so two in conflict make a core of at most six.
 
 use super::{Register, RegisterOp, RegisterRet};
 use crate::model::{Conflict, Decision, FastPath, History};
@@ -104,8 +103,7 @@ impl FastPath for Register {
     }
 }
 
-/// Where zones begin and end, in order, with the value: the completion of the first operation of each forward
-/// zone, the invocation of the last of every zone.
+/// Bounds of zones, in order: the first completion of each forward zone, the last invocation of every zone.
 fn boundaries(zones: &[Zone], events: usize) -> impl Iterator<Item = (u32, u32)> {
     // By place, the value plus one; 0 for no boundary. A place is one event of one operation of one value.
     let mut at = vec![0_u32; events + 1];
@@ -138,8 +136,7 @@ fn zones(history: &History<Register>) -> Result<Vec<Zone>, Decision> {
         }
         let Some(value) = value_of(&operation.op, operation.ret) else { continue };
         if value as usize >= zones.len() {
-            // Values are numbered in order of appearance, so this grows by one at a time; a history built by
-            // hand with large numbers is still right, only slower.
+            // Values are numbered as they appear, so this grows by one; others are only slower.
             if value as usize > 4 * history.len() + 1024 {
                 return Err(Decision::NotApplicable("values are not numbered densely"));
             }

@@ -75,9 +75,8 @@ fn fit(run: &RunIndex, earlier: &[usize], second: usize) -> bool {
     Claim::fit(earlier.iter().chain([&second]).map(|&at| run.holds[at].claim))
 }
 
-/// The overlap of holds that certainly overlapped. Of several earlier ones those may have ended for the
-/// service that overstayed or were cut off: it was right if the others leave room. So may those that its
-/// servers lost: if the others leave room, the overlap is what lost these.
+/// The overlap of holds that certainly overlapped. Of several earlier ones those that overstayed, were cut
+/// off or were lost may have ended for the service: it was right if the others leave room.
 fn overlap(run: &RunIndex, earlier: &[usize], second: usize) -> Overlap {
     let b = &run.holds[second];
     let classes = earlier.iter().map(|&first| (first, class(run, &run.holds[first], b)));

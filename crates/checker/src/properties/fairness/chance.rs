@@ -3,10 +3,9 @@
 //! ([`BACK`]) to the process that had it last, which may be the first to ask again (a workload rests after
 //! three of four sections only). So if k of the c processes that asked, but for the last holder, are of some
 //! set, the grant misses the set with a probability of at most 1 - (1 - [`BACK`]) k / c, and several grants
-//! do with the product of these, whatever came before. A run has many sets and many moments from which on
-//! they may be missed: the product is multiplied by their number (C(n, k) sets of k of n processes, and each
-//! stretch in which a process waits), and must be at most [`ACCUSED`]. So such a lock is accused in fewer
-//! than one of a million runs.
+//! do with the product of these, whatever came before. As a run has many sets and moments, the product is
+//! multiplied by their number (C(n, k) sets of k of n processes, and each stretch in which a process waits),
+//! and must be at most [`ACCUSED`]. So such a lock is accused in fewer than one of a million runs.
 
 /// The share of grants that may go back to the process that had the lock last.
 const BACK: f64 = 1.0 / 3.0;
@@ -20,8 +19,7 @@ pub(super) struct Lot {
     pub of_set: usize,
 }
 
-/// Whether a set of processes, of `processes` in all, was left out by these grants and not by chance.
-/// `stretches` are those of the whole run in which a process waited.
+/// Whether these grants left out a set of the `processes` not by chance; `stretches`: the run's waits.
 pub(super) fn is_no_chance(
     draws: impl Iterator<Item = Lot>,
     set: usize,

@@ -20,9 +20,8 @@
 //!
 //! The idle bound is twice the longest TTL and a second, and at least [`BOUND_MIN_NS`], whatever time an
 //! acquire has. The bound of a key that is never granted is twice the sum of the longest TTL and the longest
-//! time of an acquire, and at least [`BOUND_MIN_NS`]. *Figures*: the longest wait is the time from a
-//! process's first attempt at a key, after its last grant, to the next one; and the greatest number of grants
-//! in a row to one process, while others tried.
+//! time of an acquire, and at least [`BOUND_MIN_NS`]. *Figures*: the longest wait, from a process's first
+//! attempt after its last grant to the next one; the most grants in a row to one process, beside others.
 
 mod chance;
 mod keys;

@@ -106,8 +106,7 @@ impl<'a> Waits<'a> {
         self.of_slots.is_empty()
     }
 
-    /// Of each key, the processes that waited in vain for longer than the bound, and by no chance: as many as
-    /// were left out together, and of these the longest.
+    /// Of each key, the most processes left out together beyond the bound, not by chance; then the longest.
     pub fn starved(&self, bound_ns: u64) -> Vec<LeftOutProcesses<'a>> {
         let stretches = self.of_keys.values().map(|key| key.stretches.len()).sum();
         let of_key = |(name, key): (&&'a str, &OfKey<'a>)| {
@@ -120,8 +119,7 @@ impl<'a> Waits<'a> {
         self.of_keys.iter().filter(|_| !self.is_shared).filter_map(of_key).collect()
     }
 
-    /// The process that waited the longest in vain at the end, while others got the key: for longer than the
-    /// bound, and than any process that was granted a key at last.
+    /// The longest wait in vain at the end, beyond the bound and any granted wait, while others got the key.
     pub fn waits_at_the_end(&self, bound_ns: u64) -> Option<LeftOutProcesses<'a>> {
         let alone =
             self.stretches_at_the_end(bound_ns).map(|(name, key, alone)| key.of(name, &[alone], alone));

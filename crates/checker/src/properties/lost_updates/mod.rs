@@ -2,8 +2,7 @@
 //! what it read plus one. The final value F of a key is reached by a chain of writes, one for each value up
 //! to F. So of the acknowledged writes of one value at most one can be in the chain, and of those above F
 //! none: **at least** (acknowledged writes) − (distinct acknowledged values up to F) updates are lost.
-//! Indeterminate writes are left out. They can only stand in the chain where an acknowledged one might have
-//! stood, which makes the true loss greater, never smaller.
+//! Indeterminate writes are left out: in the chain they could only make the true loss greater.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::fencing::GrantOrder;
@@ -173,16 +172,14 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {
     keys
 }
 
-/// In the order of the storage's log, or of the answers where one of them is not in that: the answers to two
-/// writes can cross each other.
+/// In the order of the storage's log, else of the answers, which can cross each other.
 fn put_in_order(writes: &mut [Update], logged: &FxHashMap<u64, usize>) {
     let all = writes.iter().all(|write| logged.contains_key(&write.invoke));
     writes.sort_by_key(|write| if all { logged[&write.invoke] as u64 } else { write.ok });
     writes.iter_mut().enumerate().for_each(|(place, write)| write.place = place);
 }
 
-/// How many acknowledged writes cannot be in the final value; see the top of this file. Where no process read
-/// that, only those count that took another's place.
+/// How many acknowledged writes cannot be in the final value; unread, those whose place another took.
 fn lost_at_least(key: &KeyUpdates) -> usize {
     let last = key.closing.map_or(i64::MAX, |(value, ..)| value);
     let kept: FxHashSet<i64> =
@@ -263,8 +260,7 @@ fn findings(name: &str, key: &KeyUpdates) -> Vec<(Finding, Option<[Update; 2]>)>
     findings
 }
 
-/// Says of a finding about two writes which of the two was late, and how that is known. Where both held the
-/// lock by its own grant, or nothing is known, it stays as it is.
+/// Says which of a finding's two writes was late, and how that is known; else leaves it as it is.
 fn name_cause(
     run: &RunIndex,
     order: &GrantOrder,
@@ -289,8 +285,7 @@ fn name_cause(
     }
 }
 
-/// How it is known that a write was done when its hold was over: the class, and a clause. It was sent late if
-/// the hold was over by then for certain, and in time if it cannot have been.
+/// How it is known that a write came after its hold: sent late, or sent in time. The class, and a clause.
 fn lateness(run: &RunIndex, hold: &Hold, write: Update) -> Option<(&'static str, String)> {
     let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let Hold { process, ends, .. } = hold;

@@ -15,9 +15,8 @@
 //!   without a certain no may have taken the place for p, too.
 //!
 //! A release that removed nothing while its process still believed shows that the lock was gone, not who
-//! removed it: the lease may have run out, or the library may have sent its request twice. So these are
-//! counted, and no violation. A release that was answered as done while no server could be reached is a
-//! violation of another class: see [`unreached`].
+//! removed it: the lease may have run out, or the request been sent twice. These are counted. A release
+//! answered as done while no server could be reached: see [`unreached`].
 
 mod unreached;
 

@@ -6,10 +6,9 @@
 //! longer than any TTL, and never granted, is stuck, though it may have been acquired since healing: the
 //! process that got it then has ended, and left it taken.
 //!
-//! A key that was granted in the end came *late* if it was idle at a stretch for longer than the bound, once
-//! the service was ready again and the longest TTL had passed: certainly free, and tried for at every moment
-//! ([`wants`](crate::wants), with the benefit of every doubt). The bound is the longest TTL and a second, and
-//! at least [`LATE_MIN_NS`](late::LATE_MIN_NS).
+//! A key that was granted in the end came *late* if, once the service was ready and the longest TTL had
+//! passed, it was idle for longer than the bound ([`wants`](crate::wants), with the benefit of every doubt).
+//! The bound is the longest TTL and a second, and at least [`LATE_MIN_NS`](late::LATE_MIN_NS).
 
 mod late;
 
@@ -36,7 +35,6 @@ figures! {
 
 pub struct Progress;
 
-/// How the attempts to acquire a key went after healing.
 #[derive(Default)]
 struct KeyAttempts<'a> {
     acquired: bool,
@@ -282,9 +280,8 @@ fn given_up<'r, 'a>(run: &'r RunIndex<'a>, key: &StuckKey) -> Option<&'r Hold<'a
         .find(|hold| hold.ends.abandoned_ns.is_some() || is_unanswered(hold))
 }
 
-/// Whether the servers explain that no process got a lock: they cannot read their data, none has answered
-/// since the last fault on one was over, or what that did lasts. A clock that was moved may have dated a
-/// lease for long; a server need not notice that a connection is gone.
+/// Whether the servers explain that no process got a lock: unreadable data, no answer since their last fault,
+/// or what that did lasts (a lease dated by a moved clock, a connection's end unnoticed).
 pub(crate) fn stuck_by_the_service(run: &RunIndex, finding: &Finding) -> bool {
     let lasts = |fault: &&Fault| {
         let is_of_packets = fault.can(FaultEffect::Parts) || fault.can(FaultEffect::Delays);

@@ -110,10 +110,8 @@ impl Checker for Reentry {
 /// What a holder did between its outermost acquire and its last release.
 #[derive(Default)]
 struct Section<'r, 'a> {
-    /// Acquires of the holder that were granted.
     entered: Vec<&'r Operation<'a>>,
     refused: Vec<&'r Operation<'a>>,
-    /// Inner releases, however they ended.
     left: Vec<&'r Operation<'a>>,
     release: Option<&'r Operation<'a>>,
     /// An acquire or a release of it has no certain end.

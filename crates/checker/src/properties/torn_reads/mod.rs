@@ -1,9 +1,8 @@
 //! The pair: a process that reads it under the lock finds it whole. In the workload `read-write` a writer
 //! changes one half, works, and changes the other, to a value that no other write has: a pair whose halves
-//! differ shows which write it was read in the middle of. If that writer is known to have believed, then or
-//! later, that it held the lock, its reader was let in beside it. If it is not, its second write was late,
-//! which no lock prevents, or never came: a writer that was ended leaves a pair half changed, which is no
-//! finding.
+//! differ shows which write it was read in the middle of. If that writer is known to have believed then or
+//! later, its reader was let in beside it. If it is not, its second write was late, which no lock prevents,
+//! or never came: a writer that was ended leaves a pair half changed, which is no finding.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
 use super::under_holds::holds_of_operations;

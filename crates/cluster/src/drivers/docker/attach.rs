@@ -63,8 +63,7 @@ impl Attach for Exec {
 
 type Input = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// The program's standard input. Dropping it closes that, as with a pipe: both directions share a connection,
-/// which lives for as long as either does, so its end has to be announced.
+/// The program's standard input. Its end has to be announced: both directions share a connection.
 struct Stdin(Input);
 
 impl AsyncWrite for Stdin {

@@ -65,8 +65,7 @@ impl Engine {
         imported.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
     }
 
-    /// The tag of the image with this program in it; made now if it is not there. Those of former builds of
-    /// the same program that are no longer used are removed.
+    /// The tag of the image with this program, made if missing; unused ones of its former builds are removed.
     pub(super) async fn layer(
         &self,
         base: &str,

@@ -3,12 +3,10 @@
 /// Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
 const NO_PROFILE: &str = "apparmor=unconfined";
 
-/// Where there is SELinux, as on Fedora, containers get a label (`container_t`) that may lack rights, such as
-/// to mount or to have the kernel load modules. Asked for everywhere: Podman 4.3 does not say that it has
-/// SELinux, and engines without it ignore this.
+/// SELinux's label for containers (`container_t`) may lack rights, such as to mount or to load modules. Asked
+/// for everywhere: Podman 4.3 does not say that it has SELinux, and engines without it ignore this.
 const NO_LABEL: &str = "label=disable";
 
-/// The security options of a container: of a node, or of one in which an image is made.
 pub(super) fn security_options(may_mount: bool) -> Vec<String> {
     let profile = may_mount.then_some(NO_PROFILE);
     [NO_LABEL].into_iter().chain(profile).map(str::to_owned).collect()

@@ -106,8 +106,7 @@ impl ContainerPlan {
         name_of_run(&self.run)
     }
 
-    /// Makes the network and starts all containers. Gives up between two steps when `given_up` is set; what
-    /// was made by then is the caller's to remove.
+    /// Makes the network, starts all containers; stops at `given_up`. The caller removes what was made.
     pub(super) async fn start(
         &self,
         docker: &Docker,
@@ -137,7 +136,6 @@ impl ContainerPlan {
         created.map(drop).map_err(|error| failed(&format!("make the network {}", self.subnet), &error))
     }
 
-    /// Makes a node's container, and starts it when it is its turn.
     async fn start_node(
         &self,
         docker: &Docker,
@@ -188,8 +186,7 @@ impl ContainerPlan {
             cgroup_permissions: Some("rw".to_owned()),
         };
         let host = HostConfig {
-            // The agent ends when its standard input closes: a container whose controller is gone removes
-            // itself.
+            // The agent ends when its standard input closes: without a controller it removes itself.
             auto_remove: Some(true),
             cap_add: Some(capabilities),
             cap_drop: Some(vec!["ALL".to_owned()]),

@@ -51,8 +51,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine that is named (`DOCKER_HOST`, a context of `docker`), or else the first that answers at a
-    /// usual socket. The error is about the first of them.
+    /// The named engine (`DOCKER_HOST`, `docker` context), or the first that answers. The error is the first.
     pub(crate) async fn connect() -> Result<Engine, ClusterError> {
         let advice = |reason: String| format!("{reason}; start it, set DOCKER_HOST, or use --driver local");
         Engine::first().await.map_err(|reason| match reason.starts_with(NONE_ANSWERS) {
@@ -165,8 +164,7 @@ impl Engine {
         Ok(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
 
-    /// What it can limit of a container: on some machines no memory where a user without rights runs it, and
-    /// on some kernels no swap.
+    /// What it can limit of a container: some machines limit no memory without root, some kernels no swap.
     pub(super) async fn limits(&self) -> Result<EngineLimits, ClusterError> {
         let info = self.info().await?;
         let (memory, swap) = (info.memory_limit.unwrap_or(false), info.swap_limit.unwrap_or(false));

@@ -1,6 +1,5 @@
-//! Images for users' programs: packages (or the user's Dockerfile), and a layer with the prepared folder.
-//! `setup` runs in a container of which only the folder is kept. It ends when its standard input closes,
-//! however the controller ends, and removes itself.
+//! Images for users' programs: packages (or the user's Dockerfile), and the prepared folder. `setup` runs in
+//! a container; only the folder is kept. It ends with its standard input, and removes itself.
 
 use super::archive::{TarArchive, add_file, archive, packed};
 use super::build::REPOSITORY;
@@ -91,7 +90,6 @@ impl Engine {
 }
 
 impl EnvironmentBuild<'_> {
-    /// Builds the user's Dockerfile, with the folder as its context.
     async fn build(
         &self,
         dockerfile: &str,
@@ -153,7 +151,6 @@ impl EnvironmentBuild<'_> {
         self.add_layer(base, "/", chunks.boxed(), image).await
     }
 
-    /// Makes the image out of the base and an archive that is unpacked at this place.
     async fn add_layer(
         &self,
         base: &str,

@@ -1,5 +1,4 @@
-//! Holds a run's containers and network, on a thread with a runtime of its own: dropping a cluster in the
-//! middle of its start, at Ctrl-C say, waits until nothing of it is left.
+//! Holds a run's containers and network, on a thread with its own runtime: a drop waits until all are gone.
 
 use super::containers::{ContainerPlan, StartedContainers};
 use super::engine::Engine;

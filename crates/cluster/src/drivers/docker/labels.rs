@@ -34,8 +34,7 @@ pub(super) fn machine() -> String {
     format!("{} {name}", id.trim())
 }
 
-/// What a run's network is called; the names of its containers begin with it. A run's name is its machine's
-/// alone, and several machines can share an engine.
+/// The name of a run's network, and prefix of its containers; unique among machines that share an engine.
 pub fn name_of_run(run: &str) -> String {
     format!("fencepost-{run}-{}", short_hash(machine().as_bytes()))
 }

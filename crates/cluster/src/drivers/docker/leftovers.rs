@@ -1,5 +1,4 @@
-//! What crashed runs left in the engine. Containers end by themselves when their controller is gone, but one
-//! that was made and never started does not, and neither does a network.
+//! What crashed runs left in the engine: networks, and containers that never started (others end).
 
 use super::containers::{DockerNetwork, remove_network, remove_run};
 use super::engine::{Engine, failed};

@@ -9,7 +9,6 @@ use futures_util::StreamExt;
 use std::collections::HashMap;
 use std::sync::Weak;
 
-/// Nodes with limits, by their containers.
 pub(super) type LimitedNodes = HashMap<String, (Weak<AgentNode>, NodeLimits)>;
 
 /// Ends the programs of a node after the kernel has killed one. Goes on until the engine ends the connection.

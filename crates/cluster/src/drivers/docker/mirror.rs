@@ -87,8 +87,7 @@ impl Engine {
         Ok(sources)
     }
 
-    /// The image of a user's, by what the engine knows it by; pulled where it is not there. Errors: it cannot
-    /// be had, or is for another machine.
+    /// The user's image, pulled where missing. Errors: it cannot be had, or is for another machine.
     pub(super) async fn of_user(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
         self.pull(image, "", progress).await?;
         let found = self.docker.inspect_image(image).await;

@@ -4,8 +4,7 @@ use super::engine::{Engine, failed};
 use crate::ClusterError;
 use bollard::query_parameters::InspectContainerOptions;
 
-/// The number, on this machine, of the process that a container of Docker or Podman began with. Errors: no
-/// engine answers, there is no such container, or it does not run, or not here.
+/// The first process's number of a container, on this machine. Errors: no engine, or not running here.
 pub async fn first_process_in(container: &str) -> Result<i32, ClusterError> {
     let engine = Engine::connect().await?;
     let asked = engine.docker.inspect_container(container, None::<InspectContainerOptions>).await;

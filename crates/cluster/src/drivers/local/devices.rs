@@ -54,9 +54,8 @@ fn check_in(dev: &Path) -> Result<(), ClusterError> {
     }
 }
 
-/// Bounds the shared segments of System V (`man 7 sysvipc`), which outlive the programs that made them. Only
-/// a kernel that lets the user of a namespace set that has to be asked: elsewhere the control group counts
-/// them.
+/// Bounds the shared segments of System V (`man 7 sysvipc`), which outlive their programs. Only a kernel that
+/// lets the user of a namespace set that has to be asked: elsewhere the control group counts them.
 pub(super) fn limit_segments(proc: &Path, limits: NodeLimits) {
     let pages = limits.memory_bytes >> 12;
     let _ = fs::write(proc.join("sys/kernel/shmall"), pages.to_string());

@@ -38,7 +38,6 @@ pub(crate) struct LocalDriver {
     options: DriverOptions,
 }
 
-/// What nodes with the same contents are made of on this machine.
 struct NodeBase {
     root: NodeRoot,
     environment: Option<Prepared>,
@@ -232,8 +231,7 @@ async fn connect(wiring: NodeStreams, logs: &Path) -> Result<Arc<dyn crate::Node
     Ok(node)
 }
 
-/// Ends the programs of a node once the kernel has killed one for the memory that it took. It goes on where
-/// the agent is killed, too: memory may be no program's.
+/// Ends a node's programs once the kernel has killed one for memory; the agent may be gone, too.
 async fn watch_memory(events: MemoryEvents, limits: NodeLimits, node: Weak<AgentNode>) {
     while events.killed() == 0 {
         tokio::time::sleep(LOOK).await;

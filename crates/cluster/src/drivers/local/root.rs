@@ -38,7 +38,6 @@ pub(super) struct Root<'a> {
     pub(super) making: Option<&'a Path>,
 }
 
-/// What `/data` is.
 pub(super) enum Data<'a> {
     None,
     Folder(&'a Path),
@@ -61,8 +60,7 @@ fn change_root() -> Result<(), Errno> {
     }
 }
 
-/// A copy of `/etc/hosts` in its place, which the agent can change. It is looked for in the new root, since
-/// it can be a link.
+/// A copy of `/etc/hosts` in its place, for the agent to change; it can be a link in the new root.
 fn own_hosts() -> io::Result<()> {
     let (hosts, own) = (Path::new("/etc/hosts"), Path::new("/run/hosts"));
     match std::fs::copy(hosts, own) {

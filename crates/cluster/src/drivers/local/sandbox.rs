@@ -2,8 +2,7 @@
 //!
 //! Its network namespace has the bridge and one end of each node's cable; its PID namespace has all nodes'
 //! processes. So this machine sees no interface, no address and no rule, and when the sandbox dies the kernel
-//! removes everything. It dies with the thread that started it (PR_SET_PDEATHSIG), and when its standard
-//! input closes.
+//! removes everything. It dies with its starting thread (PR_SET_PDEATHSIG), or its standard input.
 
 use super::namespaces::{die_with_parent, enter_namespaces};
 use super::root::{Data, Root, RootLock};

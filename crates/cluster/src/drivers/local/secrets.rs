@@ -1,5 +1,4 @@
-//! What nodes with this machine's own root do not see: files that this machine keeps from its other users.
-//! Permissions would not keep root of a node out.
+//! What nodes on this machine's root do not see: files kept from its other users, which root could read.
 
 use super::mounts::mask;
 use std::fs::Metadata;

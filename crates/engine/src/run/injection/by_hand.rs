@@ -1,5 +1,4 @@
-//! Faults that somebody injects by hand, one after the other, while servers stand. Each goes the way of a
-//! plan's fault.
+//! Faults that a user injects by hand, one after the other, while servers stand, as those of a plan.
 
 use super::{FaultReport, FaultState, Injection};
 use crate::run::prepared_fault::PreparedFault;
@@ -48,8 +47,7 @@ impl FaultsByHand {
     }
 
     /// Injects a fault, whose keys are those of a `[[fault]]` of a plan, and returns once it was observed.
-    /// Parameters that it needs, and that are all left out, are drawn as in a run. Errors: what is wrong
-    /// with the keys, or why this cannot be injected here.
+    /// Parameters that are all left out are drawn. Errors: bad keys, or why it cannot be injected.
     pub async fn inject(&self, keys: &Map<String, Value>) -> Result<FaultReport, BadUsage> {
         let (planned, prepared) = self.prepare(keys)?;
         let mut reported = self.injection.lock().add(planned, prepared);
@@ -183,7 +181,6 @@ fn nemesis_of(keys: &Map<String, Value>) -> Option<&'static dyn Nemesis> {
     fencepost_nemesis::find(keys.get("fault")?.as_str()?)
 }
 
-/// The nodes that the keys name.
 fn names(keys: &Map<String, Value>) -> Vec<String> {
     let on = keys.get("on").and_then(Value::as_array).into_iter().flatten();
     on.filter_map(|name| name.as_str().map(str::to_owned)).collect()

@@ -1,6 +1,5 @@
-//! Carries out the plan: injects each fault at its time, heals it when that is over, records both. A fault's
-//! time runs from the beginning of its injection, and no fault is healed before it was looked at. A fault
-//! that could not be injected whole is healed at once.
+//! Carries out the plan: injects each fault at its time, heals it when that is over, records both. Its time
+//! runs from its injection, and it is healed only once observed; one that was injected in part, at once.
 
 mod by_hand;
 mod report;
@@ -46,7 +45,6 @@ pub struct Injection {
     tasks: JoinSet<()>,
     next_id: u64,
     heal_now: watch::Sender<HealingOrder>,
-    /// How many faults are not over.
     open: watch::Sender<usize>,
     shared: Arc<InjectionState>,
 }
@@ -142,7 +140,6 @@ impl Injection {
 }
 
 enum Admission {
-    /// It counts as in force now.
     InForce,
     /// Not before the healing of another fault of its kind, on one of its targets, is done.
     Later,
@@ -241,8 +238,7 @@ impl ScheduledFault {
         Ok(true)
     }
 
-    /// Counts the fault among those in force, if no other fault of its kind is in force on one of its
-    /// targets: either healing would undo the other.
+    /// Counts the fault among those in force, unless one of its kind is on a target: healing would undo both.
     fn admit(&self) -> Admission {
         let mut in_force = self.shared.in_force();
         let kind = self.nemesis.description().kind;
@@ -337,9 +333,7 @@ impl ScheduledFault {
 #[must_use]
 struct InjectedFault {
     fault: ScheduledFault,
-    /// Its targets whose processes ran before it.
     ran: Vec<String>,
-    /// Whether all of it was injected.
     is_whole: bool,
 }
 
@@ -358,8 +352,7 @@ impl InjectedFault {
         shared.healed.notify_waiters();
     }
 
-    /// Records the servers that do not serve again, and tries a last time. One that cannot read its own data
-    /// cannot be healed, and that is no failure of the run.
+    /// Records servers that do not serve, and tries once more. Unreadable data are not the run's failure.
     async fn final_heal(&mut self, shared: &InjectionState) {
         let mut is_unreadable = false;
         let after = (Some(self.fault.id), self.fault.describe().damages);
@@ -381,8 +374,7 @@ impl InjectedFault {
         }
     }
 
-    /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended
-    /// in it, until all serve, or `limit` has passed; where all run, `starting`.
+    /// Tries to undo the fault and to restart servers that `ran`, until all serve or `limit` passed.
     async fn heal_within(&mut self, limits: [Duration; 2]) -> Result<(), FaultError> {
         let ([limit, starting], begun) = (limits, Instant::now());
         loop {

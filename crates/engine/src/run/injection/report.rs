@@ -59,7 +59,6 @@ impl FaultReport {
         matches!(self.state, FaultState::Healed | FaultState::LeftOut)
     }
 
-    /// Takes over what the injection saw.
     pub(super) fn describe(&mut self, sentence: String, observation: &Observation) {
         self.sentence = sentence;
         self.effective = observation.effective;

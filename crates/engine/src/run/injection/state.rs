@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// How long healing is tried before a fault counts as not healed, and how long a server may take to serve
-/// again.
+/// How long healing is tried before a fault counts as not healed, and a server may take to serve.
 pub(super) const HEALING: Duration = Duration::from_secs(15);
 
 /// How long a server that may serve is waited for before it is recorded as one that does not.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// What the faults of a run share.
 pub(super) struct InjectionState {
     pub(super) context: Arc<FaultContext>,
     pub(super) recorder: Arc<Recorder>,
@@ -43,7 +41,6 @@ impl InForce {
     }
 }
 
-/// Which faults are to be healed before their time is over.
 #[derive(Default)]
 pub(super) struct HealingOrder {
     pub(super) all: bool,
@@ -77,7 +74,6 @@ impl InjectionState {
         self.in_force.lock()
     }
 
-    /// Whether a fault other than this one holds servers down.
     pub(super) fn others_take_down(&self, id: u64) -> bool {
         self.in_force().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down)
     }
@@ -91,8 +87,7 @@ impl InjectionState {
         !matches!(served, Ok(Ok(()))) && !self.others_take_down(id)
     }
 
-    /// Waits until these servers, which fault `id` held down or ended, serve again. While another fault holds
-    /// servers down, a service may be unable to serve, and that a server answers has to do.
+    /// Waits until the servers that `id` held down serve; while others are held down, until they answer.
     pub(super) async fn await_serving(&self, id: u64, servers: &[String]) -> Result<(), FaultError> {
         if self.others_take_down(id) {
             return Ok(());
@@ -105,8 +100,7 @@ impl InjectionState {
         Ok(())
     }
 
-    /// Starts servers that `ran` and died of fault `id`, and those that earlier faults left to this one.
-    /// While another fault holds one down, it is left to that. Gives names.
+    /// Starts servers that `ran` and died of `id`, or were left to it, unless another fault holds one down.
     pub(super) async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
         let dead = ran.iter().cloned().chain(self.owed.lock().clone());
         let dead: BTreeSet<String> = dead.filter(|target| self.context.pid(target).is_err()).collect();

@@ -156,8 +156,7 @@ pub(super) enum TransactionResponse {
     Delete(DeleteRangeResponse),
 }
 
-/// A condition of a transaction: a revision of a key, or of each key of a range, equals a number.
-/// Equality is etcd's default (`EQUAL = 0`), so it needs no field.
+/// A condition: a revision of a key, or of each in a range, equals a number (etcd's default, `EQUAL = 0`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Compare {
     #[prost(enumeration = "CompareTarget", tag = "2")]

@@ -95,8 +95,7 @@ impl Client {
         }
     }
 
-    /// Forgets the token where a member no longer knows it, as after its restart. Gives whether that was so:
-    /// the request was then not executed.
+    /// Forgets the token if a member no longer knows it. Gives whether so: the request was not executed.
     fn forgets_token(&self, status: &Status) -> bool {
         let is_unknown = status.message() == "etcdserver: invalid auth token";
         if let Some(login) = self.login.as_ref().filter(|_| is_unknown) {
@@ -232,8 +231,7 @@ pub(super) struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Sends one keepalive, unless the one that opened the stream is still under way, and reads its answer.
-    /// Gives whether the server still knows the lease.
+    /// Sends one keepalive, unless the first is under way, and gives whether the server knows the lease.
     pub(super) async fn renew(&mut self) -> Result<bool, Status> {
         if !std::mem::take(&mut self.first_sent) {
             let asked = self.ask.send(LeaseKeepAliveRequest { id: self.lease }).await;

@@ -1,9 +1,8 @@
 //! `kubernetes-election`: the leader election of Kubernetes' clients, on etcd in the place of its API server.
-//! A record names the leader and is replaced by compare-and-swap only. The leader renews it, and stops
-//! leading where it cannot for a while; a candidate takes over a record that it has not seen changing for the
-//! whole lease duration, by its own monotonic clock: clocks of machines are never compared. Source:
-//! `tools/leaderelection/leaderelection.go` of client-go. The TTL is its lease duration; its default
-//! durations (15 s, 10 s and 2 s) are kept in proportion.
+//! A record, replaced by compare-and-swap, names the leader. The leader renews it, and stops leading where it
+//! cannot for a while; a candidate takes over a record that it has not seen changing for the whole lease
+//! duration, by its own monotonic clock. Source: `tools/leaderelection/leaderelection.go` of client-go. The
+//! TTL is its lease duration; the default durations keep their proportion (15, 10, 2 s).
 
 use super::api::{Compare, RangeRequest, RequestOp, TransactionResponse, TxnRequest, TxnResponse};
 use super::members::{AnsweredMember, CallError, Members};
@@ -96,7 +95,6 @@ struct RecordHold {
     _watchdog: Watchdog,
 }
 
-/// The record of a process that leads.
 struct OwnRecord {
     record: LeaderRecord,
     /// At which it was written last, as far as is known.
@@ -118,12 +116,10 @@ enum Tried {
     Unknown(OperationError),
 }
 
-/// How a compare-and-swap ended.
 enum Swapped {
     Done {
         revision: i64,
     },
-    /// The record is another one.
     Found(Found),
     /// Not carried out.
     Refused(OperationError),
@@ -170,7 +166,6 @@ async fn swap(members: &Members, key: &str, revision: i64, record: &LeaderRecord
     after_swap(members.txn(&txn, until).await)
 }
 
-/// Whether a record has run out for a candidate that saw it change at `seen`.
 fn has_run_out(record: &LeaderRecord, seen: Reading, ttl: Duration, clock: RecordClock) -> bool {
     match clock {
         _ if record.holder_identity.is_empty() => true,

@@ -1,5 +1,4 @@
-//! Which member leads an etcd cluster, and the order to choose another, over the JSON gateway of the client
-//! port (`/v3/maintenance/…` in etcd's `rpc.proto`): a node needs no tool of etcd's.
+//! Which member leads an etcd cluster, and how another is chosen, over its JSON gateway (`rpc.proto`).
 
 use crate::http::HttpTool;
 use fencepost_cluster::{ClusterError, Node};

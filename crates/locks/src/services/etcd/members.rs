@@ -35,8 +35,7 @@ pub(super) struct AnsweredMember<T> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallError {
-    /// A member answered with an error that excludes that the request was or will be executed. Unless there
-    /// is doubt: an earlier attempt of it was not answered.
+    /// Answered with an error that excludes execution, unless an earlier attempt of it was not answered.
     Refused { why: OperationError, lease_not_found: bool, doubt: bool },
     /// No member answered in time.
     Unanswered(OperationError),
@@ -92,8 +91,7 @@ impl Members {
         (place, self.clients[place].lock().clone())
     }
 
-    /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for
-    /// the next time: the old one may lead into a partition that has long healed.
+    /// Turns to the next member, if `place` is in use. The silent one gets a new connection.
     pub(super) async fn turn_from(&self, place: usize) {
         let next = (place + 1) % self.servers.len();
         if self.current.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -185,8 +183,7 @@ fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str
 }
 
 /// Whether the error excludes that the request was executed; then, whether there is no such lease. Codes:
-/// etcd's `api/v3rpc/rpctypes/error.go`. Only etcd's own words count: the library here gives some of these
-/// codes to a broken connection and to an answer that is too long, too.
+/// etcd's `api/v3rpc/rpctypes/error.go`. Only etcd's own words count: the library uses these codes, too.
 fn definite(status: &Status) -> Option<bool> {
     let words = status.message().strip_prefix("etcdserver: ")?;
     match status.code() {

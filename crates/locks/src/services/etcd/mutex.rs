@@ -1,7 +1,6 @@
 //! `etcd`: the mutex of etcd's concurrency package, over transactions. The recipe itself is in `queue.rs`.
-//! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck of
-//! ownership after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck`
-//! omits it.
+//! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck
+//! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` omits it.
 
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_deletion, deletes_key};
@@ -67,8 +66,7 @@ pub(super) static SEMAPHORE: LockDefinition = LockDefinition {
     capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::Semaphore, ..LEASED },
 };
 
-/// Source: `client/v3/concurrency/election.go` of etcd, with the recheck of the mutex, which it lacks: a
-/// candidate whose session ended while it waited leads all the same (issue 19597).
+/// Source: etcd's `client/v3/concurrency/election.go`, with the recheck that it lacks (issue 19597).
 pub(super) static ELECTION: LockDefinition = LockDefinition {
     name: "etcd-election",
     about: "etcd's Election: a key with a lease for each candidate; the lowest create revision leads, and is the term",
@@ -184,8 +182,7 @@ impl EtcdLock {
         let QueueGrant { created, wakeups } = taken;
         session.hold(key, self.care.recheck);
         if created.waits {
-            // The lease was prolonged while the process waited (or it was not: then the report is old, and
-            // says so); checkers count from the last report.
+            // Prolonged meanwhile, or not (then the report is old); checkers count from the last.
             session.report();
         }
         let (path, create_revision) = (attempt.path(session), created.create_revision);

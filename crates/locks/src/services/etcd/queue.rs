@@ -21,7 +21,6 @@ pub(super) struct QueueGrant {
 /// What a waiter looks at, once its turn seems to have come.
 #[derive(Clone, Copy)]
 pub(super) struct Care {
-    /// How many may hold it together.
     pub(super) permits: u32,
     /// It counts the keys before it puts its own, and not afterwards: others may put theirs in between.
     pub(super) counts_first: bool,
@@ -31,8 +30,7 @@ pub(super) struct Care {
     pub(super) looks_for_older: bool,
 }
 
-/// Puts our key if it is not there, waits until no older one is left under `prefix`, and looks whether it is
-/// still there.
+/// Puts our key if it is not there, waits until no older one is left under `prefix`, and looks for it again.
 pub(super) async fn take(
     members: &Members,
     session: &LeaseSession,
@@ -71,9 +69,8 @@ pub(super) async fn take(
     Ok(QueueGrant { created, wakeups })
 }
 
-/// Waits until fewer keys under the prefix are older than ours than there are permits. Of a mutex only the
-/// youngest of the older ones is watched, so that a release wakes one waiter and not all; a permit comes free
-/// with any of them. Gives how often that was.
+/// Waits until fewer older keys than permits are under the prefix. Of a mutex only the youngest older one is
+/// watched, so that a release wakes one waiter; a permit comes free with any. Gives how often.
 async fn wait_for_older(
     members: &Members,
     prefix: &str,

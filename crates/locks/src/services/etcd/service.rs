@@ -3,7 +3,7 @@
 use super::existing::ExistingEtcd;
 use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT, PEER_PORT};
 use crate::described::{DESCRIBED, ONE};
-use crate::error::{OptionError, bad_option};
+use crate::error::{OptionError, bad_option, nodes_are};
 use crate::options::Options;
 use crate::run_access::{FOLDER, RunAccess, USER};
 use crate::service::{LockService, ServerKind, ServiceLeadership, TLS_AND_AUTH};
@@ -18,8 +18,7 @@ use std::time::Duration;
 const ORDER_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = 100;
 const ELECTION_MS: u64 = 1000;
-/// A server grants no lease shorter than one and a half election time-outs, rounded up to seconds
-/// (`minTTL` in etcd's `server.go`); it silently makes a shorter one longer.
+/// No lease is shorter than 1.5 election time-outs, rounded up to seconds (`minTTL` in etcd's `server.go`).
 const TTL_MIN: Duration = Duration::from_secs((ELECTION_MS * 3 / 2).div_ceil(1000));
 
 pub(super) static ETCD: LockService = LockService {
@@ -35,7 +34,14 @@ pub(super) static ETCD: LockService = LockService {
         ..ONE
     }],
     options: TLS_AND_AUTH,
-    check_nodes,
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes % 2 == 1 && nodes <= 9,
+            format!(
+                "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
+            ),
+        )
+    },
     check_ttl,
     start,
     secure: |nodes, access| Box::pin(secure(nodes, access)),
@@ -49,16 +55,6 @@ pub(super) static ETCD: LockService = LockService {
     orders: Some(super::orders::ORDERS),
     ..DESCRIBED
 };
-
-fn check_nodes(_: &LockService, nodes: usize) -> Result<(), OptionError> {
-    if nodes % 2 == 1 && nodes <= 9 {
-        return Ok(());
-    }
-    bad_option(
-        "nodes",
-        format!("etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"),
-    )
-}
 
 fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if ttl.subsec_nanos() == 0 && ttl >= TTL_MIN {
@@ -109,8 +105,7 @@ fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Optio
         argv.push("--client-cert-auth".to_owned());
     }
     if options.auth {
-        // Each connection logs in. The password lives as long as the run and needs no slow hash: with the
-        // usual one, members on a busy machine do little else.
+        // Each connection logs in: the usual, slow hash would take all of a busy machine's time.
         argv.push("--bcrypt-cost=4".to_owned());
     }
     // etcd 3.4 refuses to start on this architecture without it; elsewhere it is ignored.
@@ -128,8 +123,7 @@ async fn trouble(node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
     })
 }
 
-/// Makes the user, and the user `root` that etcd wants beside it, and lets members ask for a password.
-/// All members take these orders by way of the first.
+/// Makes the user and `root`, and turns passwords on, by the first member for all.
 async fn secure(nodes: &[Arc<dyn Node>], access: &RunAccess) -> Result<(), ClusterError> {
     let (Some(password), Some(node)) = (access.password(), nodes.first()) else { return Ok(()) };
     let orders = [

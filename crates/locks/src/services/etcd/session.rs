@@ -86,8 +86,7 @@ impl LeaseSession {
         *self.state.renewed.borrow() + self.ttl
     }
 
-    /// The process holds this key: notices report renewals and a loss. A loss before the grant was known is
-    /// reported at once, unless the recipe ignores it (`--no-recheck`).
+    /// The process holds this key: notices report renewals and loss, also an earlier one unless ignored.
     pub(super) fn hold(&self, key: &str, aborts_on_lease_loss: bool) {
         self.let_go(key);
         self.state.held.hold(key);

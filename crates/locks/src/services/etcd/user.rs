@@ -52,7 +52,6 @@ impl User {
         User { members, notices, random, session: None }
     }
 
-    /// What a recipe without sessions needs of it.
     pub(super) fn into_parts(self) -> (Arc<Members>, Notices, Stream) {
         (self.members, self.notices, self.random)
     }
@@ -69,8 +68,7 @@ impl User {
         Ok(())
     }
 
-    /// Attempts to acquire until the lock is held, or is another's, or time is up. What an attempt leaves
-    /// goes with its session: that is ended, and a new one is opened for the next attempt.
+    /// Attempts to acquire until held, taken, or time is up. A failed attempt ends its session.
     pub(super) async fn acquire<A: Attempt>(
         &mut self,
         terms: LeaseTimes,
@@ -132,16 +130,14 @@ impl User {
         is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
     }
 
-    /// Takes the session of this lease to release a key under it, if it is the one that the process has now.
-    /// Another one is left alone: the process may hold other keys under it.
+    /// Takes the session of this lease to release a key, if it is the present one; others hold other keys.
     pub(super) fn session_of(&mut self, lease: i64, key: &str) -> Option<LeaseSession> {
         let session = self.session.take_if(|session| session.lease == lease)?;
         session.let_go(key);
         Some(session)
     }
 
-    /// Gives a lock back by a transaction that deletes its keys if they are still ours. `doubt`: an attempt
-    /// to create them was not answered, and may still create them after they were deleted.
+    /// Gives a lock back by deleting its keys if they are still ours. `doubt`: they may yet be created.
     pub(super) async fn release(
         &mut self,
         key: &str,

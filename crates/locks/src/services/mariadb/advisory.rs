@@ -1,5 +1,4 @@
-//! `mariadb-advisory`: a lock that belongs to a connection. Nothing reads a connection between statements. So
-//! a holder pings the server, and gives up before the server can have let go.
+//! `mariadb-advisory`: a connection's lock. A holder pings, and gives up before the server can have let go.
 
 use super::connection::MariadbConnection;
 use super::decisions::{AfterGetLock, after_lock, after_unlock};
@@ -42,8 +41,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     },
 };
 
-/// A holder pings each time this part of the TTL has passed, and waits for the answer for that part. Both
-/// together are less than the TTL, after which the server may let go.
+/// A holder pings after this part of the TTL, and waits as long: together less than the TTL.
 const PING_SHARE: u32 = 8;
 const ANSWER_SHARE: u32 = 2;
 
@@ -120,8 +118,7 @@ impl NamedLock {
         self.live.as_ref().ok_or_else(|| ErrorCode::Unreachable.error("no connection to MariaDB"))
     }
 
-    /// Opens a connection with the keepalives that the TTL wants. These settings are the whole server's, and
-    /// a connection keeps those that it began with.
+    /// Opens a connection with keepalives for the TTL: a setting of the server, which connections keep.
     async fn open(&self, ttl: Duration, deadline: Instant) -> Result<MariadbConnection, OperationError> {
         let wanted = (1, 1, keepalive_probes(ttl));
         let mut connection = MariadbConnection::open(&self.client.server, deadline).await?;

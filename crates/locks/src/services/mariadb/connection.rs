@@ -44,17 +44,15 @@ impl MariadbConnection {
 }
 
 impl Drop for MariadbConnection {
-    /// The library would first wait for the answer of a statement that was given up, and keep its locks
-    /// meanwhile. Outside of the runtime it closes the connection at once.
+    /// Outside of the runtime the library closes at once; in it, it first waits for given-up statements.
     fn drop(&mut self) {
         let conn = self.conn.take();
         let _ = std::thread::Builder::new().name("close".to_owned()).spawn(move || drop(conn));
     }
 }
 
-/// Errors after which a statement may have been carried out, or the connection ends (MariaDB, "Error Codes"):
-/// shutdown (1053), connection ended (1152, 1184) or killed (1927), network (1158 to 1161), commit failed
-/// (1180), client silent for too long (4031).
+/// Errors that leave a statement in doubt or end the connection (MariaDB, "Error Codes"): shutdown (1053),
+/// connection ended (1152, 1184, 1927), network (1158 to 1161), commit failed (1180), client silent (4031).
 const ENDS: [u16; 10] = [1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1927, 4031];
 
 /// What an error says of its statement: its number, where it is the server's, and its words.

@@ -47,8 +47,7 @@ pub(super) enum AfterTake {
 
 pub(super) type RowState = (Option<Vec<u8>>, i64);
 
-/// After the statement that takes the row of a lock whose lease is over. It gives holder and token as they
-/// are afterwards: the holder is `mine` only if this very statement took the row.
+/// After the statement that takes an expired row; the holder is `mine` only if it took the row.
 pub(super) fn after_take(reply: Result<Option<RowState>, Failed>, mine: &str) -> AfterTake {
     match reply {
         Ok(Some((Some(holder), token))) if holder == mine.as_bytes() => AfterTake::Granted(token),

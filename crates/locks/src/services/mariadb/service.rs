@@ -2,7 +2,7 @@
 
 use super::statements::SCHEMA;
 use crate::described::{DESCRIBED, ONE};
-use crate::error::bad_option;
+use crate::error::nodes_are;
 use crate::options::Options;
 use crate::readiness::command_fails;
 use crate::run_access::{AccessFile, FOLDER, USER};
@@ -56,9 +56,8 @@ pub(super) static MARIADB: LockService = LockService {
     }],
     setup_time: Duration::from_secs(5),
     options: TLS_AND_AUTH,
-    check_nodes: |_, nodes| match nodes {
-        1 => Ok(()),
-        _ => bad_option("nodes", format!("MariaDB has one server, not {nodes}; use --nodes 1")),
+    check_nodes: |_, nodes| {
+        nodes_are(nodes == 1, format!("MariaDB has one server, not {nodes}; use --nodes 1"))
     },
     start: |_, _, _, options| start(options),
     access_files: |access| vec![AccessFile::new("users.sql", user(access.password(), access.is_tls()))],

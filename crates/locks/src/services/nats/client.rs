@@ -70,8 +70,7 @@ impl NatsClient {
         Ok(client)
     }
 
-    /// Stores a value, or the marker of a release where there is none; `expected` is the revision that the
-    /// latest entry must have, 0 for no entry. Gives the new revision.
+    /// Stores a value, or none for a release; `expected`: the latest revision (0: none). Gives the new.
     pub(super) async fn write(
         &self,
         key: &str,

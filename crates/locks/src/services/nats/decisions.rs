@@ -57,8 +57,7 @@ pub(super) fn after_look(reply: Reply<Option<FoundEntry>>) -> NatsNext {
     }
 }
 
-/// The revision under which this process still has the lock, where a write of it expected another: an earlier
-/// renewal was stored whose answer got lost.
+/// The revision at which this process still has the lock, where an earlier renewal's answer got lost.
 pub(super) fn own_revision(reply: &Reply<Option<FoundEntry>>, own: &str) -> Option<u64> {
     match reply {
         Reply::Answer(Some(found)) => (found.value == own).then_some(found.revision),
@@ -79,8 +78,7 @@ pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Comple
     }
 }
 
-/// After a renewal: what was stored, or what the watchdog does. If nothing was, it looks whether the entry
-/// there is its own. `is_over`: nothing is left of the lease by the client's own clock.
+/// After a renewal: what was stored, or what to do. `is_over`: by the client's clock the lease is over.
 pub(super) fn after_renewal(reply: Reply<Stored>, is_over: bool) -> Result<Stored, RenewalOutcome> {
     match reply {
         Reply::Answer(stored) => Ok(stored),

@@ -22,7 +22,6 @@ struct Jetstream {
     account_details: Vec<Account>,
 }
 
-/// The group of all servers, which decides where buckets are.
 #[derive(Debug, Deserialize)]
 struct MetaGroup {
     #[serde(default)]
@@ -73,7 +72,6 @@ impl Jetstream {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct MissingServers {
     pub(super) why: String,
-    /// The names of those that the leader has not heard from.
     pub(super) away: Vec<String>,
 }
 

@@ -1,5 +1,4 @@
-//! `postgres-advisory`, `postgres-read-write`, `postgres-election` and `postgres-several`: locks that belong
-//! to a connection, and mean what their users say they mean.
+//! `postgres-advisory`, `postgres-read-write`, `postgres-election` and `postgres-several`: a connection's.
 
 use super::connection::{Connection, ConnectionWatch, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
@@ -134,8 +133,7 @@ async fn unlock(connection: &Connection, suffix: &str, key: &str, deadline: Inst
     answer(connection.client.query_one(&unlock, &[&key]), deadline).await.map(|row| row.get(0))
 }
 
-/// Settings by which the server finds, no sooner than the TTL and about then, that a silent connection is
-/// dead: probes each second, of which the first comes after a second of silence.
+/// Settings by which the server finds a silent connection dead at about the TTL, by probes each second.
 fn keepalives(ttl: Duration) -> String {
     format!(
         "-c tcp_keepalives_idle=1 -c tcp_keepalives_interval=1 -c tcp_keepalives_count={} -c tcp_user_timeout={}",

@@ -50,14 +50,12 @@ impl Connection {
         Ok(Connection { client: Arc::new(client), held, notices, silent: Arc::default() })
     }
 
-    /// Whether it can be used, as far as this end knows.
     pub(super) fn lives(&self) -> bool {
         !self.client.is_closed() && !self.silent.load(Ordering::Relaxed)
     }
 
-    /// Watches the connection from now on, as it has just been granted a lock: what is held is reported as
-    /// lost well before the server ends a connection that is silent for that TTL. It asks at once, since the
-    /// grant may have come while this client was stopped.
+    /// Watches the connection of a new grant: what is held is reported as lost well before the server ends a
+    /// connection silent for that TTL. It asks at once: this client may have been stopped.
     pub(super) fn watch(&self, ttl: Duration) -> ConnectionWatch {
         let (client, held, silent) = (self.client.clone(), self.held.clone(), self.silent.clone());
         ConnectionWatch(tokio::spawn(async move {
@@ -93,8 +91,7 @@ impl Connection {
         self.held.let_go(key)
     }
 
-    /// A statement under this lock failed. If the connection ended with it, the process knows already that
-    /// the lock is gone. Gives whether it ended.
+    /// A statement under this lock failed. Gives whether the connection ended, and with it the lock.
     pub(super) fn ended_with(&self, key: &str, failed: &Failed) -> bool {
         let ended = matches!(failed, Failed::Unknown(why) if why.code() == ErrorCode::Disconnected);
         if ended && self.let_go(key) {

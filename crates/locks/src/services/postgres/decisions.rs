@@ -25,9 +25,8 @@ pub(super) fn after_lock(reply: Result<(), Failed>) -> AfterLock {
     }
 }
 
-/// After `pg_advisory_unlock`, where the statement that asked for the lock failed. An advisory lock belongs
-/// to the connection, and no failure undoes it: the server can grant it in the moment in which the time for
-/// it is up (`LockErrorCleanup`), and no process would ever release it.
+/// After `pg_advisory_unlock`, where the statement that asked for the lock failed. No failure undoes an
+/// advisory lock: it can be granted as its time is up (`LockErrorCleanup`), and nothing would release it.
 pub(super) fn after_advisory_taken_back(reply: Result<bool, Failed>, why: OperationError) -> End {
     match reply {
         Ok(_) => End::keeping(Completion::Fail(why)),
@@ -69,8 +68,7 @@ pub(super) fn after_commit(reply: Result<(), Failed>) -> End {
     }
 }
 
-/// After the `UPDATE` in a transaction that holds its row. The error is how the write ends: no COMMIT was
-/// sent, and none will be, so it is undone.
+/// After the `UPDATE` in a row's transaction. Err: the write's end; without a COMMIT it is undone.
 pub(super) fn after_update(reply: Result<u64, Failed>) -> Result<(), End> {
     reply.map(drop).map_err(|failed| End::dropping(Completion::Fail(failed.why())))
 }

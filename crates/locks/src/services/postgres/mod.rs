@@ -1,7 +1,6 @@
 //! Locks in PostgreSQL: `postgres-row` and `postgres-version`, with the data beside the lock, and
-//! `postgres-advisory`, for data elsewhere. Sources: PostgreSQL's documentation, "Explicit Locking"
-//! (row-level and advisory locks) and "Client Connection Defaults"; Martin Kleppmann's "How to do distributed
-//! locking": a transactional database needs no lock service.
+//! `postgres-advisory`, for data elsewhere. Sources: PostgreSQL's documentation, "Explicit Locking" and
+//! "Client Connection Defaults"; Martin Kleppmann's "How to do distributed locking".
 
 mod advisory;
 mod connection;

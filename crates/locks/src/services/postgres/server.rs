@@ -1,15 +1,18 @@
 //! Where the server is, and how a client reaches it.
 
 use super::psql::USER;
-use crate::dialer::{Dialer, denial, wrong_password};
+use crate::dialer::{Dialer, Stream, denial, wrong_password};
 use crate::protocol::Server;
 use crate::sql::SqlServer;
-use std::io::Error as IoError;
-use std::net::IpAddr;
+use std::io::{Error as IoError, ErrorKind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
-use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// Its length, and the code of an `SSLRequest` (PostgreSQL's documentation, "Message Formats").
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 pub(super) struct PostgresServer {
     server: Server,
@@ -18,8 +21,8 @@ pub(super) struct PostgresServer {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
-    #[error("{0}")]
-    Address(#[from] IoError),
+    #[error("error connecting to server: {0}")]
+    Dial(#[from] IoError),
     #[error("{0}")]
     Postgres(#[from] tokio_postgres::Error),
 }
@@ -37,28 +40,25 @@ impl SqlServer for PostgresServer {
     }
 
     async fn connect(&self, settings: &str) -> Result<(Client, ConnectionDriver), ConnectError> {
-        let mut config = self.address().await?;
+        let mut config = Config::new();
         let access = &self.dialer.access;
-        config.user(access.user.as_deref().unwrap_or(USER));
+        // TLS, if any, is around the connection already.
+        config.ssl_mode(SslMode::Disable).user(access.user.as_deref().unwrap_or(USER));
         config.dbname("postgres").application_name("fencepost").options(settings);
         if let Some(password) = &access.password {
             config.password(password.reveal());
         }
-        match self.dialer.tls() {
-            None => {
-                let (client, driver) = config.connect(NoTls).await?;
-                Ok((client, Box::pin(driver)))
-            }
-            Some(tls) => {
-                config.ssl_mode(SslMode::Require);
-                let (client, driver) = config.connect(MakeRustlsConnect::new(tls)).await?;
-                Ok((client, Box::pin(driver)))
-            }
-        }
+        let (client, driver) = config.connect_raw(self.dial().await?, NoTls).await?;
+        Ok((client, Box::pin(driver)))
     }
 
     fn denial(&self, error: &ConnectError) -> Option<String> {
-        let ConnectError::Postgres(error) = error else { return None };
+        let error = match error {
+            ConnectError::Dial(error) => {
+                return (error.kind() == ErrorKind::PermissionDenied).then(|| error.to_string());
+            }
+            ConnectError::Postgres(error) => error,
+        };
         let by_server = error.as_db_error();
         match by_server.map(|error| error.code()) {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
@@ -75,22 +75,17 @@ impl SqlServer for PostgresServer {
 }
 
 impl PostgresServer {
-    /// A certificate is held against the host; a host that stands for another address has that beside it.
-    async fn address(&self) -> Result<Config, IoError> {
-        let bad = |what: &str| IoError::other(format!("bad-address: {what}"));
-        let (host, port) =
-            self.server.address.rsplit_once(':').ok_or_else(|| bad("the server has no port"))?;
-        let mut config = Config::new();
-        config.port(port.parse().map_err(|_| bad("the server's port is no number"))?);
-        match &self.server.tls_name {
-            None => config.host(host),
-            Some(name) => {
-                let found: Option<IpAddr> =
-                    tokio::net::lookup_host(&self.server.address).await?.next().map(|found| found.ip());
-                config.host(name).hostaddr(found.ok_or_else(|| bad("the server's host has no address"))?)
+    /// TLS begins once the server has agreed to it in its own protocol.
+    async fn dial(&self) -> Result<Stream, IoError> {
+        let mut stream = TcpStream::connect(&self.server.address).await?;
+        stream.set_nodelay(true)?;
+        if self.dialer.is_tls() {
+            stream.write_all(&SSL_REQUEST).await?;
+            if stream.read_u8().await? != b'S' {
+                return Err(IoError::other("server does not support TLS"));
             }
-        };
-        Ok(config)
+        }
+        self.dialer.secured(&self.server, stream).await
     }
 
     #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::psql::{USER, psql};
 use crate::described::{DESCRIBED, ONE};
-use crate::error::bad_option;
+use crate::error::nodes_are;
 use crate::options::Options;
 use crate::readiness::command_fails;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER as ROLE};
@@ -16,9 +16,8 @@ const PORT: u16 = 5432;
 const SERVICE: &str = "postgres";
 
 /// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes
-/// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss
-/// of power later finds a database that clients can reach. Segments of its log are small, since initdb fills
-/// the first.
+/// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a later
+/// loss of power leaves a database. Segments of its log are small, since initdb fills the first.
 const SCRIPT: &str = r#"
 as=""
 mkdir -p "$1" || exit 1
@@ -63,9 +62,8 @@ pub(super) static POSTGRES: LockService = LockService {
     }],
     setup_time: Duration::from_secs(3),
     options: TLS_AND_AUTH,
-    check_nodes: |_, nodes| match nodes {
-        1 => Ok(()),
-        _ => bad_option("nodes", format!("PostgreSQL has one server, not {nodes}; use --nodes 1")),
+    check_nodes: |_, nodes| {
+        nodes_are(nodes == 1, format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))
     },
     start: |_, _, _, options| start(options),
     access_files,

@@ -7,8 +7,7 @@ use std::fmt::Write;
 pub(crate) const CONFIGURATION: &str = "/run/access/redis.conf";
 pub(crate) const SENTINEL_CONFIGURATION: &str = "/run/access/sentinel.conf";
 
-/// A function of the shell, `cli`: redis-cli as a client of the run. `$1`: `-h ADDRESS` and the port, or
-/// nothing for the server of this node.
+/// The shell function `cli`: redis-cli as the run's client. `$1`: `-h ADDRESS` and port; none: this node.
 pub(crate) const CLI: &str = r#"
 cli() {
   if [ -z "$1" ] && [ -S /run/access/redis.sock ]; then shift; set -- -s /run/access/redis.sock "$@"

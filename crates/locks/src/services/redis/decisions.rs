@@ -47,8 +47,7 @@ pub(super) fn after_ask(reply: Reply<bool>) -> AttemptEnd {
     }
 }
 
-/// After a request that only looks, or counts, before the one that takes a share: no failure of it leaves
-/// anything of the lock, and the second is not sent.
+/// After a request before the one that takes a share: its failure leaves nothing, the second is not sent.
 pub(super) fn after_look<T>(reply: Reply<T>) -> Result<T, Reply<bool>> {
     match reply {
         Reply::Answer(found) => Ok(found),
@@ -112,7 +111,6 @@ pub(super) fn after_get(reply: Reply<Option<String>>, own: &str) -> Result<(), C
     }
 }
 
-/// After the DEL of a release, or the script in its place.
 pub(super) fn after_delete(reply: Reply<bool>) -> Completion {
     match reply {
         Reply::Answer(true) => Completion::ok(Released { removed: Some(true), ..Released::default() }),

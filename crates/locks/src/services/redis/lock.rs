@@ -32,7 +32,6 @@ const CLEANUP_MAX: Duration = Duration::from_millis(250);
 const WAIT_SHARE: u32 = 10;
 const FIXED_VALUE: &str = "locked";
 
-/// Refuses variants of the recipe that contradict each other.
 pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {
     if options.watchdog && options.acquire == Acquire::NoTtl {
         return bad_option(
@@ -63,13 +62,11 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
     }
 }
 
-/// The lock on one Redis, for the processes of one client. Waits a while for the connection; a server that is
-/// down now may come up: operations say so until it is there.
+/// The lock on one Redis, for one client's processes. A server that is down may still come up.
 pub(crate) async fn session(node: RedisNode, hello: &Hello) -> Result<Session, ClientError> {
     session_with(node, hello, hello.options()?).await
 }
 
-/// As [`session`], with these options.
 pub(super) async fn session_with(
     node: RedisNode,
     hello: &Hello,

@@ -39,13 +39,11 @@ pub(crate) struct RedisNode {
 pub(crate) enum ValueComparison {
     /// By a script, which every Redis runs.
     Script,
-    /// By the commands of Valkey: `SET … IFEQ` since 8.1, `DELIFEQ` since 9.0. The flag: whether the server
-    /// is not known to be without the latter; there the script does it.
+    /// By Valkey's commands, `SET … IFEQ` (8.1) and `DELIFEQ` (9.0); the flag: the latter may be there.
     Commands(AtomicBool),
 }
 
-/// The connection to a server that was up when it was looked for. Commands on it are executed in the order in
-/// which they were sent. Where there was none, no command is sent.
+/// A connection that was up when looked for; commands are executed in order. If there was none, none is sent.
 pub(crate) struct NodeConnection<'a> {
     node: &'a RedisNode,
     wire: Option<Connected<ServerConnection>>,
@@ -307,8 +305,7 @@ impl RedisDialer {
         Ok(RedisDialer { dialer, login: Box::leak(Box::new(login)) })
     }
 
-    /// Connects, logs in, and lets the server answer once (the crate names itself with CLIENT SETINFO): a
-    /// stopped server's kernel accepts connections, too.
+    /// Connects, logs in, and awaits an answer: a stopped server's kernel accepts connections, too.
     pub(crate) async fn dial(
         &self,
         server: &Server,

@@ -112,8 +112,7 @@ async fn info(node: &Arc<dyn Node>, section: &str, field: &str) -> Result<u64, C
     number.ok_or_else(|| ClusterError::new(format!("{} {} its {field}", node.name(), why())))
 }
 
-/// Of others some scripts must have been there. That they are gone, a script of its own shows: clients may
-/// have loaded theirs again.
+/// Others' scripts must have been there. One of its own shows the flush: clients may load theirs again.
 async fn flush_scripts(node: &Arc<dyn Node>) -> Result<(Value, bool), ClusterError> {
     let digest = answer(node, &["SCRIPT", "LOAD", "return 'fencepost'"], |digest| {
         (digest.len() == 40).then(|| digest.to_owned())
@@ -154,8 +153,7 @@ async fn count(node: &Arc<dyn Node>) -> Result<(u64, u64), ClusterError> {
     answer(node, &command, read).await
 }
 
-/// Took effect where keys were evicted that are not its own: the server counts all, and its own are counted
-/// here.
+/// Took effect where others' keys were evicted: the server counts all, and its own are counted here.
 async fn evict(node: &Arc<dyn Node>, policy: &str) -> Result<(Value, bool), ClusterError> {
     order(node, &["CONFIG", "SET", "maxmemory-policy", policy]).await?;
     let (_, before) = count(node).await?;

@@ -4,15 +4,12 @@
 
 use super::decisions::after_look;
 use super::node::NodeConnection;
-use super::shared::{Asked, REDIS_SERVER, Shares, session};
-use super::single::one_node;
+use super::shared::{Asked, REDIS_SERVER, Shares, SharesRecipe};
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
-use crate::error::ClientError;
 use crate::options::LookAndTake;
-use crate::protocol::Hello;
-use crate::recipe::{Recipe, Session, Share};
+use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -22,7 +19,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "a read-write lock on one Redis server: a key for the writer, a sorted set of readers, and a script that looks and takes",
     claims: "exclusion of writers while the server keeps its data and its clock and holders stop within the TTL; ownership; progress of readers; no fencing",
     service: &REDIS_SERVER,
-    recipe: &RedisReadWrite,
+    recipe: &SharesRecipe { lock: "redis-read-write", shares: |options| options.look_and_take },
     options: &["look-and-take"],
     capabilities: |_| Capabilities { kind: LockKind::ReadWrite, validity: true, ..Capabilities::NONE },
 };
@@ -49,23 +46,10 @@ const LEAVE_AS_WRITER: &str =
     "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0";
 const LEAVE_AS_READER: &str = "return redis.call('ZREM', KEYS[2], ARGV[1])";
 
-struct RedisReadWrite;
-
-#[async_trait]
-impl Recipe for RedisReadWrite {
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session(one_node(hello, LOCK.name).await?, hello, |options| options.look_and_take).await
-    }
-}
-
 #[async_trait]
 impl Shares for LookAndTake {
     fn has(&self, share: Option<Share>) -> bool {
         matches!(share, None | Some(Share::Reader))
-    }
-
-    fn queues(&self) -> bool {
-        false
     }
 
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {

@@ -1,18 +1,14 @@
 //! `redis-reentrant`: a hash with one field, the holder's, whose value is how often it holds the lock.
-//! Source: Redisson's `RedissonLock`, whose scripts count by HINCRBY, prolong by PEXPIRE, and delete at zero;
-//! and the mistakes that locks of this kind are made with.
+//! Source: Redisson's `RedissonLock` (HINCRBY, PEXPIRE, DEL at zero), and usual mistakes.
 
 use super::decisions::GivenBack;
 use super::node::NodeConnection;
-use super::shared::{Asked, REDIS_SERVER, Shares, session};
-use super::single::one_node;
+use super::shared::{Asked, REDIS_SERVER, Shares, SharesRecipe};
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
-use crate::error::ClientError;
 use crate::options::ReentryCount;
-use crate::protocol::Hello;
-use crate::recipe::{Recipe, Session, Share};
+use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -22,7 +18,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "a reentrant lock on one Redis server: a hash that counts how often its holder has to release it",
     claims: "exclusion until the last release while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
     service: &REDIS_SERVER,
-    recipe: &RedisReentrant,
+    recipe: &SharesRecipe { lock: "redis-reentrant", shares: |options| options.reentry },
     options: &["reentry"],
     capabilities: |_| Capabilities { kind: LockKind::Reentrant, validity: true, ..Capabilities::NONE },
 };
@@ -53,23 +49,10 @@ return redis.call('DEL', KEYS[1])
 const TAKE_OUT: &str =
     "return redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.call('DEL', KEYS[1]) or 0";
 
-struct RedisReentrant;
-
-#[async_trait]
-impl Recipe for RedisReentrant {
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session(one_node(hello, LOCK.name).await?, hello, |options| options.reentry).await
-    }
-}
-
 #[async_trait]
 impl Shares for ReentryCount {
     fn has(&self, share: Option<Share>) -> bool {
         share.is_none()
-    }
-
-    fn queues(&self) -> bool {
-        false
     }
 
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {

@@ -4,15 +4,12 @@
 
 use super::decisions::after_look;
 use super::node::NodeConnection;
-use super::shared::{Asked, REDIS_SERVER, Shares, session};
-use super::single::one_node;
+use super::shared::{Asked, REDIS_SERVER, Shares, SharesRecipe};
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
-use crate::error::ClientError;
 use crate::options::SemaphoreOrder;
-use crate::protocol::Hello;
-use crate::recipe::{Recipe, Session, Share};
+use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -23,7 +20,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "a semaphore on one Redis server: sorted sets of holders and waiters, in the order of a counter",
     claims: "exclusion beyond its permits while the server keeps its data and its clock and holders stop within the TTL; progress; no fencing",
     service: &REDIS_SERVER,
-    recipe: &RedisSemaphore,
+    recipe: &SharesRecipe { lock: "redis-semaphore", shares: |options| options.semaphore_order },
     options: &["semaphore-order"],
     capabilities: |_| Capabilities { kind: LockKind::Semaphore, validity: true, ..Capabilities::NONE },
 };
@@ -72,15 +69,6 @@ return redis.call('ZREM', KEYS[1], ARGV[1])
 
 const COUNTER: &str = "counter";
 const PARTS: [&str; 3] = ["times", "order", COUNTER];
-
-struct RedisSemaphore;
-
-#[async_trait]
-impl Recipe for RedisSemaphore {
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session(one_node(hello, LOCK.name).await?, hello, |options| options.semaphore_order).await
-    }
-}
 
 #[async_trait]
 impl Shares for SemaphoreOrder {

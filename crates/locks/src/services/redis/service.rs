@@ -12,8 +12,7 @@ use fencepost_cluster::protocol::Service;
 
 pub(crate) const SERVERS: &[&str] = &["redis", "valkey"];
 
-/// Redis servers that know nothing of each other. They serve once they take connections: one that still loads
-/// its file answers LOADING, and clients treat that as a refusal and try again.
+/// Redis servers that know nothing of each other. One that still loads its file is a refusal to clients.
 pub(crate) const INDEPENDENT: LockService = LockService {
     servers: SERVERS,
     options: &["redis-persistence", "tls", "auth"],

@@ -4,15 +4,12 @@
 
 use super::decisions::{GivenBack, after_look};
 use super::node::NodeConnection;
-use super::shared::{Asked, REDIS_SERVER, Shares, session};
-use super::single::one_node;
+use super::shared::{Asked, REDIS_SERVER, Shares, SharesRecipe};
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
-use crate::error::ClientError;
 use crate::options::TakeNames;
-use crate::protocol::Hello;
-use crate::recipe::{Recipe, Session, Share};
+use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -24,7 +21,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "a lock on several names on one Redis server: a script sets a key for each of them, or none",
     claims: "exclusion on each name while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
     service: &REDIS_SERVER,
-    recipe: &RedisSeveral,
+    recipe: &SharesRecipe { lock: "redis-several", shares: |options| options.take_names },
     options: &["take-names"],
     capabilities: |_| Capabilities { kind: LockKind::Several, validity: true, ..Capabilities::NONE },
 };
@@ -49,20 +46,10 @@ return removed
 /// How long a process rests that waits for one name while it has others.
 const REST: Duration = Duration::from_millis(10);
 
-struct RedisSeveral;
-
-#[async_trait]
-impl Recipe for RedisSeveral {
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session(one_node(hello, LOCK.name).await?, hello, |options| options.take_names).await
-    }
-}
-
 fn keys<'a>(names: &'a [&str]) -> impl ExactSizeIterator<Item = String> + use<'a> {
     names.iter().map(|name| (*name).to_owned())
 }
 
-/// Sets the keys of these names, if all of them are free.
 async fn take(connection: &NodeConnection<'_>, names: &[&str], asked: &Asked<'_>) -> Reply<bool> {
     let arguments = [asked.value, &whole_millis(asked.ttl).to_string()];
     let taken = connection.count(TAKE_ALL, keys(names), &arguments, asked.until).await;
@@ -73,10 +60,6 @@ async fn take(connection: &NodeConnection<'_>, names: &[&str], asked: &Asked<'_>
 impl Shares for TakeNames {
     fn has(&self, share: Option<Share>) -> bool {
         share.is_none()
-    }
-
-    fn queues(&self) -> bool {
-        false
     }
 
     fn takes_several(&self) -> bool {

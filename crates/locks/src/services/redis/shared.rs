@@ -4,13 +4,14 @@
 use super::decisions::{AttemptEnd, GivenBack, after_ask, after_give_back, after_prolong, after_take_back};
 use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
+use super::single::one_node;
 use crate::attempts::Attempts;
 use crate::client::client_clock::Reading;
-use crate::error::{ClientError, bad_option};
+use crate::error::{ClientError, nodes_are};
 use crate::held::{Held, never_acquired};
 use crate::options::Options;
 use crate::protocol::Hello;
-use crate::recipe::{Lock, Session, Share, no_such_share};
+use crate::recipe::{Lock, Recipe, Session, Share, no_such_share};
 use crate::reply::Reply;
 use crate::service::LockService;
 use crate::watchdog::CLOCK;
@@ -28,21 +29,20 @@ pub(super) static REDIS_SERVER: LockService = LockService {
     name: "redis",
     about: "one Redis server",
     kinds: &[SERVER],
-    check_nodes: |_, nodes| match nodes {
-        1 => Ok(()),
-        nodes => bad_option("nodes", format!("this lock has one server, not {nodes}; use --nodes 1")),
+    check_nodes: |_, nodes| {
+        nodes_are(nodes == 1, format!("this lock has one server, not {nodes}; use --nodes 1"))
     },
     ..INDEPENDENT
 };
 
-/// How shares of one lock are taken and given back.
 #[async_trait]
 pub(super) trait Shares: Send + Sync + 'static {
     /// Whether it can be asked for this; none: all of the lock.
     fn has(&self, share: Option<Share>) -> bool;
     /// Whether a request that was refused stays in a queue, and is to be repeated.
-    fn queues(&self) -> bool;
-    /// Whether several names can be asked for at once.
+    fn queues(&self) -> bool {
+        false
+    }
     fn takes_several(&self) -> bool {
         false
     }
@@ -60,7 +60,6 @@ pub(super) trait Shares: Send + Sync + 'static {
     }
 }
 
-/// A request for a share.
 pub(super) struct Asked<'a> {
     pub(super) key: &'a str,
     /// All names that are asked for, `key` first.
@@ -72,21 +71,32 @@ pub(super) struct Asked<'a> {
     pub(super) until: Instant,
 }
 
-pub(super) async fn session<S: Shares>(
-    node: RedisNode,
-    hello: &Hello,
-    shares: fn(&Options) -> S,
-) -> Result<Session, ClientError> {
-    node.ready(Instant::now() + FIRST_CONNECT).await;
-    if let Some(sentence) = node.denial() {
-        return Err(ClientError::Environment(sentence));
+/// A lock whose options say how its shares are taken and given back.
+pub(super) struct SharesRecipe<S> {
+    pub(super) lock: &'static str,
+    pub(super) shares: fn(&Options) -> S,
+}
+
+#[async_trait]
+impl<S: Shares> Recipe for SharesRecipe<S> {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        let node = one_node(hello, self.lock).await?;
+        node.ready(Instant::now() + FIRST_CONNECT).await;
+        if let Some(sentence) = node.denial() {
+            return Err(ClientError::Environment(sentence));
+        }
+        let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
+        let shares = Arc::new((self.shares)(&hello.options()?));
+        Ok(Box::new(move |process, _| {
+            let attempts = Attempts::new(&client, process, seed);
+            Box::new(SharedLock {
+                node: node.clone(),
+                shares: shares.clone(),
+                attempts,
+                held: Held::default(),
+            })
+        }))
     }
-    let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
-    let shares = Arc::new(shares(&hello.options()?));
-    Ok(Box::new(move |process, _| {
-        let attempts = Attempts::new(&client, process, seed);
-        Box::new(SharedLock { node: node.clone(), shares: shares.clone(), attempts, held: Held::default() })
-    }))
 }
 
 struct SharedLock<S> {

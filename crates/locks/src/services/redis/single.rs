@@ -5,7 +5,7 @@ use super::node::{RedisDialer, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
-use crate::error::{ClientError, OptionError, bad_option};
+use crate::error::{ClientError, OptionError, bad_option, nodes_are};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
@@ -43,12 +43,11 @@ static REDIS_SERVER: LockService = LockService {
     name: "redis",
     about: "one Redis server",
     kinds: &[SERVER],
-    check_nodes: |_, nodes| match nodes {
-        1 => Ok(()),
-        nodes => bad_option(
-            "nodes",
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes == 1,
             format!("redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"),
-        ),
+        )
     },
     ..INDEPENDENT
 };
@@ -69,14 +68,13 @@ static VALKEY_SERVER: LockService = LockService {
     about: "one Valkey server",
     servers: &["valkey"],
     kinds: &[SERVER],
-    check_nodes: |_, nodes| match nodes {
-        1 => Ok(()),
-        nodes => bad_option(
-            "nodes",
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes == 1,
             format!(
                 "valkey has one server, not {nodes}; use --lock redlock --server valkey-9.1 for several, or --nodes 1"
             ),
-        ),
+        )
     },
     ..INDEPENDENT
 };

@@ -2,7 +2,7 @@
 
 use super::configuration::{self, SERVERS, SHARDS, SLOT, TAG};
 use super::{reshard, view};
-use crate::error::bad_option;
+use crate::error::nodes_are;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServerKind, ServiceLeadership, ServiceOrders};
 use crate::services::redis::orders;
@@ -20,14 +20,13 @@ pub(super) static CLUSTER: LockService = LockService {
     may_be_down: Some(SERVERS / SHARDS - 1),
     // A primary that starts takes writes 2 s later (`CLUSTER_WRITABLE_DELAY`).
     setup_time: Duration::from_secs(3),
-    check_nodes: |_, nodes| match nodes {
-        SERVERS => Ok(()),
-        _ => bad_option(
-            "nodes",
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes == SERVERS,
             format!(
                 "redis-cluster has three primaries and a replica of each, not {nodes} servers; leave --nodes out"
             ),
-        ),
+        )
     },
     start: |_, index, nodes, options| {
         let addresses: Vec<_> = nodes.iter().map(|node| node.address()).collect();

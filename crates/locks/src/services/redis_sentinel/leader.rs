@@ -6,8 +6,7 @@ use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::sync::Arc;
 
-/// The place of the primary: the one that the Sentinel with the newest configuration names, if it says itself
-/// that it is one. None while Sentinels still name one that does not answer.
+/// The primary's place by the newest Sentinel's configuration, if it agrees; none while it is silent.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     let answers =
         join_all(nodes[DATA_NODES..].iter().map(|node| ask(node, &["SENTINEL", "MASTER", GROUP]))).await;

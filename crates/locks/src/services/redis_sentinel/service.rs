@@ -2,7 +2,7 @@
 
 use super::configuration::{self, DATA_NODES, GROUP, SENTINELS};
 use super::leader;
-use crate::error::bad_option;
+use crate::error::nodes_are;
 use crate::service::{LockService, ServerKind, ServiceLeadership};
 use crate::services::redis::access;
 use crate::services::redis::service::{INDEPENDENT, SERVER};
@@ -12,14 +12,13 @@ pub(super) static SENTINEL: LockService = LockService {
     name: "redis-sentinel",
     about: "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers (group: fencepost)",
     kinds: &[ServerKind { count: DATA_NODES + SENTINELS, ..SERVER }],
-    check_nodes: |_, nodes| match nodes == DATA_NODES + SENTINELS {
-        true => Ok(()),
-        false => bad_option(
-            "nodes",
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes == DATA_NODES + SENTINELS,
             format!(
                 "redis-sentinel has a primary, two replicas and three Sentinels, not {nodes} servers; leave --nodes out"
             ),
-        ),
+        )
     },
     start: |_, index, nodes, options| {
         let addresses: Vec<_> = nodes.iter().map(|node| node.address()).collect();

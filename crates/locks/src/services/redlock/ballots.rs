@@ -53,8 +53,7 @@ impl Votes {
         Ok(())
     }
 
-    /// Why these votes are no majority. The lock is *taken* only by the word of a server that holds another's
-    /// value; a server that was not counted in time has said nothing.
+    /// Why these votes are no majority: *taken* only by a server's word that it holds another's value.
     fn why_no_majority(&self, nodes: usize) -> OperationError {
         let granted = self.granted.len();
         let silent = ErrorCode::Timeout.error("too few servers answered");

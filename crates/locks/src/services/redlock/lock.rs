@@ -123,8 +123,7 @@ impl RedlockLock {
         votes
     }
 
-    /// Compare-and-delete on all nodes, also those that did not visibly grant it: a reply may have been lost.
-    /// With `--release-where seen` only on `seen`, which did.
+    /// Compare-and-delete on all nodes, as replies get lost; with `--release-where seen` only on `seen`.
     fn release_from(
         &self,
         seen: &[usize],
@@ -242,8 +241,7 @@ fn drift(ttl: Duration) -> Duration {
     ttl / DRIFT_SHARE + DRIFT_MIN
 }
 
-/// Step 3: until when a lock is valid whose first node was asked at `begun`. Never later than `begun` itself
-/// where the allowance eats up the TTL.
+/// Step 3: the end of validity, counted from `begun`; `begun` itself where the allowance eats up the TTL.
 fn validity_end(begun: Reading, ttl: Duration) -> Reading {
     begun + ttl.saturating_sub(drift(ttl))
 }

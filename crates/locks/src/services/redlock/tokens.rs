@@ -1,6 +1,5 @@
 //! Fencing tokens that people bolt on to Redlock: counters in Redis. Source: Martin Kleppmann, "How to do
-//! distributed locking" (2016), "Making the lock safe with fencing": one counter goes with its node, and
-//! counters on several nodes get out of step.
+//! distributed locking" (2016), "Making the lock safe with fencing".
 
 use crate::options::TokenFrom;
 use crate::reply::Reply;
@@ -9,8 +8,7 @@ use fencepost_history::{ErrorCode, OperationError};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// A token for a lock that these nodes granted; none where none is wanted. The error is why there is none,
-/// and so no lock. A number that was counted unseen is skipped, which does no harm.
+/// A token for a lock that these nodes granted, if wanted. Err: why there is none.
 pub(super) async fn fetch(
     nodes: &[Arc<RedisNode>],
     source: TokenFrom,

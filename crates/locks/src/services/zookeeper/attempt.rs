@@ -36,7 +36,6 @@ pub(super) struct ZnodeGrant {
     pub(super) path: String,
     /// Of the transaction that created the znode: it grows with every grant.
     pub(super) czxid: i64,
-    /// When the request to create it was sent.
     pub(super) created: Instant,
 }
 
@@ -124,8 +123,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Waits until a znode comes or goes, unless that has come about by now. As in Curator's semaphore, this
-    /// wakes all that wait.
+    /// Waits until a znode comes or goes. As in Curator's semaphore, this wakes all that wait.
     async fn await_change(&self, path: &str) -> Result<(), Error> {
         self.others.store(true, Ordering::Relaxed);
         let watched = self.client.list_and_watch_children(&self.parent).await;

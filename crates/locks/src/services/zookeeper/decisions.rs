@@ -1,6 +1,5 @@
 //! What an answer of ZooKeeper means for an acquire or a release of the locks on it. Once the session has
-//! moved to another connection, what was sent on the broken one can have no effect any more: the leader has
-//! seen that. So what is found from then on is what there is.
+//! moved to another connection, what was sent on the broken one has no effect: what is found then is final.
 
 use crate::end::End;
 use fencepost_history::{Completion, ErrorCode, OperationError};
@@ -55,7 +54,6 @@ pub(super) enum Place {
     /// Everybody who came before and is in the way is gone. An old view of a follower cannot mislead: it
     /// holds our own znode, so it holds all that are older, too, but for those that were deleted.
     First,
-    /// Behind the znode of this name.
     Behind(String),
     /// As many as there are permits came before: whichever goes, the next one has its turn.
     BehindMany,
@@ -120,8 +118,7 @@ pub(super) fn after_attempt<T>(ended: Option<Result<T, Error>>, others: bool) ->
     }
 }
 
-/// After an attempt was to be taken back; none: time was up. Requests of a session are carried out in order,
-/// so what was asked for and not waited for came before this.
+/// After an attempt was to be taken back; none: time was up. A session's requests are carried out in order.
 pub(super) fn after_attempt_taken_back(reply: Option<Result<(), Error>>, why: OperationError) -> End {
     match reply {
         Some(Ok(())) => End::keeping(Completion::Fail(why)),

@@ -1,7 +1,6 @@
 //! The fencing program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which a new
-//! holder makes its predecessor harmless. It takes one line a connection, `kill PID` or `cut ADDRESS`, does
-//! it, looks whether it is done, and answers `done` or why not. Source: the fencing methods of Hadoop's
-//! NameNode high availability.
+//! holder makes its predecessor harmless. It takes one line a connection (`kill PID`, `cut ADDRESS`), and
+//! answers `done` or why not. Source: the fencing methods of Hadoop's NameNode high availability.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

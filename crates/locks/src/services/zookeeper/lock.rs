@@ -57,7 +57,6 @@ impl ZkLock {
         }
     }
 
-    /// The lock that several may hold.
     pub(super) fn shared(
         self,
         turn: fn(Option<Share>, &Options) -> Option<Turn>,

@@ -1,8 +1,7 @@
-//! Locks on ZooKeeper, as long as a session lives: `zookeeper-ephemeral`, `zookeeper-sequential`,
-//! `zookeeper-election`, the locks that several may hold (`shared.rs`), and Hadoop's election, `hadoop`.
-//! Sources: ZooKeeper's "Recipes and Solutions", section "Locks"; Apache Curator's `LockInternals` and
-//! `StandardLockInternalsDriver`, with the protected creation of `CreateBuilderImpl` (a random part of the
-//! name, by which a client finds its own znode again).
+//! Locks of ZooKeeper sessions: `zookeeper-ephemeral`, `zookeeper-sequential`, `zookeeper-election`, the
+//! locks that several may hold (`shared.rs`), and Hadoop's election, `hadoop`. Sources: ZooKeeper's "Recipes
+//! and Solutions", section "Locks"; Apache Curator's `LockInternals` and `StandardLockInternalsDriver`, with
+//! the protected creation of `CreateBuilderImpl` (a random part of the name).
 
 mod attempt;
 mod decisions;

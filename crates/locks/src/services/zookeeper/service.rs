@@ -2,7 +2,7 @@
 
 use super::membership::{self, CLASS_PATH, CLIENT_PORT, OWN_CLASS_PATH};
 use crate::described::{DESCRIBED, ONE};
-use crate::error::{OptionError, bad_option};
+use crate::error::{OptionError, bad_option, nodes_are};
 use crate::options::Options;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
 use crate::service::{LockService, ServerKind, ServiceLeadership, TLS_AND_AUTH};
@@ -29,8 +29,7 @@ const SRVR: &str =
     "if [ -e /run/access/ca.pem ]; then server=127.0.0.1/2182; else server={address}/{port}; fi
 exec 3<>/dev/tcp/$server && printf srvr >&3 && cat <&3";
 
-/// Writes the configuration, and becomes the server: `$1` is the folder, `$2` the server's number, `$3` the
-/// configuration, the rest the command.
+/// Configures, and becomes the server: `$1` folder, `$2` number, `$3` configuration, then the command.
 const SCRIPT: &str =
     "mkdir -p \"$1\" && printf %s \"$2\" > \"$1/myid\" && printf %s \"$3\" > \"$1/zoo.cfg\" || exit 1
 shift 3; exec \"$@\"";
@@ -57,7 +56,14 @@ pub(super) static ZOOKEEPER: LockService = LockService {
         "CRC check failed",
         "Unreasonable length",
     ],
-    check_nodes,
+    check_nodes: |_, nodes| {
+        nodes_are(
+            nodes >= 3 && nodes % 2 == 1 && nodes <= 9,
+            format!(
+                "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
+            ),
+        )
+    },
     check_ttl,
     start,
     access_files,
@@ -72,18 +78,6 @@ pub(super) static ZOOKEEPER: LockService = LockService {
     orders: Some(membership::ORDERS),
     ..DESCRIBED
 };
-
-fn check_nodes(_: &LockService, nodes: usize) -> Result<(), OptionError> {
-    if nodes >= 3 && nodes % 2 == 1 && nodes <= 9 {
-        return Ok(());
-    }
-    bad_option(
-        "nodes",
-        format!(
-            "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-        ),
-    )
-}
 
 fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {

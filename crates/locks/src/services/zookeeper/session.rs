@@ -1,6 +1,5 @@
-//! A session: what ephemeral znodes belong to, kept alive until it is dropped. Source: Curator's advice on
-//! its connection states. A broken connection (SUSPENDED) may mean a lost lock: the holder gets a notice at
-//! once; a waiter goes on once the session is found alive.
+//! A session: kept alive until dropped. Source: Curator's advice on its connection states. On SUSPENDED the
+//! holder gets a notice at once; a waiter goes on once the session is alive.
 
 use super::servers::ZkServers;
 use super::service::TICK;
@@ -77,8 +76,7 @@ impl ZkSession {
         *self.state.renewed.borrow() + self.ttl.saturating_sub(lag(self.ttl))
     }
 
-    /// The process holds this key from now on: notices are sent when the session is prolonged or in doubt.
-    /// Where it was in doubt before the grant was known, that is reported at once.
+    /// The process holds this key: notices tell of prolongation and doubt, also of an earlier doubt.
     pub(super) fn hold(&self, key: &str) {
         self.state.held.hold(key);
         // In this order: a change in between finds the key there.
@@ -108,8 +106,7 @@ impl Drop for ZkSession {
 }
 
 /// The leader ends a session its time-out after it last *heard* of it. Followers report every half tick, and
-/// this client pings where it has nothing to say for 3/20 of the time-out: what the leader last heard can be
-/// that much older than what was last answered.
+/// an idle client pings after 3/20 of the time-out: what the leader heard can be that much older.
 fn lag(ttl: Duration) -> Duration {
     TICK / 2 + ttl * 3 / 20
 }

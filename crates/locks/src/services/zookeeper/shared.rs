@@ -1,7 +1,6 @@
-//! `zookeeper-read-write` and `zookeeper-semaphore`: the queue of `zookeeper-sequential`, in which a reader
-//! waits for writers only, and a permit until few enough came before. Sources: ZooKeeper's "Recipes and
-//! Solutions", section "Shared Locks"; Apache Curator's `InterProcessReadWriteLock` and
-//! `InterProcessSemaphoreV2`.
+//! `zookeeper-read-write` and `zookeeper-semaphore`: the queue of `zookeeper-sequential`, with readers that
+//! wait for writers only, and permits. Sources: ZooKeeper's "Recipes and Solutions", section "Shared Locks";
+//! Apache Curator's `InterProcessReadWriteLock` and `InterProcessSemaphoreV2`.
 
 use super::attempt::ZnodeKind;
 use super::decisions::Turn;

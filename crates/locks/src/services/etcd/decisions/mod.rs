@@ -1,8 +1,7 @@
 //! What an answer of etcd means for an acquire or a release of the locks on it.
 //!
-//! *Doubt*: an attempt of a request was not answered, so it may still be carried out, after whatever is sent
-//! from now on. Requests for a key under a lease can do no more once the lease is ended. So where there is
-//! doubt, the lease is ended.
+//! *Doubt*: an attempt of a request was not answered, so it may still be carried out later. Requests for a
+//! key under a lease can do no more once the lease is ended. So doubt ends the lease.
 
 use super::api::{LockResponse, RangeResponse, TransactionResponse, TxnResponse, WatchCreateRequest};
 use super::members::{AnsweredMember, CallError};
@@ -26,7 +25,6 @@ pub(super) struct QueueFailure {
     pub(super) why: OperationError,
     /// The lease is dead by the server's own word: its keys are gone, and no more can come.
     pub(super) lease_is_gone: bool,
-    /// An attempt to create the key was not answered.
     pub(super) doubt: bool,
 }
 
@@ -60,8 +58,7 @@ impl Created {
         self.failure(ErrorCode::Taken, "another client holds the lock", false)
     }
 
-    /// After the search for the youngest keys older than ours, as many as there are permits: the watch for
-    /// the end of the youngest; none if there are fewer.
+    /// After the search for older keys, as many as permits: the watch of the youngest, if any.
     pub(super) fn after_look(
         &self,
         reply: Result<AnsweredMember<RangeResponse>, CallError>,
@@ -110,8 +107,7 @@ pub(super) fn after_put(
     Ok(Created { create_revision, doubt, waits: oldest < create_revision })
 }
 
-/// Create revisions of our key and of the oldest key that it may have to wait for, its own where there is
-/// none.
+/// Create revisions of our key and of the oldest key that it may have to wait for, else its own.
 fn read_created(answer: &TxnResponse) -> Option<(i64, i64)> {
     let mut parts = answer.answers();
     let own = created(parts.next()?, answer)?;
@@ -131,8 +127,7 @@ fn created(part: &TransactionResponse, answer: &TxnResponse) -> Option<i64> {
     }
 }
 
-/// Whether our key is deleted after a failure. Else only the end of the session is certain: a request to
-/// create the key may still be under way, or it went with its lease.
+/// Whether our key is deleted after a failure; else the session must end: a request may be under way.
 pub(super) fn deletes_key(failure: &QueueFailure, session_is_lost: bool) -> bool {
     !failure.doubt && !failure.lease_is_gone && !session_is_lost
 }
