@@ -77,6 +77,8 @@ impl ClientProgram {
             "lost",
             "extend",
             "prolong",
+            "cancel",
+            "frees-on-terminate",
             "mode",
             "permits",
             "reentrant",
