@@ -1,11 +1,14 @@
-"""redis-py's asyncio Lock, whose calls can be given up: `--cancel release`, after which the program releases the lock once more.
+"""redis-py's asyncio Lock, whose `release` is cancelled now and then, as the report has it: the task ends before it has sent anything.
 
-`--fixed`: the version in which the report is resolved."""
+The program then releases the lock once more. `--fixed`: the version in which the report is resolved."""
 
 import sys
 
 if "--fixed" in sys.argv:
     sys.path.insert(0, "fixed")
+
+import asyncio
+import random
 
 import fencepost
 import redis.asyncio
@@ -15,6 +18,7 @@ from redis.exceptions import LockError
 class RedisPy:
     def __init__(self, env):
         self.env, self.locks = env, {}
+        self.random = random.Random(f"{env.seed} {env.process}")
         self.redis = redis.asyncio.Redis(host=env.servers[0].host, port=env.servers[0].port)
 
     async def acquire(self, key, ttl, timeout):
@@ -22,8 +26,13 @@ class RedisPy:
         return await self.env.poll(lambda: lock.acquire(blocking=False), timeout)
 
     async def release(self, key):
+        lock = self.locks.pop(key)
+        if self.random.random() < 0.2:
+            releasing = asyncio.create_task(lock.release())
+            releasing.cancel()
+            await asyncio.wait([releasing])
         try:
-            await self.locks[key].release()
+            await lock.release()
             return True
         except LockError as error:
             raise fencepost.NotHeld(str(error))
@@ -38,4 +47,4 @@ async def make(env):
     return lock
 
 
-fencepost.run(make, can=["cancel"])
+fencepost.run(make)
