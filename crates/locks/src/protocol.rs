@@ -125,9 +125,10 @@ pub enum ToClient {
     Event(ProcessEvent),
 }
 
-/// One line to a client that is no command. `over`: an operation of the process ended in `info`; its locks must
-/// be prolonged no more, and its connections can be closed. `cancel`: the caller of the call `id` gives it up.
-/// `goes-on`: a program whose acquire was given up goes on, with what it has, under the number `next`.
+/// One line to a client that is no command. `over`: an operation of the process ended in `info`; its locks
+/// must be prolonged no more, and its connections can be closed. `cancel`: the caller of the call `id`
+/// gives it up. `goes-on`: a program whose acquire was given up goes on, with what it has, under the number
+/// `next`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessEvent {
     pub event: Cow<'static, str>,

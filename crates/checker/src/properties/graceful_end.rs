@@ -1,7 +1,7 @@
 //! Graceful end: a client that announces it gives its locks back when it is asked to end (SIGTERM).
 //!
-//! - *Violation*, `kept`: a client ended by itself in answer to SIGTERM, in peace, while a process of it held a
-//!   lock, and another process asked for that lock for longer than [`BOUND_NS`] and did not get it.
+//! - *Violation*, `kept`: a client ended by itself in answer to SIGTERM, in peace, while a process of it
+//!   held a lock, and another process asked for that lock for longer than [`BOUND_NS`] and did not get it.
 //! - *Not judged*: the client does not announce it, or none that held a lock was asked to end in peace.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};
@@ -154,7 +154,8 @@ mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
 
-    /// The client of process 1 is asked to end at 1 s; process 2 then asks for its lock, and gets it at `granted`.
+    /// The client of process 1 is asked to end at 1 s; process 2 then asks for its lock, and gets it at
+    /// `granted`.
     fn asked(granted: u64) -> String {
         format!(
             "0    nemesis info lock - {{name:\"x\",lease:\"session\",can:[\"frees-on-terminate\"]}}

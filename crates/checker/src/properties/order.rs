@@ -1,8 +1,8 @@
 //! Fair order: a lock that keeps a queue grants in the order of arrival that its service recorded (a sequence
 //! number, a create revision). It is looked at where the workload measures waiting, or the lock claims it.
 //!
-//! - *Violation*, `out-of-order`: a process was granted the lock certainly before another one, whose acquire was
-//!   under way and whose place in the queue is the earlier one.
+//! - *Violation*, `out-of-order`: a process was granted the lock certainly before another one, whose
+//!   acquire was under way and whose place in the queue is the earlier one.
 //! - *Not judged*: grants have no place in a queue.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};

@@ -155,8 +155,8 @@ impl ClientConnection {
         self.requests.notify(&ProcessEvent::goes_on(process, next));
     }
 
-    /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`. The caller
-    /// gives the call up `cancel_after` that time, and waits on for how it ends.
+    /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`. The
+    /// caller gives the call up `cancel_after` that time, and waits on for how it ends.
     pub async fn call(
         &self,
         command: Command,
@@ -301,8 +301,8 @@ impl CallReply {
         matches!(&self.completion, Completion::Info(error) if error.code() == ErrorCode::Cancelled)
     }
 
-    /// What is known of a call that was given up, once the program has made it again: if the second says no, the
-    /// first may have done it.
+    /// What is known of a call that was given up, once the program has made it again: if the second says
+    /// no, the first may have done it.
     #[must_use]
     pub fn after_cancelled(self) -> CallReply {
         match self.completion {

@@ -39,8 +39,8 @@ pub struct Cancels {
 }
 
 impl Cancels {
-    /// After which time a caller gives this call up: one in three, after 0.2 ms to 200 ms. Most of these times
-    /// are short, as a call lasts that does not wait.
+    /// After which time a caller gives this call up: one in three, after 0.2 ms to 200 ms. Most of these
+    /// times are short, as a call lasts that does not wait.
     fn draw(&self, random: &mut Stream, op: &Op) -> Option<Duration> {
         let is_drawn = self.of.iter().any(|name| name == op.f) && random.random_bool(1.0 / 3.0);
         is_drawn.then(|| Duration::from_secs_f64(0.000_2 * 1000_f64.powf(random.random_range(0.0..1.0))))

@@ -125,7 +125,6 @@ habits! {
     a_held_lock_that_is_not_prolonged_is_found: prolongs_nothing => "prolong" Broken "was not prolonged: the answer was `fail`";
     a_prolong_of_another_s_lock_is_shown: prolongs_blindly => "prolong" Note "prolonged the lock that process";
     a_call_that_goes_on_when_it_is_given_up_is_found: ignores_cancels => "cancel" Broken "ended only after 2.0";
-    a_lock_that_a_given_up_call_leaves_is_shown: leaves_what_is_given_up => "cancel" Note "the lock stayed taken";
     two_holders_without_faults_are_shown: never_asks => "peace" Note "before process";
     errors_without_faults_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";
