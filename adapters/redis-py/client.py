@@ -77,7 +77,7 @@ class Asyncio:
 
     async def release(self, key):
         try:
-            await self.locks.pop(key).release()
+            await self.locks[key].release()
             return True
         except LockNotOwnedError:
             return False
@@ -87,4 +87,7 @@ async def make(env):
     return Asyncio(env)
 
 
-fencepost.run(make if "--asyncio" in sys.argv else RedisPy, can=[] if "--no-timeout" in sys.argv else ["prolong"])
+can = [] if "--no-timeout" in sys.argv else ["prolong"]
+if "--asyncio" in sys.argv:
+    fencepost.run(make, can=[*can, "cancel"])
+fencepost.run(RedisPy, can=can)

@@ -134,7 +134,7 @@ fn client(input: &[u8]) {
                 ttl_ms: None,
                 timeout_ms: None,
             };
-            let _ = connection.call(command, Duration::from_millis(2)).await;
+            let _ = connection.call(command, Duration::from_millis(2), None).await;
         }
         let _ = connection.unanswered();
     });

@@ -332,6 +332,12 @@ public final class Fencepost {
             if ("over".equals(command.get("event"))) {
                 Process over = processes.remove(number);
                 if (over != null) over.end();
+            } else if ("cancel".equals(command.get("event")) && processes.get(number) != null) {
+                processes.get(number).cancel((Long) command.get("id"));
+            } else if ("goes-on".equals(command.get("event")) && processes.get(number) != null) {
+                Process process = processes.remove(number);
+                processes.put((Long) command.get("next"), process);
+                process.goOn((Long) command.get("next"));
             }
             if (!(command.get("f") instanceof String)) continue;
             Process process = processes.get(number);
@@ -450,18 +456,34 @@ public final class Fencepost {
 
     /** One process: an independent user of the lock, with a thread of its own. Its mutex orders its state and its lines. */
     private final class Process {
-        private final long number;
+        private volatile long number;
         private final BlockingQueue<Map<String, Object>> queue = new LinkedBlockingQueue<>();
         private final Map<String, Held> held = new HashMap<>();
         private final Storage storage;
         private Lock lock;
         private Acquiring acquiring;
         private boolean over;
+        private final Thread thread;
+        /** The operation that is carried out, and the latest that its caller gave up. */
+        private Object operation, cancelled;
 
         Process(long number) {
             this.number = number;
             storage = new Storage(number);
-            daemon(this::work).start();
+            thread = daemon(this::work);
+            thread.start();
+        }
+
+        /** The caller gives up the call that runs (rule 28): its thread is interrupted. */
+        synchronized void cancel(Long id) {
+            if (!id.equals(operation)) return;
+            cancelled = id;
+            thread.interrupt();
+        }
+
+        /** The program goes on under another number, with the lock that it has. */
+        synchronized void goOn(long next) {
+            number = storage.process = next;
         }
 
         /** Gives false where the process is over. */
@@ -487,6 +509,9 @@ public final class Fencepost {
 
         private void answer(Map<String, Object> command) {
             Map<String, Object> answer;
+            synchronized (this) {
+                operation = command.get("id");
+            }
             if (isOver()) {
                 answer = fail("process-over: an operation before it was indeterminate");
             } else {
@@ -498,7 +523,11 @@ public final class Fencepost {
             }
             answer.put("id", command.get("id"));
             synchronized (this) {
-                if ("info".equals(answer.get("type"))) end();
+                boolean isCancelled = operation.equals(cancelled);
+                operation = null;
+                if (isCancelled) Thread.interrupted(); // what comes next is not interrupted
+                if (isCancelled && "info".equals(answer.get("type"))) answer.put("error", ((String) answer.get("error")).replaceFirst("^(raised: )?", "cancelled: "));
+                else if ("info".equals(answer.get("type"))) end();
                 if (acquiring != null && "ok".equals(answer.get("type"))) begin(answer);
                 send(answer);
                 Acquiring ended = acquiring;
@@ -649,9 +678,13 @@ public final class Fencepost {
             for (String name : names(command)) believed &= believes(name);
             var value = map("believed", believed);
             Map<String, Object> answer;
+            var before = new HashMap<String, Held>();
             synchronized (this) {
                 // Whatever becomes of it: a process that began to release no longer works under the lock.
-                for (String name : names(command)) wasGranted &= held.remove(name) != null;
+                for (String name : names(command)) {
+                    before.put(name, held.remove(name));
+                    wasGranted &= before.get(name) != null;
+                }
             }
             if (!wasGranted) {
                 answer = fail("not-held: this process has not acquired it");
@@ -666,6 +699,9 @@ public final class Fencepost {
             } catch (Throwable error) {
                 answer = failed(error);
                 if (error instanceof NotHeld) value.put("removed", false);
+                synchronized (this) { // the program may release it once more
+                    if ("info".equals(answer.get("type")) && operation.equals(cancelled)) held.putAll(before);
+                }
             }
             answer.put("value", value);
             return answer;
@@ -750,7 +786,7 @@ public final class Fencepost {
 
     /** One process's way to the storage, or to its replicas, of which a majority decides. */
     private final class Storage {
-        private final long process;
+        private volatile long process;
         private final List<Replica> replicas = new ArrayList<>();
 
         Storage(long process) {

@@ -63,6 +63,13 @@ class Certain extends Error {
   }
 }
 
+/** Ends a call that its caller has given up. */
+class Cancelled extends Error {
+  constructor() {
+    super("the caller gave it up");
+  }
+}
+
 /** All names that an acquire or a release is of, each once (rule 27). */
 const namesOf = ({ key, value }) => [...new Set([key, ...(value?.also ?? [])])];
 
@@ -92,6 +99,8 @@ class Env {
     this.lease = hello.lease ?? "ttl";
     this.seed = hello.seed ?? 0;
     /** Like `Math.random`, drawn from the seed and the number of the process. */
+    /** The AbortSignal of the call that runs: it is aborted where the caller gives the call up (`cancel`). */
+    this.signal = null;
     this.random = randomOf(this.seed ^ Math.imul(process.number + 1, 0x9e3779b1));
   }
 
@@ -162,6 +171,9 @@ class Process {
   #held = new Map();
   /** The acquire that is under way: its names, when its latest attempt began, and what was reported meanwhile. */
   #acquiring = null;
+  /** The call that runs: its operation's id, how its caller gives it up, and what rejects then. */
+  #call = null;
+  #env = null;
 
   constructor(client, number) {
     this.#client = client;
@@ -187,6 +199,29 @@ class Process {
     } catch (error) {
       console.error(`closing the lock of process ${this.number}:`, error);
     }
+  }
+
+  /** The caller gives up the call that runs (rule 28): its signal is aborted, and its promise is abandoned. */
+  cancel(id) {
+    if (this.#call?.id === id) this.#call.controller.abort();
+  }
+
+  /** The program goes on under another number, with the lock that it has. */
+  goOn(next) {
+    this.number = next;
+    this.#storage.goOn(next);
+  }
+
+  /** What the user's function gives, or the error of a call that was given up. */
+  #called(f, ...given) {
+    const { controller } = this.#call;
+    this.#env.signal = controller.signal;
+    const abandoned = new Promise((_, reject) => {
+      controller.signal.addEventListener("abort", () => setTimeout(() => reject(new Cancelled()), 0));
+    });
+    const called = Promise.resolve(this.#lock[f](...given));
+    called.catch(() => {}); // it may end later
+    return Promise.race([called, abandoned]);
   }
 
   attemptBegins() {
@@ -216,10 +251,14 @@ class Process {
   }
 
   async #serve(operation) {
+    this.#call = { id: operation.id, controller: new AbortController() };
     const answer = this.over
       ? fail("process-over: an operation before it was indeterminate")
       : await this.#perform(operation).catch((error) => failed(error));
-    if (answer.type === "info") this.end();
+    const isCancelled = answer.type === "info" && this.#call.controller.signal.aborted;
+    this.#call = null;
+    if (isCancelled) answer.error = answer.error.replace(/^(raised: )?/, "cancelled: ");
+    else if (answer.type === "info") this.end();
     this.#client.send({ id: operation.id, ...answer });
     const { lost = new Map() } = this.#acquiring ?? {};
     this.#acquiring = null;
@@ -231,7 +270,7 @@ class Process {
     const asked = now();
     const timeout = operation.timeout_ms ?? TIMEOUT_DEFAULT_MS;
     try {
-      this.#lock ??= await this.#client.make(new Env(this.#client.hello, this));
+      this.#lock ??= await this.#client.make((this.#env = new Env(this.#client.hello, this)));
     } catch (error) {
       // Nothing of the operation was begun.
       return f === "holds" ? ok(false) : fail(`unreachable: the lock could not be made: ${error?.message ?? error}`);
@@ -277,7 +316,7 @@ class Process {
     this.#acquiring = { names, asked, begun: now(), lost: new Map() };
     let grant;
     try {
-      grant = await this.#lock[f](...wish, ttl, timeout);
+      grant = await this.#called(f, ...wish, ttl, timeout);
     } catch (error) {
       return failed(error);
     }
@@ -310,14 +349,17 @@ class Process {
     for (const name of names) believed.push(await this.#believes(name));
     const value = { believed: believed.every(Boolean) };
     // Whatever becomes of it: a process that began to release no longer works under the lock.
+    const held = names.map((name) => [name, this.#held.get(name)]);
     const wasGranted = names.map((name) => this.#held.delete(name)).every(Boolean);
     if (!wasGranted) return fail("not-held: this process has not acquired it", value);
     const isSet = (operation.value?.also ?? null) !== null;
     try {
-      const removed = isSet ? await this.#lock.releaseAll(names) : await this.#lock.release(operation.key);
+      const removed = isSet ? await this.#called("releaseAll", names) : await this.#called("release", operation.key);
       if (removed === false) throw new NotHeld("the release removed nothing");
       return ok(removed === true ? { ...value, removed } : value);
     } catch (error) {
+      // The program may release it once more.
+      if (this.#call?.controller.signal.aborted) for (const [name, grant] of held) this.#held.set(name, grant);
       return failed(error, value);
     }
   }
@@ -346,7 +388,7 @@ class Process {
     const begun = now();
     let granted;
     try {
-      granted = await this.#lock[f](key, ttl, timeout);
+      granted = await this.#called(f, key, ttl, timeout);
       if (granted === false) throw new NotHeld(`${f} returned false`);
     } catch (error) {
       if (!(error instanceof NotHeld)) return failed(error);
@@ -404,6 +446,10 @@ class Storage {
     this.#client = client;
     this.#process = process;
     this.#replicas = (replicas.length > 1 ? replicas : [storage].filter(Boolean)).map((address) => new Replica(address));
+  }
+
+  goOn(process) {
+    this.#process = process;
   }
 
   close() {
@@ -604,6 +650,12 @@ function run(make, can = []) {
   const obey = (command) => {
     if (command.event === "over") {
       processes.get(command.process)?.end();
+      processes.delete(command.process);
+    } else if (command.event === "cancel") {
+      processes.get(command.process)?.cancel(command.id);
+    } else if (command.event === "goes-on" && processes.has(command.process)) {
+      processes.get(command.process).goOn(command.next);
+      processes.set(command.next, processes.get(command.process));
       processes.delete(command.process);
     }
     if (command.f === undefined) return; // an event, or a line of a later version

@@ -67,13 +67,15 @@ class Grant(NamedTuple):
     """What an acquire gave, beside the lock; each part is optional.
 
     `token` is a fencing token, greater than those of earlier grants; `unique` a value that no other grant has; `validity`
-    the seconds for which the lock is valid from now on, by the library's own word; `granted_by` names servers.
+    the seconds for which the lock is valid from now on, by the library's own word; `granted_by` names servers; `arrival` is its
+    place in the queue, as the service recorded it.
     """
 
     token: Optional[int] = None
     unique: Optional[str] = None
     validity: Optional[float] = None
     granted_by: Optional[List[str]] = None
+    arrival: Optional[int] = None
 
 
 class Server(NamedTuple):
@@ -206,8 +208,8 @@ def run(make: Callable[[Env], Any], can: "Can" = ()) -> NoReturn:
     """Serves the controller on standard input and output until the input ends; does not return.
 
     `make` gives a process its lock: a class, or any function. `can` names what the library does by itself: `lost` if
-    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`), `prolong` if its user can. Where that depends on
-    the options of the lock, it is a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
+    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`), `prolong` if its user can, `cancel` if its functions are
+    `async def` and can be cancelled. Where that depends on the options of the lock, it is a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
     """
     # What a library prints or reads must not be mixed with the protocol (rule 1).
     source, sink = open(os.dup(0), encoding="utf-8", newline="\n"), os.dup(1)
@@ -273,6 +275,11 @@ class _Client:
             if "event" in op:
                 if op["event"] == "over" and process is not None:
                     process.end()
+                elif op["event"] == "cancel" and process is not None:
+                    process.cancel(op["id"])
+                elif op["event"] == "goes-on" and process is not None:
+                    self.processes[op["next"]] = self.processes.pop(number)
+                    process.go_on(op["next"])
                 return
             if process is None:
                 process = self.processes[number] = _Process(self, number)
@@ -306,31 +313,38 @@ class _Coroutines:
         import concurrent.futures
 
         self.new_result: Any = concurrent.futures.Future
+        self.running: Optional[int] = None  # the operation whose coroutine runs
         started = self.new_result()
         threading.Thread(target=lambda: asyncio.run(self.serve(started)), daemon=True).start()
-        self.loop, self.inbox = started.result()
+        self.loop, self.inbox, self.task = started.result()
 
     async def serve(self, started: Any) -> None:
         import asyncio
 
         inbox: Any = asyncio.Queue()
-        started.set_result((asyncio.get_running_loop(), inbox))
+        started.set_result((asyncio.get_running_loop(), inbox, asyncio.current_task()))
         while True:
-            coroutine, result = await inbox.get()
+            coroutine, result, self.running = await inbox.get()
             if coroutine is None:
                 return
             try:
-                result.set_result(await coroutine)
+                ended, outcome = result.set_result, await coroutine
             except BaseException as error:
-                result.set_exception(error)
+                ended, outcome = result.set_exception, error
+                getattr(self.task, "uncancel", int)()  # what comes next is not cancelled
+            self.running = None
+            ended(outcome)
 
-    def run(self, coroutine: Any) -> Any:
+    def run(self, coroutine: Any, operation: Optional[int]) -> Any:
         result = self.new_result()
-        self.loop.call_soon_threadsafe(self.inbox.put_nowait, (coroutine, result))
+        self.loop.call_soon_threadsafe(self.inbox.put_nowait, (coroutine, result, operation))
         return result.result()
 
+    def cancel(self, operation: int) -> None:
+        self.loop.call_soon_threadsafe(lambda: self.running == operation and self.task.cancel())
+
     def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.inbox.put_nowait, (None, None))
+        self.loop.call_soon_threadsafe(self.inbox.put_nowait, (None, None, None))
 
 
 def _names(op: Dict[str, Any]) -> List[str]:
@@ -346,6 +360,8 @@ class _Process:
         self.client, self.env = client, Env(client, number)
         self.lock: Any = None
         self.coroutines: Optional[_Coroutines] = None
+        self.operation: Optional[int] = None  # the one that is carried out
+        self.cancelled: Optional[int] = None  # the latest that its caller gave up
         hello = client.hello
         self.careful = bool(hello.get("careful"))
         addresses = hello.get("storage_replicas") or [hello.get("storage")]
@@ -360,10 +376,22 @@ class _Process:
             self.env._held.clear()
         self.inbox.put(None)
 
+    def cancel(self, operation: int) -> None:
+        """The caller gives up the call that runs (rule 28). From any thread."""
+        if self.coroutines is not None and self.operation == operation:
+            self.cancelled = operation
+            self.coroutines.cancel(operation)
+
+    def go_on(self, number: int) -> None:
+        """The program goes on under another number, with the lock that it has."""
+        self.env.process = number
+        if self.storage is not None:
+            self.storage.process = number
+
     def serve(self) -> None:
         while not self.env._over:
             op = self.inbox.get()
-            if op is not None and self.perform(op) == "info":
+            if op is not None and self.perform(op) == "info" and self.cancelled != op["id"]:
                 self.end()
         with self.client.changing:  # from here on nothing is put into the inbox
             if self.client.processes.get(self.env.process) is self:
@@ -387,7 +415,7 @@ class _Process:
             return result
         if self.coroutines is None:
             self.coroutines = _Coroutines()
-        return self.coroutines.run(result)
+        return self.coroutines.run(result, self.operation)
 
     def answer(self, op: Dict[str, Any], kind: str, value: Any, error: Optional[str]) -> str:
         message = {"id": op["id"], "type": kind, "value": value, "error": error}
@@ -396,7 +424,7 @@ class _Process:
 
     def perform(self, op: Dict[str, Any]) -> str:
         """Carries an operation out and answers it. Gives the type of the answer."""
-        f, key, self.env._asked = op.get("f"), op["key"], monotonic()
+        f, key, self.env._asked, self.operation = op.get("f"), op["key"], monotonic(), op["id"]
         if f == "holds":
             return self.answer(op, "ok", self.believes(key), None)
         if f in ("read", "write"):
@@ -457,7 +485,7 @@ class _Process:
                 waited_ms = math.floor((now - env._asked) * 1000)
                 if waited_ms > 0:
                     value["waited_ms"] = waited_ms
-            for name in ("token", "granted_by"):
+            for name in ("token", "granted_by", "arrival"):
                 if getattr(grant, name) is not None:
                     value[name] = getattr(grant, name)
             env._acquiring = []
@@ -484,6 +512,8 @@ class _Process:
             value["removed"] = removed
         elif reason is not None and reason.startswith(NotHeld.code):
             value["removed"] = False
+        if kind == "info" and self.cancelled == op["id"]:  # the program may release it once more
+            self.env._held.update(zip(_names(op), [one for one in held if one is not None]))
         return kind or "ok", value, reason
 
     def give_back(self, op: Dict[str, Any]) -> Answer:
@@ -537,7 +567,8 @@ class _Process:
         except Certain as error:
             return "fail", None, str(error)
         except BaseException as error:
-            return "info", None, "raised: " + self.client.raised(error)
+            code = "cancelled: " if self.operation is not None and self.cancelled == self.operation else "raised: "
+            return "info", None, code + self.client.raised(error)
 
     def believes(self, key: str) -> bool:
         """Whether this process believes that it holds the lock (rules 11 to 13)."""

@@ -19,6 +19,9 @@ under!(
     local_by_night: [
         planted_mistakes_of_locks_on_several_names_are_found,
         half_a_set_that_a_connection_left_is_found,
+        a_renewal_that_a_cancelled_call_left_is_found,
+        a_lock_that_a_client_keeps_when_it_is_asked_to_end_is_found,
+        a_queue_that_grants_out_of_order_is_found,
         a_torn_read_is_found,
         planted_mistakes_of_elections_are_found,
         a_job_runs_twice_where_clients_go_by_their_own_clocks,
@@ -264,6 +267,39 @@ fn half_a_set_that_a_connection_left_is_found(driver: &str) {
         "--driver {driver} --lock postgres-several --take-names leave-half --seed 1 --time-limit 4s --ttl 2s --hold 20ms --keys 2"
     ));
     assert_eq!([ran.outcome("progress"), ran.outcome("sets")], [Outcome::Violation; 2]);
+}
+
+/// Plays a lock of `tests/locks`, without the mistake and with it.
+fn twins(driver: &str, lock: &str, plan: &str, args: &str, checker: &str) -> [Outcome; 2] {
+    let [name, mistake] = [lock.split('@').next().expect("a name"), lock];
+    [name, mistake].map(|lock| {
+        let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/locks/").to_owned() + lock;
+        let args = format!("--driver {driver} --lock {lock} --seed 1 {args}");
+        let ran = if plan.is_empty() { test(&args) } else { planned(plan, &args) };
+        let whose = ran.verdict().attributions();
+        assert!(whose.iter().all(|each| each.whose == Whose::Library), "{lock}: {whose:?}");
+        ran.outcome(checker)
+    })
+}
+
+const FOUND: [Outcome; 2] = [Outcome::Valid, Outcome::Violation];
+
+fn a_renewal_that_a_cancelled_call_left_is_found(driver: &str) {
+    for (lock, cancel) in [("gives-up@acquire", "acquire"), ("gives-up@release", "release,acquire")] {
+        let args = format!("--workload lock --cancel {cancel} --hold 20ms --time-limit 6s");
+        assert_eq!(twins(driver, lock, "", &args, "progress"), FOUND, "{lock}");
+    }
+}
+
+fn a_lock_that_a_client_keeps_when_it_is_asked_to_end_is_found(driver: &str) {
+    let plan = "[[fault]]\nwhen = { f = \"acquire\", client = \"c1\" }\nfault = \"terminate\"\non = [\"c1\"]";
+    let args = "--workload lock --clients 3 --concurrency 3 --ttl 8s --hold 2s --acquire-timeout 6s --time-limit 15s";
+    assert_eq!(twins(driver, "ends@keeps", plan, args, "graceful-end"), FOUND);
+}
+
+fn a_queue_that_grants_out_of_order_is_found(driver: &str) {
+    let args = "--workload herd --hold 20ms --time-limit 5s";
+    assert_eq!(twins(driver, "queues@last", "", args, "order"), FOUND);
 }
 
 fn a_job_runs_twice_where_clients_go_by_their_own_clocks(driver: &str) {

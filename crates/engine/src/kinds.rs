@@ -8,6 +8,9 @@ use fencepost_workloads::Workload;
 
 const PERMITS: u32 = 3;
 
+/// The operations that `--cancel` takes.
+const CANCELLED: [&str; 3] = [f::ACQUIRE, f::RELEASE, f::PROLONG];
+
 /// As many names that sets of two overlap, and that some do not.
 const NAMES: usize = 4;
 
@@ -71,6 +74,16 @@ impl RunOptions {
                 "workload",
                 format!(
                     "{name} cannot be prolonged by its holder; use --lock redis-single, or leave --workload out"
+                ),
+            ),
+            _ if !self.cancel.iter().all(|name| CANCELLED.contains(&name.as_str())) => (
+                "cancel",
+                format!("--cancel {}: expected some of {}", self.cancel.join(","), CANCELLED.join(", ")),
+            ),
+            _ if !self.cancel.is_empty() && lock.recipe.program().is_none() => (
+                "cancel",
+                format!(
+                    "--cancel is for clients that announce `cancel`, and that of {name} does not; use a lock of your own"
                 ),
             ),
             _ if self.readers > 0 && !workload.has_readers() => (

@@ -119,6 +119,8 @@ codes! {
     Mismatch = "mismatch" is No,
     /// The value had been changed since it was read, and was not written over.
     Conflict = "conflict" is No,
+    /// Its caller gave the call up in the middle, and the library ended it.
+    Cancelled = "cancelled" is Unanswered,
     /// The client gave no reason.
     NoReason = "no-reason" is Unknown,
 }

@@ -12,6 +12,8 @@ pub mod f {
     pub const HOLDS: &str = "holds";
     /// The holder lets the lock last for a TTL from now on.
     pub const PROLONG: &str = "prolong";
+    /// No operation: what a client announces whose calls can be given up.
+    pub const CANCEL: &str = "cancel";
     /// The holder of a reentrant lock acquires it once more.
     pub const REENTER: &str = "reenter";
     /// The holder of a reentrant lock releases it once, and holds it still.

@@ -121,15 +121,21 @@ pub struct Command {
 #[serde(untagged)]
 pub enum ToClient {
     Command(Command),
-    Over(ProcessOver),
+    Event(ProcessEvent),
 }
 
-/// Tells a client that a process is over after an `info`: its locks need no prolonging any more.
+/// One line to a client that is no command. `over`: an operation of the process ended in `info`; its locks
+/// must be prolonged no more, and its connections can be closed. `cancel`: the caller of the call `id`
+/// gives it up. `goes-on`: a program whose acquire was given up goes on, with what it has, under the number
+/// `next`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProcessOver {
-    /// `over`.
+pub struct ProcessEvent {
     pub event: Cow<'static, str>,
     pub process: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
 }
 
 /// One line from a client: the answer to a command, or a notice.
@@ -179,9 +185,17 @@ pub struct Notice {
     pub point: Option<String>,
 }
 
-impl ProcessOver {
-    pub fn new(process: u64) -> ProcessOver {
-        ProcessOver { event: Cow::Borrowed("over"), process }
+impl ProcessEvent {
+    pub fn over(process: u64) -> ProcessEvent {
+        ProcessEvent { event: Cow::Borrowed("over"), process, id: None, next: None }
+    }
+
+    pub fn cancel(process: u64, id: u64) -> ProcessEvent {
+        ProcessEvent { event: Cow::Borrowed("cancel"), id: Some(id), ..ProcessEvent::over(process) }
+    }
+
+    pub fn goes_on(process: u64, next: u64) -> ProcessEvent {
+        ProcessEvent { event: Cow::Borrowed("goes-on"), next: Some(next), ..ProcessEvent::over(process) }
     }
 }
 

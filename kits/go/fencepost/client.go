@@ -38,6 +38,7 @@ type command struct {
 	Process uint64          `json:"process"`
 	F       string          `json:"f"`
 	Event   string          `json:"event"`
+	Next    uint64          `json:"next"` // of a process that goes on
 	Key     string          `json:"key"`
 	Value   json.RawMessage `json:"value"`
 	TTL     int64           `json:"ttl_ms"`
@@ -120,6 +121,12 @@ func Serve(in io.Reader, out io.Writer, newLock NewLock, can ...string) error {
 		case command.Event == "over" && p != nil:
 			p.over()
 			delete(processes, command.Process)
+		case command.Event == "cancel" && p != nil:
+			p.cancel(command.ID)
+		case command.Event == "goes-on" && p != nil:
+			delete(processes, command.Process)
+			processes[command.Next] = p
+			p.goOn(command.Next)
 		case command.F != "" && (p == nil || !p.enqueue(command)):
 			p = startProcess(c, command.Process)
 			processes[command.Process] = p

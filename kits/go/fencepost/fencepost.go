@@ -75,6 +75,7 @@ const (
 	Lost    = "lost"    // it calls Env.Lost
 	Extend  = "extend"  // it renews its leases by itself, and calls Env.Renewed
 	Prolong = "prolong" // its holder can prolong it: it is a Prolonger
+	Cancel  = "cancel"  // its functions end soon after their ctx is cancelled
 	Token   = "token"   // its grants have a fencing token (lock.toml can say so, too)
 	Unique  = "unique"  // its grants have a unique value (lock.toml can say so, too)
 )

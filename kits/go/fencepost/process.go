@@ -32,6 +32,10 @@ type process struct {
 	isOver  bool
 	held    map[string]*hold
 	pending *pending
+	// The operation that is carried out, how its caller gives it up, and the latest that was given up.
+	operation uint64
+	giveUp    context.CancelFunc
+	cancelled uint64
 }
 
 // hold is a grant, until its release begins.
@@ -93,6 +97,29 @@ func (p *process) over() {
 	}
 }
 
+// cancel gives up the call that runs (rule 28).
+func (p *process) cancel(operation uint64) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.operation == operation && p.giveUp != nil {
+		p.cancelled = operation
+		p.giveUp()
+	}
+}
+
+// goOn lets the program go on under another number, with the lock that it has.
+func (p *process) goOn(number uint64) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.number, p.storage.process = number, number
+}
+
+func (p *process) isCancelled(op command) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.cancelled == op.ID
+}
+
 func (p *process) run() {
 	for op := range p.inbox {
 		if p.ctx.Err() != nil {
@@ -116,6 +143,9 @@ func (p *process) perform(op command) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
+	p.mutex.Lock()
+	p.operation, p.giveUp = op.ID, cancel
+	p.mutex.Unlock()
 	switch op.F {
 	case "holds":
 		p.answer(op, "ok", p.believes(op.Key), "")
@@ -333,7 +363,9 @@ func (p *process) release(ctx context.Context, op command) {
 	}
 	value := map[string]any{"believed": believed}
 	p.mutex.Lock()
+	held := map[string]*hold{}
 	for _, name := range op.names() {
+		held[name] = p.held[name]
 		delete(p.held, name)
 	}
 	p.mutex.Unlock()
@@ -351,6 +383,13 @@ func (p *process) release(ctx context.Context, op command) {
 		value["removed"] = false
 		p.answer(op, "fail", value, "not-held: "+string(notHeld))
 	case err != nil:
+		if p.isCancelled(op) { // the program may release it once more
+			p.mutex.Lock()
+			for name, hold := range held {
+				p.held[name] = hold
+			}
+			p.mutex.Unlock()
+		}
 		p.failed(op, value, err)
 	case removal == NothingRemoved:
 		value["removed"] = false
@@ -553,6 +592,8 @@ func (p *process) notice(event, key string, more map[string]any) {
 func (p *process) failed(op command, value any, err error) {
 	if certain := Certain(""); errors.As(err, &certain) {
 		p.finish(op, result{"fail", value, string(certain)})
+	} else if p.isCancelled(op) {
+		p.answer(op, "info", value, fmt.Sprintf("cancelled: %T: %v", err, err))
 	} else {
 		p.finish(op, result{"info", value, fmt.Sprintf("raised: %T: %v", err, err)})
 	}

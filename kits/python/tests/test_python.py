@@ -108,6 +108,42 @@ class Python(unittest.TestCase):
         self.assertTrue(talk.logged("closed"))
         self.assertEqual(0, talk.exit_code())
 
+    def test_a_call_that_is_given_up_is_cancelled_and_the_program_goes_on_with_its_lock(self):
+        client = f"""if True:
+            import sys; sys.path.insert(0, {KIT!r})
+            import asyncio, fencepost
+            class Lock:
+                def __init__(self, env): self.releases = 0
+                async def acquire(self, key, ttl, timeout):
+                    await asyncio.sleep(1000 if key == "waits" else 0)
+                    return True
+                async def release(self, key):
+                    self.releases += 1
+                    await asyncio.sleep(1000 if self.releases == 1 else 0)
+                    return self.releases == 2
+            fencepost.run(Lock, can=["cancel"])
+        """
+        talk = Talk([sys.executable, "-c", client], {})
+        self.addCleanup(talk.client.kill)
+        self.assertIn("cancel", talk.back["can"])
+
+        def give_up(f, process, key="a"):
+            number = talk.send(f, key, process)
+            time.sleep(0.2)
+            talk.say({"event": "cancel", "process": process, "id": number})
+            answer = talk.next()
+            self.assertEqual("info", answer["type"])
+            self.assertTrue(answer["error"].startswith("cancelled: "), answer)
+
+        give_up("acquire", 3, "waits")
+        talk.say({"event": "goes-on", "process": 3, "next": 13})
+        talk.say({"event": "cancel", "process": 13, "id": 1})  # which is over
+        self.assertEqual("ok", talk.do("acquire", process=13)["type"])
+        give_up("release", 13)
+        self.assertIs(True, talk.do("holds", process=13)["value"])
+        self.assertEqual({"believed": True, "removed": True}, talk.do("release", process=13)["value"])
+        self.assertEqual(0, talk.exit_code())
+
     def test_factory_may_be_a_function_and_sees_the_run(self):
         source = """
             def make(env):

@@ -7,10 +7,12 @@ mod errors;
 mod exclusion;
 mod fairness;
 mod fencing;
+mod graceful_end;
 mod leadership;
 mod linearizable;
 pub(crate) mod lost_additions;
 mod lost_updates;
+mod order;
 mod ownership;
 mod progress;
 mod reentry;
@@ -101,6 +103,8 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &availability::Availability,
         &sets::Sets,
         &fairness::Fairness,
+        &order::Order,
+        &graceful_end::GracefulEnd,
         &time_outs::TimeOuts,
         &errors::Errors,
         &vacuous::Vacuous,
@@ -127,10 +131,10 @@ mod tests {
         assert_eq!(claimed(&lock(None)).len(), registry().len());
         assert_eq!(
             claimed(&lock(Some(&["progress"]))),
-            ["progress", "sets", "fairness", "errors", "vacuous"]
+            ["progress", "sets", "fairness", "graceful-end", "errors", "vacuous"]
         );
         assert!(claimed(&lock(Some(&["exclusion"]))).contains(&"lost-updates"));
-        let names = ["exclusion", "ownership", "fencing", "progress", "availability", "time-outs"];
+        let names = ["exclusion", "ownership", "fencing", "progress", "availability", "order", "time-outs"];
         assert_eq!(claimable(), names);
     }
 }

@@ -6,6 +6,7 @@
 //! A lock is judged by a run; a client, by these rules.
 
 mod beginning;
+mod cancel;
 mod check_result;
 mod grants;
 mod keys;

@@ -2,7 +2,7 @@
 
 use super::check_result::{Checked, RuleSubject};
 use super::session::RuleContext;
-use super::{beginning, grants, keys, lease, load, operations, outage, prolong, together};
+use super::{beginning, cancel, grants, keys, lease, load, operations, outage, prolong, together};
 use fencepost_history::LockKind;
 use std::pin::Pin;
 
@@ -19,8 +19,8 @@ pub(super) struct Rule {
 /// The rule that a mutex has no use for.
 const TOGETHER: &str = "together";
 
-/// The rule of which nothing is said where a lock cannot do it.
-pub(super) const PROLONG: &str = "prolong";
+/// The rules of which nothing is said where a lock cannot do it.
+pub(super) const OPTIONAL: [&str; 2] = ["prolong", "cancel"];
 
 pub(super) fn groups(kind: LockKind) -> impl Iterator<Item = &'static [Rule]> {
     let groups = GROUPS.iter().filter(move |group| kind.announced().is_some() || group[0].name != TOGETHER);
@@ -115,10 +115,16 @@ pub(super) const GROUPS: &[&[Rule]] = &[
             check: |context| Box::pin(lease::renewal(context)),
         },
         Rule {
-            name: PROLONG,
+            name: "prolong",
             asks: "a lock is prolonged while it is held, and no longer",
             about: RuleSubject::Library,
             check: |context| Box::pin(prolong::check(context)),
+        },
+        Rule {
+            name: "cancel",
+            asks: "an acquire that is given up ends soon, and leaves no lock behind",
+            about: RuleSubject::Library,
+            check: |context| Box::pin(cancel::check(context)),
         },
     ],
     &[Rule {

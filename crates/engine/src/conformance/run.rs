@@ -1,7 +1,7 @@
 //! Goes through all rules.
 
 use super::check_result::{CheckEnd, CheckResult, RuleOutcome, RuleSubject};
-use super::registry::{PROLONG, Rule, groups};
+use super::registry::{OPTIONAL, Rule, groups};
 use super::session::{CheckSession, RuleContext};
 use super::test_servers::TestServers;
 use anyhow::Result;
@@ -45,7 +45,7 @@ pub(super) async fn check_all(
             }
         };
         number += group.len();
-        found.retain(|rule| rule.name != PROLONG || rule.outcome != RuleOutcome::NotApplicable);
+        found.retain(|rule| !OPTIONAL.contains(&rule.name) || rule.outcome != RuleOutcome::NotApplicable);
         found.iter().for_each(&mut *report);
         results.extend(found);
     }

@@ -200,23 +200,27 @@ impl<'a> RuleContext<'a> {
         timeout: Duration,
         late: Duration,
     ) -> Result<Answered, CheckEnd> {
-        let alone = match self.terms().kind {
+        let alone = self.alone(f);
+        self.perform_with(process, f, key, alone, (timeout, late, None)).await
+    }
+
+    fn alone(&self, f: &str) -> Value {
+        match self.terms().kind {
             LockKind::Semaphore if f == f::ACQUIRE => {
                 AcquireArguments { capacity: Some(1), ..Default::default() }.into()
             }
             _ => Value::Null,
-        };
-        self.perform_with(process, f, key, alone, timeout, late).await
+        }
     }
 
+    /// The same, with the value of the operation, and the time after which its caller gives it up.
     async fn perform_with(
         &self,
         process: &ClientProcess,
         f: &'static str,
         key: &str,
         value: Value,
-        timeout: Duration,
-        late: Duration,
+        (timeout, late, cancel_after): (Duration, Duration, Option<Duration>),
     ) -> Result<Answered, CheckEnd> {
         let has_ttl = [f::ACQUIRE, f::PROLONG, f::REENTER].contains(&f);
         let command = Command {
@@ -231,7 +235,7 @@ impl<'a> RuleContext<'a> {
         let (begun, patience) = (Instant::now(), timeout + late);
         let connection = process.client.connection.lock().clone();
         let Some(connection) = connection else { return Err(self.gone(&process.client).await) };
-        let reply = connection.call(command, patience).await;
+        let reply = connection.call(command, patience, cancel_after).await;
         let took = begun.elapsed();
         let is_missing = took >= patience;
         if let Completion::Fail(error) | Completion::Info(error) = &reply.completion
@@ -239,7 +243,7 @@ impl<'a> RuleContext<'a> {
         {
             return Err(self.gone(&process.client).await);
         }
-        if matches!(reply.completion, Completion::Info(_)) {
+        if matches!(reply.completion, Completion::Info(_)) && !reply.is_cancelled() {
             connection.end_process(process.number);
         }
         let value = match &reply.completion {
@@ -272,7 +276,19 @@ impl<'a> RuleContext<'a> {
         share: AcquireArguments,
         timeout: Duration,
     ) -> Result<Answered, CheckEnd> {
-        self.perform_with(process, f::ACQUIRE, key, share.into(), timeout, process.lateness()).await
+        self.perform_with(process, f::ACQUIRE, key, share.into(), (timeout, process.lateness(), None)).await
+    }
+
+    /// Asks for a lock, and gives that call up after a while.
+    pub(super) async fn give_up(
+        &self,
+        process: &ClientProcess,
+        key: &str,
+        timeout: Duration,
+        after: Duration,
+    ) -> Result<Answered, CheckEnd> {
+        let (alone, late) = (self.alone(f::ACQUIRE), process.lateness());
+        self.perform_with(process, f::ACQUIRE, key, alone, (timeout, late, Some(after))).await
     }
 
     pub(super) async fn acquire_free(
@@ -314,7 +330,7 @@ impl<'a> RuleContext<'a> {
         set: AcquireArguments,
     ) -> Result<Answered, CheckEnd> {
         let (timeout, late) = (process.free_timeout(), process.lateness());
-        self.perform_with(process, f::RELEASE, key, set.into(), timeout, late).await
+        self.perform_with(process, f::RELEASE, key, set.into(), (timeout, late, None)).await
     }
 
     /// Acquires once more what the process holds, or releases it once.

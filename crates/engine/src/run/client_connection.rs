@@ -2,7 +2,7 @@
 
 use fencepost_history::{Completion, ErrorCode, KEY_BYTES_MAX, f, printable};
 use fencepost_locks::protocol::{
-    Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessOver, VERSION,
+    Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessEvent, VERSION,
 };
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use parking_lot::Mutex;
@@ -145,18 +145,47 @@ impl ClientConnection {
 
     /// Tells the client that this process is over: its number is not used again.
     pub fn end_process(&self, process: u64) {
-        self.requests.notify(&ProcessOver::new(process));
+        self.requests.notify(&ProcessEvent::over(process));
     }
 
-    /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.
-    pub async fn call(&self, command: Command, patience: Duration) -> CallReply {
+    /// Tells the client that the program of this process goes on under another number.
+    pub fn go_on(&self, process: u64, next: u64) {
+        self.processes.lock().insert(next);
+        self.requests.notify(&ProcessEvent::goes_on(process, next));
+    }
+
+    /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`. The
+    /// caller gives the call up `cancel_after` that time, and waits on for how it ends.
+    pub async fn call(
+        &self,
+        command: Command,
+        patience: Duration,
+        cancel_after: Option<Duration>,
+    ) -> CallReply {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.processes.lock().insert(command.process);
+        let (process, sent_id) = (command.process, AtomicU64::new(0));
         let numbered = |id| {
+            sent_id.store(id, Ordering::Relaxed);
             self.open.lock().insert(id, command.f.clone());
             Command { id, key: Cow::Owned(format!("{}{}", self.key_prefix, command.key)), ..command }
         };
-        let answer = self.requests.request(numbered, Instant::now() + patience).await;
+        let request = self.requests.request(numbered, Instant::now() + patience);
+        tokio::pin!(request);
+        let early = match cancel_after {
+            Some(after) => tokio::time::timeout(after, &mut request).await.ok(),
+            None => None,
+        };
+        let answer = match early {
+            Some(answer) => answer,
+            None => {
+                if cancel_after.is_some() {
+                    let id = sent_id.load(Ordering::Relaxed);
+                    self.requests.notify(&ProcessEvent::cancel(process, id));
+                }
+                request.await
+            }
+        };
         match &answer {
             Ok(_) => self.unanswered.store(0, Ordering::Relaxed),
             Err(NoAnswer::TimedOut) => drop(self.unanswered.fetch_add(1, Ordering::Relaxed)),
@@ -262,6 +291,25 @@ impl NoticeRate {
         }
         self.count += 1;
         self.count > NOTICES_MAX
+    }
+}
+
+impl CallReply {
+    pub fn is_cancelled(&self) -> bool {
+        matches!(&self.completion, Completion::Info(error) if error.code() == ErrorCode::Cancelled)
+    }
+
+    /// What is known of a call that was given up, once the program has made it again: if the second says
+    /// no, the first may have done it.
+    #[must_use]
+    pub fn after_cancelled(self) -> CallReply {
+        match self.completion {
+            Completion::Fail(error) | Completion::Info(error) => {
+                let again = format!("and made once more, which ended with: {error}");
+                CallReply { completion: Completion::info(ErrorCode::Cancelled, again), ..self }
+            }
+            Completion::Ok(_) => self,
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) struct ClientSetup {
     guard: Option<&'static Guard>,
     /// What the workload needs, by a word of the hello's `can`.
     needs: Option<&'static str>,
+    cancels: bool,
     seed: Seed,
     by_name: bool,
     hello: Hello,
@@ -82,6 +83,7 @@ impl ClientSetup {
             start_time: options.start_time.map_or(of_lock, |least| of_lock.max(least.0)),
             guard,
             needs: spec.workload.needs(),
+            cancels: !options.cancel.is_empty(),
             seed: spec.seed,
             by_name: options.by_name,
             hello,
@@ -175,7 +177,9 @@ impl ClientSetup {
             _ => None,
         };
         let of_guard = of_guard.map(|word| (word, "guard"));
-        let needs: Vec<_> = of_guard.into_iter().chain(self.needs.map(|word| (word, "workload"))).collect();
+        let of_cancel = self.cancels.then_some(("cancel", "option --cancel"));
+        let of_workload = self.needs.map(|word| (word, "workload"));
+        let needs: Vec<_> = of_guard.into_iter().chain(of_workload).chain(of_cancel).collect();
         program.check_announced(can, &needs)
     }
 

@@ -4,10 +4,12 @@ use crate::run::client_connection::{CallReply, ClientConnection};
 use crate::run::recorder::Recorder;
 use crate::settings::validation::RunSpec;
 use fencepost_history::{
-    AcquireArguments, Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f,
+    AcquireArguments, Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, Seed, Stream,
+    TimeSpan, f,
 };
 use fencepost_locks::protocol::Command;
 use fencepost_workloads::{Now, Op, Script, Step};
+use rand::RngExt;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,10 +24,27 @@ pub struct ProcessContext {
     pub recorder: Arc<Recorder>,
     pub times: TimeLimits,
     permits: Option<u32>,
+    cancels: Cancels,
     /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
     pub closing: Closing,
     /// For each slot (one of the processes that run at a time), how many process numbers it has used up.
     used: Vec<AtomicU64>,
+}
+
+/// Which calls their callers give up in the middle.
+#[derive(Clone, Debug)]
+pub struct Cancels {
+    pub of: Vec<String>,
+    pub seed: Seed,
+}
+
+impl Cancels {
+    /// After which time a caller gives this call up: one in three, after 0.2 ms to 200 ms. Most of these
+    /// times are short, as a call lasts that does not wait.
+    fn draw(&self, random: &mut Stream, op: &Op) -> Option<Duration> {
+        let is_drawn = self.of.iter().any(|name| name == op.f) && random.random_bool(1.0 / 3.0);
+        is_drawn.then(|| Duration::from_secs_f64(0.000_2 * 1000_f64.powf(random.random_range(0.0..1.0))))
+    }
 }
 
 /// How long operations may take.
@@ -93,13 +112,25 @@ pub(crate) fn follow_workload(
 impl ProcessContext {
     pub fn new(recorder: Arc<Recorder>, times: TimeLimits, processes: usize) -> ProcessContext {
         let used = (0..processes).map(|_| AtomicU64::new(0)).collect();
-        ProcessContext { recorder, times, permits: None, closing: Closing::default(), used }
+        ProcessContext {
+            recorder,
+            times,
+            permits: None,
+            cancels: Cancels { of: Vec::new(), seed: Seed(0) },
+            closing: Closing::default(),
+            used,
+        }
     }
 
     /// The same for a semaphore of so many permits; none: the lock is of another kind.
     #[must_use]
     pub fn with_permits(self, permits: Option<u32>) -> ProcessContext {
         ProcessContext { permits, ..self }
+    }
+
+    #[must_use]
+    pub fn with_cancels(self, cancels: Cancels) -> ProcessContext {
+        ProcessContext { cancels, ..self }
     }
 
     /// What a client is asked: each acquire of a semaphore says how many permits there are.
@@ -126,8 +157,18 @@ impl ProcessContext {
 
     /// Sends one operation, and records its invocation and its completion.
     pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
+        self.perform_or_cancel(client, process, op, None).await
+    }
+
+    async fn perform_or_cancel(
+        &self,
+        client: &ClientConnection,
+        process: u64,
+        op: &Op,
+        cancel_after: Option<Duration>,
+    ) -> Completion {
         let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
-        self.perform_within(limit * op.time_limits, client, process, op).await
+        self.perform_within(limit * op.time_limits, client, process, op, cancel_after).await
     }
 
     /// As [`ProcessContext::perform`], with a time limit of its own for the client.
@@ -137,6 +178,7 @@ impl ProcessContext {
         client: &ClientConnection,
         process: u64,
         op: &Op,
+        cancel_after: Option<Duration>,
     ) -> Completion {
         let TimeLimits { ttl, patience, .. } = self.times;
         let (is_acquire, is_prolong) = (op.f == f::ACQUIRE, [f::PROLONG, f::REENTER].contains(&op.f));
@@ -170,9 +212,15 @@ impl ProcessContext {
             timeout_ms: Some(timeout_ms),
         };
         self.recorder.invoke(process, op.f, &op.key, recorded);
-        let CallReply { completion, value } = client.call(command, limit + patience).await;
+        let mut reply = client.call(command.clone(), limit + patience, cancel_after).await;
+        if reply.is_cancelled() && !is_acquire {
+            // The program that gave it up still holds the lock, as far as it knows.
+            reply = client.call(command, limit + patience, None).await.after_cancelled();
+        }
+        let goes_on = reply.is_cancelled();
+        let CallReply { completion, value } = reply;
         self.recorder.complete(process, op.f, &op.key, &completion, value);
-        if matches!(completion, Completion::Info(_)) {
+        if matches!(completion, Completion::Info(_)) && !goes_on {
             client.end_process(process);
         }
         completion
@@ -190,6 +238,7 @@ pub async fn run_process(
     let mut process = context.fresh_process(slot);
     let mut script = new_script(process);
     let mut last: Option<Completion> = None;
+    let mut random = context.cancels.seed.stream(&format!("cancel-{slot}"));
     loop {
         let now = Now { time: context.recorder.elapsed(), closing: context.closing.is_set() };
         match script.next(last.take().as_ref(), now) {
@@ -201,11 +250,15 @@ pub async fn run_process(
                 script = new_script(process);
             }
             Step::Do(op) => {
-                let completion = context.perform(&client, process, &op).await;
+                let cancel_after = context.cancels.draw(&mut random, &op);
+                let completion = context.perform_or_cancel(&client, process, &op, cancel_after).await;
                 match completion {
                     Completion::Info(_) if context.closing.is_set() => return,
-                    Completion::Info(_) => {
-                        process = context.fresh_process(slot);
+                    Completion::Info(error) => {
+                        let before = std::mem::replace(&mut process, context.fresh_process(slot));
+                        if error.code() == ErrorCode::Cancelled {
+                            client.go_on(before, process);
+                        }
                         script = new_script(process);
                     }
                     // A dead client answers every call at once: without a pause this loop would spin.
@@ -234,7 +287,7 @@ async fn final_acquire(
     let mut limit = context.times.free_again;
     loop {
         let within = limit.min(context.times.acquire);
-        let acquired = context.perform_within(within, client, process, acquire).await;
+        let acquired = context.perform_within(within, client, process, acquire, None).await;
         if matches!(acquired, Completion::Info(_)) {
             process = context.fresh_process(slot);
         }

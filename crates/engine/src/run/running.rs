@@ -7,7 +7,7 @@ use crate::run::deployment::Deployment;
 use crate::run::injection::Injection;
 use crate::run::observer::{Progress, RunObserver};
 use crate::run::prepared_fault::prepare;
-use crate::run::processes::{ProcessContext, TimeLimits, follow_workload};
+use crate::run::processes::{Cancels, ProcessContext, TimeLimits, follow_workload};
 use crate::run::recorder::Recorder;
 use crate::run::run_nodes::run_nodes;
 use crate::run::script_player::{DirectedScript, ScriptPlayer};
@@ -48,7 +48,9 @@ impl<'a> Running<'a> {
         let times = time_limits(spec, script);
         record_settings(spec, deployment, recorder);
         let process_context = ProcessContext::new(recorder.clone(), times, spec.options.concurrency);
-        let process_context = Arc::new(process_context.with_permits(spec.options.permits));
+        let cancels = Cancels { of: spec.options.cancel.clone(), seed: spec.seed };
+        let process_context =
+            Arc::new(process_context.with_permits(spec.options.permits).with_cancels(cancels));
         let mut player =
             script.map(|script| ScriptPlayer::arm(script, &process_context, context.observer.clone()));
         // Counted from the first event on: processes begin after this.

@@ -24,7 +24,8 @@ impl RunOptions {
         let points: Vec<&str> = self.pause_at.iter().map(|pause| pause.point.as_str()).collect();
         check_once("--option", &options)?;
         check_once("--client-packages", &self.client_packages)?;
-        check_once("--pause-at", &points)
+        check_once("--pause-at", &points)?;
+        check_once("--cancel", &self.cancel)
     }
 }
 

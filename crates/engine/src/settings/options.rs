@@ -123,6 +123,10 @@ pub struct RunOptions {
     #[arg(long)]
     #[serde(skip_serializing_if = "is_false")]
     pub by_name: bool,
+    /// Operations whose callers give up some calls in the middle: acquire, release, prolong.
+    #[arg(long, value_name = "OPERATION", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cancel: Vec<String>,
     /// Stop at the first violation.
     #[arg(long)]
     pub fail_fast: bool,

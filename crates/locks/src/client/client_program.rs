@@ -76,6 +76,8 @@ impl ClientProgram {
             "lost",
             "extend",
             "prolong",
+            "cancel",
+            "frees-on-terminate",
             "mode",
             "permits",
             "reentrant",

@@ -61,8 +61,9 @@ pub async fn serve_client(
     while let Some(line) = input.next_line().await.map_err(unreadable)? {
         let command = match parse_line(&line)? {
             ToClient::Command(command) => command,
-            ToClient::Over(over) => {
-                processes.remove(&over.process);
+            ToClient::Event(event) => {
+                // It never announces that calls can be cancelled, so a process can only be over.
+                processes.remove(&event.process);
                 continue;
             }
         };

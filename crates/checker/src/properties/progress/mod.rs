@@ -366,14 +366,32 @@ fn finding(run: &RunIndex, key: &StuckKey, before: &str) -> Finding {
         events: attempts.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
         sentence: format!(
             "{before} none of {} attempts to acquire {name} from {} on \
-             succeeded; the last ended with: {}{}",
+             succeeded; the last ended with: {}{}{}",
             attempts.len(),
             seconds(first.invoke.time),
             key.last_error(),
             last_grants(run, name, first.invoke.time),
+            last_cancelled(run, name, first.invoke.index),
         ),
         ..Finding::default()
     }
+}
+
+/// Which call on a key was the last that its caller had given up: "; the last call that its caller gave up
+/// …".
+fn last_cancelled(run: &RunIndex, key: &str, before: u64) -> String {
+    let is_cancelled = |operation: &&Operation| {
+        let error = operation.completion.and_then(|event| event.error.as_ref());
+        operation.key == key && error.is_some_and(|error| error.code() == ErrorCode::Cancelled)
+    };
+    let mut earlier = run.operations.iter().rev().skip_while(|operation| operation.invoke.index > before);
+    earlier.find(is_cancelled).map_or_else(String::new, |call| {
+        let (process, since) = (call.process, seconds(call.invoke.time));
+        format!(
+            "; the last call that its caller gave up was the {} of process {process}, at {since}",
+            call.f()
+        )
+    })
 }
 
 #[cfg(test)]

@@ -26,6 +26,17 @@ fn rejects_a_lock_that_stays_stuck() {
     assert_eq!(stuck.findings[0].events, [6]);
 }
 
+#[test]
+fn a_call_that_was_given_up_is_named() {
+    let given_up =
+        "2 4 invoke acquire a {ttl_ms:2000}\n3 4 info acquire a null cancelled: CancelledError\n5000 nem";
+    let text = HEALED.replacen("5000 nem", given_up, 1);
+    assert_eq!(verdict(&Progress, &text).outcome, Outcome::Valid);
+    let stuck = verdict(&Progress, &text.replace("3 ok     acquire a", "3 fail acquire a null taken"));
+    let named = "; the last call that its caller gave up was the acquire of process 4, at 0.002 s";
+    assert!(stuck.findings[0].sentence.ends_with(named), "{}", stuck.findings[0].sentence);
+}
+
 /// Acquired and released after healing, and taken for good since.
 const LEFT_TAKEN: &str = "
     0    nemesis info phase - \"liveness\"

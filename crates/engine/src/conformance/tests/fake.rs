@@ -1,6 +1,7 @@
 //! A lock service and a client in memory, with habits that a client must not have. Time is tokio's, which
 //! tests stop.
 
+use super::service::Service;
 use crate::conformance::test_servers::{LockTerms, ServerStreams, ServersState, TestServers};
 use anyhow::Result;
 use async_trait::async_trait;
@@ -57,14 +58,8 @@ pub(super) struct Habits {
     pub(super) leaves_at_once: bool,
     pub(super) takes_the_first_name: bool,
     pub(super) leaves_half_a_set: bool,
-}
-
-struct Hold {
-    /// Client and process.
-    owner: (usize, u64),
-    end: Instant,
-    /// How many may hold it together, by its own acquire.
-    of: usize,
+    pub(super) ignores_cancels: bool,
+    pub(super) leaves_what_is_given_up: bool,
 }
 
 pub(super) struct FakeTestServers {
@@ -72,12 +67,6 @@ pub(super) struct FakeTestServers {
     habits: Habits,
     service: Arc<Service>,
     kills: Mutex<HashMap<usize, watch::Sender<bool>>>,
-}
-
-struct Service {
-    holds: Mutex<HashMap<String, Vec<Hold>>>,
-    tokens: AtomicU64,
-    state: watch::Sender<ServersState>,
 }
 
 impl FakeTestServers {
@@ -121,6 +110,7 @@ impl TestServers for FakeTestServers {
             answers,
             over: Arc::default(),
             lost: Arc::default(),
+            given_up: Arc::default(),
         };
         tokio::spawn(client.live(theirs, killed));
         let hello = json!({"hello": VERSION, "client": format!("c{}", place + 1), "lock": "fake", "servers": [], "seed": 1});
@@ -145,45 +135,6 @@ impl TestServers for FakeTestServers {
     }
 }
 
-impl Service {
-    /// Sets the key, if it is free. Waits while the servers stand still.
-    async fn set(
-        &self,
-        key: &str,
-        owner: (usize, u64),
-        of: usize,
-        ttl: Duration,
-    ) -> Result<bool, &'static str> {
-        let mut state = self.state.subscribe();
-        let state = *state.wait_for(|state| *state != ServersState::Paused).await.expect("the servers live");
-        if state == ServersState::Killed {
-            return Err("refused");
-        }
-        let mut holds = self.holds.lock();
-        let holds = holds.entry(key.to_owned()).or_default();
-        holds.retain(|hold| hold.end > Instant::now());
-        let is_free = holds.iter().map(|hold| hold.of).chain([of]).all(|of| holds.len() < of);
-        if is_free {
-            holds.push(Hold { owner, end: Instant::now() + ttl, of });
-        }
-        Ok(is_free)
-    }
-
-    fn remove(&self, key: &str, owner: Option<(usize, u64)>) -> bool {
-        let mut holds = self.holds.lock();
-        let holds = holds.entry(key.to_owned()).or_default();
-        holds.retain(|hold| hold.end > Instant::now());
-        let before = holds.len();
-        holds.retain(|hold| owner.is_some_and(|owner| hold.owner != owner));
-        holds.len() < before
-    }
-
-    fn is_held_by(&self, key: &str, owner: (usize, u64)) -> bool {
-        let is_its = |hold: &Hold| hold.owner == owner && hold.end > Instant::now();
-        self.holds.lock().get(key).is_some_and(|holds| holds.iter().any(is_its))
-    }
-}
-
 #[derive(Clone)]
 struct FakeClient {
     place: usize,
@@ -192,6 +143,8 @@ struct FakeClient {
     answers: mpsc::UnboundedSender<Value>,
     over: Arc<Mutex<HashSet<u64>>>,
     lost: Arc<Mutex<HashSet<u64>>>,
+    /// Operations that their callers gave up.
+    given_up: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl FakeClient {
@@ -214,7 +167,7 @@ impl FakeClient {
             if habits.is_slow_to_start {
                 sleep(Duration::from_secs(60)).await;
             }
-            let mut can = vec!["validity", "token", "lost", "prolong"];
+            let mut can = vec!["validity", "token", "lost", "prolong", "cancel"];
             can.extend(habits.announces_nonsense.then_some("nonsense"));
             can.extend(habits.announces_renewals.then_some("extend"));
             let _ = self.answers.send(json!({"hello": VERSION, "can": can, "pid": 1}));
@@ -222,6 +175,12 @@ impl FakeClient {
                 let line: Value = serde_json::from_str(&line).expect("the controller writes JSON");
                 if line["event"] == "over" {
                     self.over.lock().extend(line["process"].as_u64());
+                    continue;
+                }
+                if line["event"] == "cancel" && !habits.ignores_cancels {
+                    self.given_up.lock().extend(line["id"].as_u64());
+                }
+                if !line["event"].is_null() {
                     continue;
                 }
                 let (client, inline) = (self.clone(), habits.waits_in_line);
@@ -316,6 +275,16 @@ impl FakeClient {
                 Ok(true) => break,
                 Ok(false) if Instant::now() >= deadline => {
                     return Some(json!({"type": "fail", "error": "taken: another holds it"}));
+                }
+                Ok(false) if op["id"].as_u64().is_some_and(|id| self.given_up.lock().contains(&id)) => {
+                    if self.habits.leaves_what_is_given_up {
+                        tokio::spawn(async move {
+                            while service.set(&names[0], owner, of, NEVER).await == Ok(false) {
+                                sleep(Duration::from_millis(1)).await;
+                            }
+                        });
+                    }
+                    return Some(json!({"type": "info", "error": "cancelled: given up"}));
                 }
                 Ok(false) => sleep(Duration::from_millis(10)).await,
                 Err(_) if self.habits.is_unsure_without_server => {
@@ -442,6 +411,8 @@ impl FakeClient {
         }
     }
 }
+
+const NEVER: Duration = Duration::from_secs(600);
 
 /// The TTL of every acquire.
 const TTL_MS: u64 = 2000;

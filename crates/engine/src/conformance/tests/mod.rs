@@ -1,6 +1,7 @@
 //! Each rule accepts a client that keeps the protocol, and rejects one with the habit that it is there for.
 
 mod fake;
+mod service;
 
 use super::check_result::RuleOutcome::{self, Broken, Kept, NotApplicable, NotTried, Note};
 use super::registry::GROUPS;
@@ -123,6 +124,7 @@ habits! {
     a_prolong_that_is_none_is_shown: only_says_that_it_prolongs => "prolong" Note "had prolonged it for 2.000 s";
     a_held_lock_that_is_not_prolonged_is_found: prolongs_nothing => "prolong" Broken "was not prolonged: the answer was `fail`";
     a_prolong_of_another_s_lock_is_shown: prolongs_blindly => "prolong" Note "prolonged the lock that process";
+    a_call_that_goes_on_when_it_is_given_up_is_found: ignores_cancels => "cancel" Broken "ended only after 2.0";
     two_holders_without_faults_are_shown: never_asks => "peace" Note "before process";
     errors_without_faults_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";
