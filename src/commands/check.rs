@@ -88,7 +88,6 @@ struct FileVerdict<'a> {
 /// In seconds, up to a year. docs/running.md has the ranges, too.
 const BUDGET: RangeInclusive<f64> = 0.001..=31_536_000.0;
 
-/// In MiB.
 const MEMORY: RangeInclusive<usize> = 1..=1 << 20;
 
 /// Keys of a file that are explained at most.

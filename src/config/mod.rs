@@ -29,7 +29,6 @@ const WITHOUT_FILE: [&str; 3] = ["clean", "completions", "man"];
 /// Options that are of one call: the last is that of a shell which reads what is printed.
 const NOT_IN_A_FILE: [&str; 4] = ["config", "help", "version", "env"];
 
-/// `--config none` reads no file.
 const NO_FILE: &str = "none";
 
 static FROM_FILE: OnceLock<Vec<String>> = OnceLock::new();

@@ -26,7 +26,6 @@ const SIDE_BY_SIDE: usize = 8;
 
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
-    /// As the user wrote it.
     address: String,
     prefix: ObjectPath,
 }

@@ -40,7 +40,6 @@ struct Section {
 
 enum At {
     Begin,
-    /// At work that needs no data.
     Before,
     Reading,
     Held(i64),

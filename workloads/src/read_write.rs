@@ -58,7 +58,6 @@ struct Section {
 #[derive(Clone, Copy)]
 enum At {
     Begin,
-    /// At work that needs no data.
     Before,
     Reading,
     /// A reader has read, or a writer has changed the first half.

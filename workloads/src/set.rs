@@ -50,7 +50,6 @@ struct Section {
 
 enum At {
     Begin,
-    /// At work that needs no data.
     Before,
     Reading,
     Held(Vec<Value>),

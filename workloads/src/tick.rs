@@ -55,7 +55,6 @@ struct Scheduler {
     process: u64,
     least: Duration,
     behind: Duration,
-    /// The tick at hand.
     number: u64,
     lateness: Lateness,
     at: At,

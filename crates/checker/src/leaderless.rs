@@ -46,14 +46,12 @@ fn last_campaign_ns(run: &RunIndex) -> u64 {
     began.fold(heal.from_ns, u64::max)
 }
 
-/// When it certainly led.
 fn leads(run: &RunIndex, hold: &Hold) -> Vec<Span> {
     let until_ns = if hold.ends.how == HoldEnd::Open { hold.until_ns } else { hold.ends.let_go_ns };
     let stopped = stops(run, hold, |fault| (fault.inject_ns, fault.healed_ns));
     difference(&[(hold.from_ns, until_ns)], &stopped, (0, u64::MAX))
 }
 
-/// When it may have led.
 fn may_lead(run: &RunIndex, hold: &Hold) -> Vec<Span> {
     let until_ns = if hold.ends.how == HoldEnd::Open { hold.end_latest_ns() } else { hold.ends.let_go_ns };
     let stopped = stops(run, hold, |fault| (fault.injected_ns.unwrap_or(u64::MAX), fault.heal_ns));

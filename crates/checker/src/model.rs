@@ -107,7 +107,6 @@ pub trait Model: Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Other,
-    /// It never changes any state.
     Pure,
     /// As [`Pure`](Effect::Pure), and fits exactly where the object has this value.
     Read(u32),

@@ -27,7 +27,6 @@ pub struct Watch {
     grants: FxHashMap<Name, Grants>,
     /// Of each hold whose process may yet show belief: how many grants broke it when that was last known.
     holds: FxHashMap<usize, CountedHold>,
-    /// By operation.
     invoked: FxHashMap<usize, Invoked>,
 }
 

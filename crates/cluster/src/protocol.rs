@@ -128,9 +128,7 @@ pub struct FileContent {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Connected {
-    /// The time that connecting took.
     Yes { ms: f64 },
-    /// Why it failed, in words.
     No { error: String },
 }
 

@@ -8,7 +8,6 @@ use fencepost_workloads::Workload;
 
 const PERMITS: u32 = 3;
 
-/// The operations that `--cancel` takes.
 const CANCELLED: [&str; 3] = [f::ACQUIRE, f::RELEASE, f::PROLONG];
 
 /// As many names that sets of two overlap, and that some do not.

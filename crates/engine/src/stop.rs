@@ -13,7 +13,6 @@ pub struct Stop {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Ctrl-C or SIGTERM.
     Interrupted,
     /// Fencepost or the environment failed: one sentence.
     Failed(String),

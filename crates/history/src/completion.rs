@@ -9,7 +9,6 @@ pub enum Completion {
     Ok(Value),
     /// It certainly did not happen.
     Fail(OperationError),
-    /// It is unknown whether it happened.
     Info(OperationError),
 }
 

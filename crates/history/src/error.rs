@@ -89,7 +89,6 @@ codes! {
     Expired = "expired" is TooLate,
     /// The lease ran out while the lock was waited for.
     SessionExpired = "session-expired" is TooLate,
-    /// There was nothing to release.
     NotHeld = "not-held" is No,
     /// A careful client looked at its own clock, and did not send the write.
     GaveUp = "gave-up" is No,
@@ -104,7 +103,6 @@ codes! {
     /// It was not sent: there was no connection.
     Unreachable = "unreachable" is Unanswered,
     Refused = "refused" is Broken,
-    /// The service's answer made no sense.
     Protocol = "protocol" is Broken,
     /// The client did not understand the operation.
     BadCommand = "bad-command" is Broken,
@@ -115,13 +113,11 @@ codes! {
     ProcessOver = "process-over" is Broken,
     /// The client program had ended, or ended meanwhile.
     ClientGone = "client-gone" is Unanswered,
-    /// A compare-and-set found another value.
     Mismatch = "mismatch" is No,
     /// The value had been changed since it was read, and was not written over.
     Conflict = "conflict" is No,
     /// Its caller gave the call up in the middle, and the library ended it.
     Cancelled = "cancelled" is Unanswered,
-    /// The client gave no reason.
     NoReason = "no-reason" is Unknown,
 }
 

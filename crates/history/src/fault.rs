@@ -30,7 +30,6 @@ pub enum FaultEffect {
     Delays,
     /// Packets come twice, and none later than without it.
     Duplicates,
-    /// Its targets answer with errors.
     Refuses,
 }
 

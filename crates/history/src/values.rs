@@ -146,7 +146,6 @@ values! {
     ObservedTarget {
         /// Whether it led the other servers when the fault came.
         led: bool,
-        /// The server that led afterwards.
         leader: Name,
         /// How the clock of the target was moved.
         mechanism: String,

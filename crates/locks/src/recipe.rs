@@ -63,7 +63,6 @@ impl Share {
 
 /// Of an acquire that the kind of the lock does not have.
 pub(crate) fn no_such_share() -> Completion {
-    // Nothing was begun.
     Completion::fail(ErrorCode::BadCommand, "this lock cannot be held so: see the kind of the lock")
 }
 
@@ -94,7 +93,6 @@ pub trait Lock: Send {
     /// Lets a lock that is held last for `ttl` from now on; `Fail` with [`ErrorCode::NotHeld`] where it was
     /// no longer this process's. Only of a lock that has it ([`crate::Capabilities::prolong`]).
     async fn prolong(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
-        // Nothing was begun.
         Completion::fail(ErrorCode::BadCommand, "this lock cannot be prolonged")
     }
     /// Acquires once more a reentrant lock; [`Lock::leave`] releases it; [`ErrorCode::NotHeld`]: it was lost.

@@ -9,7 +9,6 @@ pub enum End {
     Ok,
     Fail,
     Info,
-    /// The history has no completion.
     Never,
 }
 

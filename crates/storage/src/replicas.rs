@@ -56,7 +56,6 @@ impl ProtectedStorage {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
             }
-            // A read changes nothing.
             _ => Completion::Fail(poll.error()),
         }
     }

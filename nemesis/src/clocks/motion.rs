@@ -39,13 +39,21 @@ impl Clock {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Motion {
     /// Leaps, and goes on from there at the true rate.
-    Jump { by_ms: i64 },
+    Jump {
+        by_ms: i64,
+    },
     /// Is ahead for half of each period, and right for the other half.
-    Strobe { size_ms: i64, period_ms: u64 },
-    /// Stands still.
+    Strobe {
+        size_ms: i64,
+        period_ms: u64,
+    },
     Freeze,
-    /// Runs at another rate.
-    Drift { model: DriftModel, drift_ppm: i64, period_ms: u64, seed: u32 },
+    Drift {
+        model: DriftModel,
+        drift_ppm: i64,
+        period_ms: u64,
+        seed: u32,
+    },
 }
 
 /// How the rate of a drifting clock changes over time.

@@ -1,6 +1,6 @@
-//! `reconfigure`: operators change how a service is made up while clients work, and no server ends. The slot
-//! of the locks moves to another shard of a Redis Cluster, and back when the fault is healed; Sentinels forget
-//! the replicas and each other, and find them again.
+//! `reconfigure`: operators change how a service is made up while clients work, and no server ends. The
+//! slot of the locks moves to another shard of a Redis Cluster, and back when the fault is healed; Sentinels
+//! forget the replicas and each other, and find them again.
 //! Sources: the Redis documentation, "Redis cluster specification", section "Live reconfiguration", and "High
 //! availability with Redis Sentinel", section "Removing the old master or unreachable replicas".
 

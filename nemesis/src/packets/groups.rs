@@ -30,7 +30,6 @@ pub struct Groups {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OneWay {
-    /// Those to the first group.
     ToFirst,
     ToSecond,
 }

@@ -164,7 +164,6 @@ pub(crate) fn too_slow(observed: &Map<String, Value>) -> String {
 /// Servers that are killed, or asked to end, and started again at the healing; and clients, which are not.
 pub(crate) struct Killed {
     on: Vec<String>,
-    /// SIGKILL, or SIGTERM.
     signal: Signal,
     down: Vec<String>,
     /// The clients among them: what they knew ended with them.

@@ -48,16 +48,22 @@ pub(super) struct NemesisReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(super) enum TriedEffect {
-    /// Its effect was observed.
-    Effective { mechanism: String },
+    Effective {
+        mechanism: String,
+    },
     /// The machine has no part in it: it was not tried.
-    Possible { mechanism: String },
+    Possible {
+        mechanism: String,
+    },
     /// It was injected, and no effect was observed.
     Vacuous,
-    /// The nodes lack what it needs.
-    Impossible { reason: String },
+    Impossible {
+        reason: String,
+    },
     /// It could not be injected, observed or healed.
-    Failed { reason: String },
+    Failed {
+        reason: String,
+    },
 }
 
 type Tried = anyhow::Result<HashMap<&'static str, TriedEffect>>;

@@ -123,7 +123,6 @@ impl Row {
         let said = match (&run.state, status) {
             (_, RunStatus::Running) => String::new(),
             (State::Judged(_, judgement), _) => {
-                // The property that decides the verdict.
                 let worst = judgement.verdicts.iter().find(|property| property.outcome == judgement.outcome);
                 worst.map(|property| property.summary.clone()).unwrap_or_default()
             }
@@ -235,7 +234,6 @@ pub struct Filter {
 /// By what the list can be sorted; with a `-` before it, the other way round.
 pub const ORDERS: [&str; 6] = ["started", "lock", "workload", "nemesis", "guard", "verdict"];
 
-/// Newest first.
 const USUAL_ORDER: &str = "-started";
 
 impl Filter {

@@ -87,7 +87,6 @@ struct Up<'a> {
     how: Stay<'a>,
     control: ControlFile,
     announcement: Announcement,
-    /// For programs.
     about: Value,
 }
 

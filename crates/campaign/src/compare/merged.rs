@@ -53,7 +53,6 @@ pub fn combination(lock: &str, guard: &str, nemesis: &str) -> String {
 #[serde(rename_all = "kebab-case")]
 pub enum CellRecord {
     Made(MadeRun),
-    /// Why there is no run.
     Failed(String),
 }
 

@@ -12,7 +12,6 @@ pub enum Ending {
     Agrees,
     /// Reality is known to differ from the source, and did; the evidence is in the answers.
     DiffersFromTheSource,
-    /// Something else was observed.
     Disagrees,
     /// The scenario did not come to pass: an event was missing, a fault had no effect, a script did not end.
     DidNotHappen,

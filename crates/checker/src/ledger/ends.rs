@@ -11,17 +11,15 @@ use fencepost_history::{Lease, Millis};
 /// What ended a grant, or may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its holder released it.
     Released,
     /// The release of another process removed it.
-    Removed { by: u64 },
-    /// Its lease ran out.
+    Removed {
+        by: u64,
+    },
     RanOut,
-    /// Its session or connection ended.
     CutOff,
     /// The servers lost it: a clock was moved, a memory lost, a leader changed.
     Forgotten,
-    /// Its library reported it as lost.
     ReportedLost,
     /// Its process is over, or acquired the lock again, and may have given it up.
     GivenUp,

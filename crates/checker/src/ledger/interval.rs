@@ -3,14 +3,16 @@ use crate::prose::seconds;
 /// Why a moment is a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// An acquire was invoked then.
     Asked,
-    /// Its answer was recorded then.
     Answered,
     /// The library's own word dates the granted attempt, less how late answers were in this run.
-    Validity { doubt_ns: u64 },
+    Validity {
+        doubt_ns: u64,
+    },
     /// Until then this process's hold of the lock cannot have ended.
-    HeldBy { process: u64 },
+    HeldBy {
+        process: u64,
+    },
     /// No server could be reached then: all were down, or the client was parted from them.
     NoServer,
     /// The lease of the grant, counted from its earliest beginning, is over then.
@@ -19,23 +21,23 @@ pub enum Reason {
     LeaseOfAnswer,
     /// The lease, counted from the last renewal that is known.
     LeaseOfRenewal,
-    /// A release was invoked then.
     ReleaseBegan,
     /// The answer to it was recorded then, or the history has none.
     ReleaseEnded,
-    /// The library reported the loss then.
     LossReported,
     /// The grant can have ended no earlier than it began.
     Granted,
-    /// The last sign of the process.
     LastSign,
-    /// A fault began then.
-    FaultBegan { id: u64 },
+    FaultBegan {
+        id: u64,
+    },
     /// The healing of a fault began then: before, all servers were stopped, and ended nothing.
-    FaultHealing { id: u64 },
-    /// A fault was over then.
-    FaultOver { id: u64 },
-    /// A server ended by itself then.
+    FaultHealing {
+        id: u64,
+    },
+    FaultOver {
+        id: u64,
+    },
     ServerEnded,
     /// The machine gave nodes hardly any time from then on.
     MachineStalled,

@@ -135,7 +135,6 @@ struct Around {
     /// Until when any hold before it claimed the lock.
     ended_ns: u64,
     greatest: Option<usize>,
-    /// The event that granted the next.
     next_from: u64,
 }
 

@@ -24,7 +24,6 @@ pub struct GracefulEnd;
 
 const KEPT: &str = "kept";
 
-/// What a client announces.
 const FREES: &str = "frees-on-terminate";
 
 /// A lock that was given back is granted sooner than this to a process that asks for it.

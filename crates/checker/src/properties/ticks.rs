@@ -31,7 +31,6 @@ figures! {
         ran: u64,
         /// Ran more than once, also where that is explained.
         twice: u64,
-        /// Certainly ran never.
         missed: u64,
     }
 }
@@ -117,7 +116,6 @@ impl Job<'_, '_> {
     }
 }
 
-/// By key and number.
 type TickOf<'a> = (&'a str, u64);
 
 fn jobs<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<TickOf<'a>, Job<'r, 'a>> {

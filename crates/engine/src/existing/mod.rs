@@ -36,7 +36,6 @@ const SETTLED: Duration = Duration::from_millis(200);
 /// The folder of the files of TLS, in the nodes of clients.
 const FOLDER: &str = "/run/access";
 
-/// The longest password file, in bytes.
 const PASSWORD_MAX: u64 = 4096;
 
 /// The longest file of certificates or of a key, in bytes.

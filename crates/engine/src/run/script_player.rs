@@ -35,7 +35,6 @@ pub enum Step {
     Leave,
     /// Waits for an event of the history, which may have come already.
     Wait(Trigger),
-    /// Works, or waits, for this time.
     Sleep(Duration),
     /// Ends the script unless the last operation succeeded.
     StopUnlessOk,

@@ -29,15 +29,20 @@ pub struct Expectation {
 #[allow(clippy::large_enum_variant, reason = "a scenario has a handful of them")]
 pub(super) enum Condition {
     /// The checker finds a violation of this class.
-    Violation { checker: String, class: String },
+    Violation {
+        checker: String,
+        class: String,
+    },
     /// The checker says that its property held.
     Holds(String),
-    /// No checker finds anything.
     AllHold,
     /// Something that was measured lies within bounds.
     Measured(Measured),
     /// An event came, with an error of this code where one is given.
-    Event { event: Trigger, error: Option<String> },
+    Event {
+        event: Trigger,
+        error: Option<String>,
+    },
     /// The first of each of these events came, in this order.
     Order(Vec<Trigger>),
 }

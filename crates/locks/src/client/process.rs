@@ -143,7 +143,6 @@ impl HostedProcess {
             f::WRITE => self.write(key, &command.value, timeout).await,
             f::LEAVE => return self.leave(command.id, key, timeout).await,
             f::RELEASE => return self.release(command, timeout).await,
-            // Nothing was begun.
             other => Completion::fail(ErrorCode::BadCommand, format!("this client does not know `{other}`")),
         };
         Answer::new(command.id, completion)
@@ -152,7 +151,6 @@ impl HostedProcess {
     async fn acquire(&mut self, command: &Command, timeout: Duration) -> Answer {
         let key = command.key.as_ref();
         let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
-            // Nothing was begun.
             let refused = Completion::fail(ErrorCode::BadCommand, "an acquire needs a ttl_ms greater than 0");
             return Answer::new(command.id, refused);
         };
@@ -231,7 +229,6 @@ impl HostedProcess {
 
     async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
         if !(value.is_i64() || value.is_array()) {
-            // Nothing was begun.
             return Completion::fail(
                 ErrorCode::BadCommand,
                 "a write needs a value, a whole number or a list",

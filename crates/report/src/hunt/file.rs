@@ -100,7 +100,6 @@ pub struct CurvePoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingState {
-    /// Found, not replayed yet.
     Found,
     Minimised,
     Rare,
@@ -140,7 +139,6 @@ impl HuntReference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
-    /// The reference could not be played.
     Unknown,
     /// The reference does not show it under the same faults.
     Own,

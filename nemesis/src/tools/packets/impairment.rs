@@ -136,7 +136,6 @@ impl Impairment {
         }
     }
 
-    /// Whether netem cannot do it.
     pub(super) fn needs_emulator(&self) -> bool {
         self.reset > 0.0 || self.pass_first > 0 || self.idle_ms > 0
     }

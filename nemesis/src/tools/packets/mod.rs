@@ -30,9 +30,7 @@ use std::net::Ipv4Addr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mechanism {
-    /// The kernel's own (`tc … netem`).
     Netem,
-    /// The project's, over NFQUEUE.
     Emulator,
 }
 

@@ -144,7 +144,6 @@ fn options(impairment: &Impairment) -> Vec<String> {
         duplicate,
         reorder,
         rate_kbit,
-        // The emulator's.
         reset: _,
         pass_first: _,
         idle_ms: _,

@@ -48,7 +48,6 @@ impl Segment<'_> {
         let (ip, tcp) = packet.split_at_mut(IP_HEADER);
         ip[0] = 0x45;
         ip[3] = (IP_HEADER + TCP_HEADER) as u8;
-        // Time to live.
         ip[8] = 64;
         ip[9] = TCP;
         ip[12..20].copy_from_slice(self.addresses);

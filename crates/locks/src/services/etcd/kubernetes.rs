@@ -117,11 +117,8 @@ enum Tried {
 }
 
 enum Swapped {
-    Done {
-        revision: i64,
-    },
+    Done { revision: i64 },
     Found(Found),
-    /// Not carried out.
     Refused(OperationError),
     Unknown(OperationError),
 }
@@ -151,7 +148,6 @@ fn after_swap(reply: Result<AnsweredMember<TxnResponse>, CallError>) -> Swapped 
         // The revision is another for good: an earlier attempt that was not answered can no longer succeed.
         Ok(AnsweredMember { answer, .. }) => Swapped::Found(found(answer.answers().next())),
         Err(CallError::Refused { why, doubt: false, .. }) => Swapped::Refused(why),
-        // A write without an answer.
         Err(error) => Swapped::Unknown(error.why()),
     }
 }
@@ -200,7 +196,6 @@ impl RecordLock {
     async fn try_once(&mut self, key: &str, identity: &str, ttl: Duration, until: Instant) -> Tried {
         let there = match self.members.range(&RangeRequest::key(path(key)), until).await {
             Ok(there) => found(Some(&TransactionResponse::Range(there.answer))),
-            // A read leaves nothing behind.
             Err(error) => return Tried::Taken(error.why()),
         };
         let seen = self.observe(key, there.revision);

@@ -36,8 +36,11 @@ pub(super) struct AnsweredMember<T> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallError {
     /// Answered with an error that excludes execution, unless an earlier attempt of it was not answered.
-    Refused { why: OperationError, lease_not_found: bool, doubt: bool },
-    /// No member answered in time.
+    Refused {
+        why: OperationError,
+        lease_not_found: bool,
+        doubt: bool,
+    },
     Unanswered(OperationError),
 }
 

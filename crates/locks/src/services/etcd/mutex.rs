@@ -107,7 +107,6 @@ struct MutexHold {
 }
 
 struct MutexAttempt {
-    /// Where its key stands.
     own: String,
     /// It waits for older keys here.
     waits_for: String,

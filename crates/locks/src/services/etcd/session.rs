@@ -245,7 +245,6 @@ async fn send_keepalive(
 
 #[cfg(test)]
 impl LeaseSession {
-    /// A session that nothing keeps alive.
     pub(super) fn stub(lease: i64, notices: Notices) -> LeaseSession {
         let state = State {
             renewed: watch::Sender::new(Instant::now()),

@@ -52,7 +52,6 @@ pub(super) fn after_look(reply: Reply<Option<FoundEntry>>) -> NatsNext {
     match reply {
         Reply::Answer(Some(found)) if found.value.is_empty() => NatsNext::Replace(found.revision),
         Reply::Answer(_) => NatsNext::Refused(taken()),
-        // A look changes nothing.
         Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => NatsNext::Refused(why),
     }
 }

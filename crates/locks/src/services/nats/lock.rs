@@ -30,7 +30,6 @@ pub(super) struct NatsHold {
     lease: Arc<RenewedLease>,
     /// The revision of the grant, by which others are fenced off.
     token: u64,
-    /// That of the latest write.
     revision: Arc<AtomicU64>,
     _watchdog: Option<Watchdog>,
 }

@@ -76,9 +76,7 @@ pub(super) fn after_update(reply: Result<u64, Failed>) -> Result<(), End> {
 pub(super) fn after_commit_of_write(reply: Result<(), Failed>, value: &Value) -> End {
     match reply {
         Ok(()) => End::keeping(written(value)),
-        // The server refused to commit: undone.
         Err(Failed::Refused { why, .. }) => End::dropping(Completion::Fail(why)),
-        // A write without an answer.
         Err(Failed::Unknown(why)) => End::unknown(why),
     }
 }
@@ -93,7 +91,6 @@ pub(super) fn after_update_of_version(reply: Result<u64, Failed>, version: i64, 
         }
         Ok(_) => End::keeping(written(value)),
         Err(Failed::Refused { why, .. }) => End::keeping(Completion::Fail(why)),
-        // A write without an answer.
         Err(Failed::Unknown(why)) => End::unknown(why),
     }
 }
@@ -104,7 +101,6 @@ fn written(value: &Value) -> Completion {
 }
 
 pub(super) fn read(text: &str) -> Completion {
-    // A read changes nothing.
     serde_json::from_str(text)
         .map_or_else(|error| Completion::fail(ErrorCode::BadValue, error), Completion::Ok)
 }

@@ -102,11 +102,9 @@ impl Lock for VersionLock {
     async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
         let Some((_, _, version)) = self.seen.take_if(|(seen, ..)| seen == key) else {
-            // Nothing is sent.
             return Completion::fail(ErrorCode::NotHeld, "no version was read that could be written over");
         };
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.lives()) else {
-            // Nothing is sent.
             return Completion::fail(ErrorCode::Unreachable, "no connection to PostgreSQL");
         };
         let update = "UPDATE protected SET value = $2, version = version + 1 WHERE key = $1 AND version = $3";

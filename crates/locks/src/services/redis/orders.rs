@@ -104,7 +104,6 @@ async fn refusal(node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
 
 const SCRIPTS: &str = "number_of_cached_scripts";
 
-/// A number of `INFO`.
 async fn info(node: &Arc<dyn Node>, section: &str, field: &str) -> Result<u64, ClusterError> {
     let lines = ask(node, &["INFO", section]).await?;
     let number = lines.iter().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.parse().ok());

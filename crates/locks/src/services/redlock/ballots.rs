@@ -77,7 +77,6 @@ impl Votes {
 pub(super) struct BallotTally {
     deleted: usize,
     absent: usize,
-    /// Sent, and not answered.
     unknown: usize,
     /// Not executed, or not sent: these nodes keep the key until its TTL ends.
     untouched: usize,

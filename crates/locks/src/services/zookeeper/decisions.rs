@@ -153,7 +153,6 @@ pub(super) fn after_delete_taken_back(reply: Option<Result<(), Error>>) -> End {
     match reply {
         // Only this client removes it while the session lives: one of the attempts did.
         Some(Ok(())) => End::keeping(Completion::Ok(Value::Null)),
-        // A write without an answer.
         Some(Err(error)) => End::unknown(sentence(&error)),
         None => End::unknown(ErrorCode::Timeout.error("ZooKeeper did not answer in time")),
     }

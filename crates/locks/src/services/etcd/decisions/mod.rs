@@ -64,7 +64,6 @@ impl Created {
         reply: Result<AnsweredMember<RangeResponse>, CallError>,
         permits: u32,
     ) -> Result<Option<WatchCreateRequest>, QueueFailure> {
-        // A read leaves nothing behind.
         let failed =
             |error: CallError| QueueFailure { why: error.why(), lease_is_gone: false, doubt: self.doubt };
         let found = reply.map_err(failed)?.answer;
@@ -229,7 +228,6 @@ pub(super) fn after_release(reply: Result<AnsweredMember<TxnResponse>, CallError
         }
         // Not executed: the key stays until the session ends, which is now.
         Err(CallError::Refused { why, doubt: false, .. }) => End::dropping(Completion::Fail(why)),
-        // A write without an answer.
         Err(error) => End::unknown(error.why()),
     }
 }
@@ -238,7 +236,6 @@ pub(super) fn after_release(reply: Result<AnsweredMember<TxnResponse>, CallError
 pub(super) fn after_release_by_end(ended: bool) -> Completion {
     match ended {
         true => Completion::Ok(Value::Null),
-        // A write without an answer.
         false => Completion::info(ErrorCode::Timeout, "the lease could not be ended"),
     }
 }
