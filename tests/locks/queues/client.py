@@ -15,11 +15,18 @@ return redis.call('ZREM', KEYS[1] .. ':queue', ARGV[1])
 """ % ((-1, -1) if "--last" in sys.argv else (0, 0))
 
 
+# In one step: a ticket that is drawn and not yet in the queue would be passed.
+STAND = """
+local ticket = redis.call('INCR', KEYS[1] .. ':tickets')
+redis.call('ZADD', KEYS[1] .. ':queue', ticket, ticket)
+return ticket
+"""
+
+
 class Queues(redis_lock.RedisLock):
     def acquire(self, key, ttl, timeout):
-        ticket = int(self.ask("INCR", key + ":tickets")[1:])
+        ticket = int(self.ask("EVAL", STAND, 1, key)[1:])
         self.values[key] = str(ticket)
-        self.ask("ZADD", key + ":queue", ticket, ticket)
         if self.env.poll(lambda: self.ask("EVAL", TAKE, 1, key, ticket, int(ttl * 1000)) == b":1\r\n", timeout):
             return fencepost.Grant(arrival=ticket)
         self.ask("ZREM", key + ":queue", ticket)
