@@ -1,17 +1,22 @@
 //! `election`: the leader reads the last entry of a log, and writes its own with its term, again and again
-//! for as long as it leads; all others campaign. A leader that reads an entry of a later term was
+//! for as long as it leads; all others campaign, but for a follower, which asks who leads. A leader that reads an entry of a later term was
 //! deposed and did not know it. Source: Ongaro and Ousterhout, "In search of an understandable consensus
 //! algorithm" (2014), section 5: at most one leader a term, and terms that grow.
 
 use crate::length::SectionPlan;
 use crate::section::{Do, Sections, Work};
-use crate::workload::{Script, Settings, Workload};
+use crate::workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 use fencepost_history::{Completion, Grant, LockKind, LogEntry, Stream, f};
+use rand::RngExt;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::time::Duration;
 
 const ENTRIES_MAX: u64 = 1_000_000;
 const ENTRIES: u32 = 3;
+
+/// How long a follower rests between two questions, in milliseconds.
+const FOLLOWER_RESTS_MS: std::ops::RangeInclusive<u64> = 20..=120;
 
 pub(crate) struct Election;
 
@@ -21,10 +26,14 @@ impl Workload for Election {
     }
 
     fn about(&self) -> &'static str {
-        "campaign, lead, write a log with the term of the leadership, resign; the other processes campaign"
+        "campaign, lead, write a log with the term of the leadership, resign; the other processes campaign, and one may ask who leads"
     }
 
     fn uses_storage(&self) -> bool {
+        true
+    }
+
+    fn has_follower(&self) -> bool {
         true
     }
 
@@ -33,6 +42,9 @@ impl Workload for Election {
     }
 
     fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
+        if settings.reader {
+            return Box::new(Follower { keys: settings.keys, random, has_rested: true });
+        }
         let mut terms = 0;
         let begin = move |plan: SectionPlan, granted: &Value| {
             terms += 1;
@@ -43,6 +55,30 @@ impl Workload for Election {
         // A process that does not lead campaigns all the time.
         let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
         Box::new(Sections::of_grants(&settings, random, begin).writing(true))
+    }
+}
+
+/// Asks who leads, for as long as the run goes on.
+struct Follower {
+    keys: usize,
+    random: Stream,
+    has_rested: bool,
+}
+
+impl Script for Follower {
+    fn next(&mut self, _last: Option<&Completion>, now: Now) -> Step {
+        self.has_rested = !self.has_rested;
+        match (now.closing, self.has_rested) {
+            (true, _) => Step::Done,
+            (false, true) => Step::Wait(Duration::from_millis(self.random.random_range(FOLLOWER_RESTS_MS))),
+            (false, false) => Step::Do(Op {
+                f: f::LEADER,
+                key: Cow::Owned(key_name(self.random.random_range(0..self.keys))),
+                value: Value::Null,
+                note: Value::Null,
+                time_limits: 1,
+            }),
+        }
     }
 }
 

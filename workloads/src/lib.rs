@@ -405,6 +405,13 @@ mod tests {
     }
 
     #[test]
+    fn a_follower_asks_who_leads_again_and_again() {
+        let answers = [ok(json!(7)), ok(Value::Null), Completion::Fail("unreachable".into())];
+        let done = follow(&mut *script_of("election", 1, true), &answers, 99);
+        assert_eq!(done, ["leader null"; 4]);
+    }
+
+    #[test]
     fn every_workload_draws_among_all_keys_and_names_known_operations() {
         for workload in registry() {
             let mut script = script(workload.name(), 4);

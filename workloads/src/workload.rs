@@ -16,6 +16,10 @@ pub trait Workload: Send + Sync {
     fn has_readers(&self) -> bool {
         false
     }
+    /// Whether one of its processes only asks who leads, where clients can say it.
+    fn has_follower(&self) -> bool {
+        false
+    }
     /// Whether it is right under a lock of this kind: where several hold a lock at once, what each protects
     /// is another thing.
     fn fits(&self, kind: LockKind) -> bool {
@@ -76,6 +80,7 @@ pub struct Settings {
     pub keys: usize,
     pub length: Length,
     pub pause: Duration,
+    /// The process only reads, or only asks who leads.
     pub reader: bool,
 }
 

@@ -12,6 +12,8 @@ pub mod f {
     pub const HOLDS: &str = "holds";
     /// The holder lets the lock last for a TTL from now on.
     pub const PROLONG: &str = "prolong";
+    /// A process asks who leads: the number of the process that does, or null.
+    pub const LEADER: &str = "leader";
     /// No operation: what a client announces whose calls can be given up.
     pub const CANCEL: &str = "cancel";
     /// The holder of a reentrant lock acquires it once more.
@@ -28,7 +30,7 @@ pub mod f {
     pub const AT: &str = "at";
 
     /// What the processes of a run do, in the order of a section.
-    pub const OPERATIONS: [&str; 8] = [ACQUIRE, REENTER, PROLONG, HOLDS, READ, WRITE, LEAVE, RELEASE];
+    pub const OPERATIONS: [&str; 9] = [ACQUIRE, REENTER, PROLONG, HOLDS, READ, WRITE, LEAVE, RELEASE, LEADER];
 
     pub const NOTICES: [&str; 3] = [LOST, RENEWED, AT];
 

@@ -49,6 +49,11 @@ impl Attempts {
         format!("{}-{}-{}-{:016x}", self.client, self.process, self.count, rand::random::<u64>())
     }
 
+    /// The process whose attempt had this value.
+    pub(crate) fn process_of(value: &str) -> Option<u64> {
+        value.rsplit('-').nth(2)?.parse().ok()
+    }
+
     /// A retry delay from a fifth of this mean to twice as long, so that processes do not come back together.
     pub(crate) fn delay(&mut self, mean: Duration) -> Duration {
         self.random.random_range(mean / 5..=mean * 2)
@@ -67,6 +72,7 @@ mod tests {
     fn each_attempt_has_a_value_of_its_own_that_names_its_process() {
         let mut attempts = Attempts::new("c1", 7, Seed(3));
         let (first, second) = (attempts.begin(), attempts.begin());
+        assert_eq!(Attempts::process_of(&first), Some(7));
         assert!(first.starts_with("c1-7-1-") && second.starts_with("c1-7-2-"), "{first} {second}");
         assert_ne!(first, Attempts::new("c1", 7, Seed(3)).begin(), "a client that was restarted");
     }

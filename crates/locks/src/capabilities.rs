@@ -26,6 +26,8 @@ pub struct Capabilities {
     pub renewal: bool,
     /// Its holder can prolong it by [`crate::Lock::prolong`].
     pub prolong: bool,
+    /// It can say who leads, by [`crate::Lock::leader`].
+    pub leader: bool,
     /// How much longer than its TTL the lock may stay taken after its holder was lost.
     pub lock_delay: Duration,
     /// Points between two steps of its recipe at which a client can be made to pause ([`crate::points`]).
@@ -46,6 +48,7 @@ impl Capabilities {
         loss_notice: false,
         renewal: false,
         prolong: false,
+        leader: false,
         lock_delay: Duration::ZERO,
         points: &[],
     };
@@ -58,6 +61,7 @@ impl Capabilities {
             (self.loss_notice, "lost"),
             (self.renewal, "extend"),
             (self.prolong, f::PROLONG),
+            (self.leader, f::LEADER),
         ];
         let words = words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word);
         words.chain(self.kind.announced()).map(str::to_owned).collect()

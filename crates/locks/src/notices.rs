@@ -26,6 +26,11 @@ impl Notices {
         Notices { reports_loss: self.reports_loss && !unwatched, ..self }
     }
 
+    /// The process whose lock reports here.
+    pub(crate) fn process(&self) -> u64 {
+        self.process
+    }
+
     /// The lock is lost, and why.
     pub fn lost(&self, key: &str, reason: impl Into<String>) {
         if !self.reports_loss {

@@ -103,6 +103,11 @@ pub trait Lock: Send {
     async fn leave(&mut self, _key: &str, _timeout: Duration) -> Completion {
         no_such_share()
     }
+    /// The process that leads, as far as the service knows, or null. Only of an election that has it
+    /// ([`crate::Capabilities::leader`]). It changes nothing, so every error is `Fail`.
+    async fn leader(&mut self, _key: &str, _timeout: Duration) -> Completion {
+        Completion::fail(ErrorCode::BadCommand, "this lock cannot say who leads")
+    }
     /// Releases the lock. The client program adds what the process believed.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
     /// Whether the lease still runs, by this process's own clock and the notices of its library, without a

@@ -82,7 +82,10 @@ fn check_value(event: &Event, line: u64) -> Result<(), ReadError> {
             }
         }
         ("holds", Kind::Ok) if !event.value.is_boolean() => wants("true or false"),
-        ("acquire" | "prolong" | "reenter" | "leave" | "release" | "holds" | "read" | "write", _) => Ok(()),
+        (
+            "acquire" | "prolong" | "reenter" | "leave" | "release" | "holds" | "read" | "write" | "leader",
+            _,
+        ) => Ok(()),
         (notice, Kind::Info) if fencepost_history::f::is_notice(notice) => Ok(()),
         _ => malformed(
             line,

@@ -7,6 +7,7 @@ mod errors;
 mod exclusion;
 mod fairness;
 mod fencing;
+mod followers;
 mod graceful_end;
 mod leadership;
 mod linearizable;
@@ -93,6 +94,7 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &users::Users,
         &ticks::Ticks,
         &leadership::Leadership,
+        &followers::Followers,
         &terms::Terms,
         &stale_writes::StaleWrites,
         &fencing::Fencing,

@@ -10,6 +10,7 @@ mod cancel;
 mod check_result;
 mod grants;
 mod keys;
+mod leader;
 mod lease;
 mod load;
 mod nodes;

@@ -2,7 +2,7 @@
 
 use super::check_result::{Checked, RuleSubject};
 use super::session::RuleContext;
-use super::{beginning, cancel, grants, keys, lease, load, operations, outage, prolong, together};
+use super::{beginning, cancel, grants, keys, leader, lease, load, operations, outage, prolong, together};
 use fencepost_history::LockKind;
 use std::pin::Pin;
 
@@ -20,7 +20,7 @@ pub(super) struct Rule {
 const TOGETHER: &str = "together";
 
 /// The rules of which nothing is said where a lock cannot do it.
-pub(super) const OPTIONAL: [&str; 2] = ["prolong", "cancel"];
+pub(super) const OPTIONAL: [&str; 3] = ["prolong", "cancel", "leader"];
 
 pub(super) fn groups(kind: LockKind) -> impl Iterator<Item = &'static [Rule]> {
     let groups = GROUPS.iter().filter(move |group| kind.announced().is_some() || group[0].name != TOGETHER);
@@ -125,6 +125,12 @@ pub(super) const GROUPS: &[&[Rule]] = &[
             asks: "an acquire that is given up ends soon, and leaves no lock behind",
             about: RuleSubject::Library,
             check: |context| Box::pin(cancel::check(context)),
+        },
+        Rule {
+            name: "leader",
+            asks: "a client that can say who leads names the leader, and not one that has resigned",
+            about: RuleSubject::Library,
+            check: |context| Box::pin(leader::check(context)),
         },
     ],
     &[Rule {

@@ -92,6 +92,9 @@ impl Closing {
     }
 }
 
+/// With fewer candidates, none of an election's processes only asks who leads.
+const CANDIDATES_MIN: usize = 2;
+
 /// Begins the processes of a run, each in its slot, in turns through the clients.
 pub(crate) fn follow_workload(
     spec: &RunSpec,
@@ -101,7 +104,11 @@ pub(crate) fn follow_workload(
     let mut processes = JoinSet::new();
     for slot in 0..spec.options.concurrency {
         let client = clients[slot % clients.len()].clone();
-        let (workload, settings, seed) = (spec.workload, spec.workload_settings(slot), spec.seed);
+        let (workload, seed) = (spec.workload, spec.seed);
+        let can_ask = client.hello.can.iter().any(|word| word == f::LEADER);
+        let is_last = slot + 1 == spec.options.concurrency && slot >= CANDIDATES_MIN;
+        let mut settings = spec.workload_settings(slot);
+        settings.reader |= workload.has_follower() && can_ask && is_last;
         let new_script =
             move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
         processes.spawn(run_process(context.clone(), client, slot, new_script));

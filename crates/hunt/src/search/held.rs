@@ -45,6 +45,10 @@ const BARE_TTLS: f64 = 5.0;
 const HANDED_ON_TTLS: f64 = 3.0;
 const CUT_OFF_TTLS: f64 = 3.0;
 
+/// How long the thread that prolongs the lock stands still: the lease that it prolonged last ends meanwhile,
+/// and another process takes the lock.
+const STANDS_TTLS: (f64, f64) = (1.6, 2.5);
+
 /// How much of a TTL it takes to ask all servers, each in its turn, and how much of a lease is used.
 const ASKING_TTLS: f64 = 0.4;
 const USED_TTLS: f64 = 0.95;
@@ -61,6 +65,8 @@ pub(super) enum HeldPlay {
     Broken(&'static dyn Nemesis, WhichAim),
     /// A process in this role sleeps until its session is over, and wakes before the lock is released.
     Sleeps(Role, &'static dyn Nemesis),
+    /// The thread that prolongs the lock stands still, while the section goes on.
+    RenewalStands(&'static dyn Nemesis),
     /// While the holder is stopped, another takes the lock and is killed.
     TakenAndGone(&'static dyn Nemesis),
     /// The lock is granted by a bare majority, and its holder loses one of these servers.
@@ -74,6 +80,7 @@ impl HeldPlay {
         match self {
             HeldPlay::Broken(nemesis, _)
             | HeldPlay::Sleeps(_, nemesis)
+            | HeldPlay::RenewalStands(nemesis)
             | HeldPlay::TakenAndGone(nemesis)
             | HeldPlay::BareMajority(nemesis)
             | HeldPlay::WholeValidity(nemesis) => nemesis,
@@ -101,7 +108,9 @@ impl Space {
             votes.then(|| self.named("partition")).flatten().map(|cut| [HeldPlay::BareMajority(cut); 2]);
         let kills = self.named("kill").is_some();
         let taken = self.named("pause").filter(|_| kills).map(|pause| [HeldPlay::TakenAndGone(pause); 2]);
-        broken.chain(bare.into_iter().flatten()).chain(taken.into_iter().flatten()).collect()
+        let stands = self.named("thread-pause").map(|stop| [HeldPlay::RenewalStands(stop); 2]);
+        let once = [bare, taken].into_iter().flatten().flatten();
+        stands.into_iter().flatten().chain(broken).chain(once).collect()
     }
 
     fn named(&self, name: &str) -> Option<&'static dyn Nemesis> {
@@ -112,7 +121,7 @@ impl Space {
     pub(super) fn held(&self, play: HeldPlay, random: &mut Stream) -> Option<Schedule> {
         let drawn = self.options(random);
         let drawn = match play {
-            HeldPlay::Broken(..) | HeldPlay::Sleeps(..) => drawn,
+            HeldPlay::Broken(..) | HeldPlay::Sleeps(..) | HeldPlay::RenewalStands(_) => drawn,
             // What a share of the TTL comes to is then seen beside what any machine takes.
             _ => self.odd_ttl.map_or_else(|| drawn.clone(), |ttl| with_ttl(drawn.clone(), ttl)),
         };
@@ -138,6 +147,15 @@ impl Space {
                 let (shortest, longest) = if role == Role::Waiter { WAITER_ASLEEP_TTLS } else { ASLEEP_TTLS };
                 let asleep = self.topology(&options).ttl.mul_f64(random.random_range(shortest..=longest));
                 let fault = PlannedFault::new("pause", &[role.name()], asleep).then(Trigger::of(f::ACQUIRE));
+                (options, vec![fault])
+            }
+            HeldPlay::RenewalStands(_) => {
+                let options = self.held_for_long(drawn);
+                let (shortest, longest) = STANDS_TTLS;
+                let length = options.ttl.0.mul_f64(random.random_range(shortest..=longest));
+                // A lock's own thread begins with the grant: it is the latest.
+                let fault = PlannedFault::new("thread-pause", &[Role::Holder.name()], length);
+                let fault = fault.with("thread", json!("last")).then(Trigger::of(f::ACQUIRE));
                 (options, vec![fault])
             }
             HeldPlay::TakenAndGone(_) => self.taken_and_gone(drawn)?,

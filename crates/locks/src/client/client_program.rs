@@ -77,6 +77,7 @@ impl ClientProgram {
             "extend",
             "prolong",
             "cancel",
+            "leader",
             "frees-on-terminate",
             "mode",
             "permits",

@@ -139,6 +139,7 @@ impl HostedProcess {
             f::ACQUIRE => return self.acquire(command, timeout).await,
             f::PROLONG | f::REENTER => self.prolong(command, timeout).await,
             f::HOLDS => Completion::ok(self.believes(key)),
+            f::LEADER => self.lock.leader(key, timeout).await,
             f::READ => self.read(key, timeout).await,
             f::WRITE => self.write(key, &command.value, timeout).await,
             f::LEAVE => return self.leave(command.id, key, timeout).await,

@@ -60,6 +60,8 @@ pub(super) struct Habits {
     pub(super) leaves_half_a_set: bool,
     pub(super) ignores_cancels: bool,
     pub(super) leaves_what_is_given_up: bool,
+    pub(super) names_no_leader: bool,
+    pub(super) remembers_its_leader: bool,
 }
 
 pub(super) struct FakeTestServers {
@@ -111,6 +113,7 @@ impl TestServers for FakeTestServers {
             over: Arc::default(),
             lost: Arc::default(),
             given_up: Arc::default(),
+            leaders: Arc::default(),
         };
         tokio::spawn(client.live(theirs, killed));
         let hello = json!({"hello": VERSION, "client": format!("c{}", place + 1), "lock": "fake", "servers": [], "seed": 1});
@@ -145,6 +148,8 @@ struct FakeClient {
     lost: Arc<Mutex<HashSet<u64>>>,
     /// Operations that their callers gave up.
     given_up: Arc<Mutex<HashSet<u64>>>,
+    /// Who was seen leading last.
+    leaders: Arc<Mutex<Option<u64>>>,
 }
 
 impl FakeClient {
@@ -167,7 +172,7 @@ impl FakeClient {
             if habits.is_slow_to_start {
                 sleep(Duration::from_secs(60)).await;
             }
-            let mut can = vec!["validity", "token", "lost", "prolong", "cancel"];
+            let mut can = vec!["validity", "token", "lost", "prolong", "cancel", "leader"];
             can.extend(habits.announces_nonsense.then_some("nonsense"));
             can.extend(habits.announces_renewals.then_some("extend"));
             let _ = self.answers.send(json!({"hello": VERSION, "can": can, "pid": 1}));
@@ -223,6 +228,7 @@ impl FakeClient {
                 released
             }
             "prolong" => self.prolong(op, key, owner),
+            "leader" => json!({"type": "ok", "value": self.leader(key)}),
             "reenter" if self.habits.refuses_its_holder => json!({"type": "fail", "error": "taken: held"}),
             "reenter" => self.prolong(op, key, owner),
             "leave" if self.habits.leaves_at_once => self.release(key, owner),
@@ -236,6 +242,21 @@ impl FakeClient {
         let _ = self.answers.send(answer.clone());
         if self.habits.answers_twice {
             let _ = self.answers.send(answer);
+        }
+    }
+
+    fn leader(&self, key: &str) -> Option<u64> {
+        let holds = self.service.holds.lock();
+        let leader = holds.get(key).and_then(|holds| holds.first()).map(|hold| hold.owner.1);
+        drop(holds);
+        match self.habits {
+            Habits { names_no_leader: true, .. } => None,
+            Habits { remembers_its_leader: true, .. } => {
+                let mut known = self.leaders.lock();
+                *known = leader.or(*known);
+                *known
+            }
+            _ => leader,
         }
     }
 
@@ -279,8 +300,9 @@ impl FakeClient {
                 Ok(false) if op["id"].as_u64().is_some_and(|id| self.given_up.lock().contains(&id)) => {
                     if self.habits.leaves_what_is_given_up {
                         tokio::spawn(async move {
+                            // Without a pause, so that it is there before the next acquire.
                             while service.set(&names[0], owner, of, NEVER).await == Ok(false) {
-                                sleep(Duration::from_millis(1)).await;
+                                tokio::task::yield_now().await;
                             }
                         });
                     }

@@ -76,6 +76,12 @@ habits! {
 }
 
 habits! {
+    LockKind::Election;
+    a_leader_that_is_not_named_is_found: names_no_leader => "leader" Broken "another client's answer to who leads was `ok`, null";
+    a_leader_that_is_named_for_ever_is_shown: remembers_its_leader => "leader" Note "and another client still answered that it leads";
+}
+
+habits! {
     LockKind::Reentrant;
     a_holder_that_is_refused_is_found: refuses_its_holder => "together" Broken "a `reenter` of the holder was answered with `fail`";
     a_lock_that_an_inner_release_frees_is_shown: leaves_at_once => "together" Note "was granted the lock after a `leave` of its holder";
@@ -125,6 +131,7 @@ habits! {
     a_held_lock_that_is_not_prolonged_is_found: prolongs_nothing => "prolong" Broken "was not prolonged: the answer was `fail`";
     a_prolong_of_another_s_lock_is_shown: prolongs_blindly => "prolong" Note "prolonged the lock that process";
     a_call_that_goes_on_when_it_is_given_up_is_found: ignores_cancels => "cancel" Broken "ended only after 2.0";
+    a_lock_that_a_call_left_when_it_was_given_up_is_shown: leaves_what_is_given_up => "cancel" Note "stayed taken after process";
     two_holders_without_faults_are_shown: never_asks => "peace" Note "before process";
     errors_without_faults_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";

@@ -350,15 +350,16 @@ impl RequestOp {
     }
 
     pub(super) fn put(key: impl Into<Vec<u8>>, lease: i64) -> RequestOp {
-        RequestOp {
-            request: Some(TransactionRequest::Put(PutRequest { key: key.into(), value: Vec::new(), lease })),
-        }
+        RequestOp::put_under(key, Vec::new(), lease)
+    }
+
+    pub(super) fn put_under(key: impl Into<Vec<u8>>, value: Vec<u8>, lease: i64) -> RequestOp {
+        RequestOp { request: Some(TransactionRequest::Put(PutRequest { key: key.into(), value, lease })) }
     }
 
     /// Sets a key that lives under no lease.
     pub(super) fn put_value(key: impl Into<Vec<u8>>, value: Vec<u8>) -> RequestOp {
-        let put = PutRequest { key: key.into(), value, lease: 0 };
-        RequestOp { request: Some(TransactionRequest::Put(put)) }
+        RequestOp::put_under(key, value, 0)
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {

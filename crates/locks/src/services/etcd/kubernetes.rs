@@ -56,6 +56,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         kind: LockKind::Election,
         lease: Lease::Ttl,
         unique_value: false,
+        leader: true,
         ..LEASED
     },
 };
@@ -279,7 +280,7 @@ impl Lock for RecordLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
         // Each campaign has an identity of its own, as each process of Kubernetes that was started anew.
-        let identity = format!("{:016x}", rand::random::<u64>());
+        let identity = format!("{}-{:016x}", self.notices.process(), rand::random::<u64>());
         let retry = self.retry_period(ttl);
         loop {
             let why = match self.try_once(key, &identity, ttl, deadline).await {
@@ -317,6 +318,18 @@ impl Lock for RecordLock {
                 Swapped::Refused(why) => return Completion::Fail(why),
                 Swapped::Unknown(why) => return Completion::Info(why),
             };
+        }
+    }
+
+    async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
+        match self.members.range(&RangeRequest::key(path(key)), Instant::now() + timeout).await {
+            Ok(there) => {
+                let Found { record, .. } = found(Some(&TransactionResponse::Range(there.answer)));
+                let process =
+                    record.holder_identity.split('-').next().and_then(|number| number.parse::<u64>().ok());
+                Completion::ok(process)
+            }
+            Err(error) => Completion::Fail(error.why()),
         }
     }
 

@@ -5,7 +5,7 @@
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_deletion, deletes_key};
 use super::members::Members;
-use super::queue::{Care, QueueGrant, prefix, take};
+use super::queue::{Care, QueueGrant, leader, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
 use super::sequencers::sequencer;
 use super::service::ETCD;
@@ -78,11 +78,12 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
         lock: |user, options| of_kind(LockKind::Election, user, options),
     },
     options: &["no-recheck", "nearest-only"],
-    capabilities: |_| Capabilities { kind: LockKind::Election, ..LEASED },
+    capabilities: |_| Capabilities { kind: LockKind::Election, leader: true, ..LEASED },
 };
 
 fn of_kind(kind: LockKind, user: User, options: &Options) -> Box<dyn Lock> {
     let care = Care {
+        candidate: (kind == LockKind::Election).then(|| user.process()),
         recheck: !options.no_recheck,
         looks_for_older: !options.nearest_only,
         counts_first: options.count_first,
@@ -235,6 +236,13 @@ impl Lock for EtcdLock {
             failure: Vec::new(),
         };
         self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+    }
+
+    async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
+        match leader(&self.user.members, &prefix(key), Instant::now() + timeout).await {
+            Ok(process) => Completion::ok(process),
+            Err(why) => Completion::Fail(why),
+        }
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {

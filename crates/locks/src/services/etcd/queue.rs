@@ -6,6 +6,7 @@ use super::api::{Compare, RangeRequest, RequestOp, SortOrder, TxnRequest, WatchC
 use super::decisions::{Created, QueueFailure, after_put};
 use super::members::Members;
 use super::session::LeaseSession;
+use fencepost_history::OperationError;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -21,6 +22,8 @@ pub(super) struct QueueGrant {
 /// What a waiter looks at, once its turn seems to have come.
 #[derive(Clone, Copy)]
 pub(super) struct Care {
+    /// The process that its key names: the others ask who leads.
+    pub(super) candidate: Option<u64>,
     pub(super) permits: u32,
     /// It counts the keys before it puts its own, and not afterwards: others may put theirs in between.
     pub(super) counts_first: bool,
@@ -28,6 +31,23 @@ pub(super) struct Care {
     pub(super) recheck: bool,
     /// Whether any older key is left. Not to look: the key before its own may have been another waiter's.
     pub(super) looks_for_older: bool,
+}
+
+impl Care {
+    fn value(&self) -> Vec<u8> {
+        self.candidate.map(|process| process.to_string().into_bytes()).unwrap_or_default()
+    }
+}
+
+/// The process that the oldest key names; none: there is no key. Source: `Leader` of etcd's `election.go`.
+pub(super) async fn leader(
+    members: &Members,
+    prefix: &str,
+    deadline: Instant,
+) -> Result<Option<u64>, OperationError> {
+    let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
+    let there = members.range(&oldest, deadline).await.map_err(|error| error.why())?;
+    Ok(there.answer.kvs.first().and_then(|key| String::from_utf8_lossy(&key.value).parse().ok()))
 }
 
 /// Puts our key if it is not there, waits until no older one is left under `prefix`, and looks for it again.
@@ -49,7 +69,10 @@ pub(super) async fn take(
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
     let put = TxnRequest {
         compare: vec![Compare::created(path, 0)],
-        success: vec![RequestOp::put(path, session.lease), RequestOp::range(oldest.clone())],
+        success: vec![
+            RequestOp::put_under(path, care.value(), session.lease),
+            RequestOp::range(oldest.clone()),
+        ],
         failure: vec![RequestOp::range(RangeRequest::key(path)), RequestOp::range(oldest)],
     };
     let created = after_put(members.txn(&put, deadline).await)?;

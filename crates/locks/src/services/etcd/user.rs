@@ -52,6 +52,10 @@ impl User {
         User { members, notices, random, session: None }
     }
 
+    pub(super) fn process(&self) -> u64 {
+        self.notices.process()
+    }
+
     pub(super) fn into_parts(self) -> (Arc<Members>, Notices, Stream) {
         (self.members, self.notices, self.random)
     }

@@ -261,6 +261,13 @@ impl Lock for RedisLock {
         }
     }
 
+    async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
+        match self.node.connection().get(key, Instant::now() + timeout).await {
+            Reply::Answer(value) => Completion::ok(value.and_then(|value| Attempts::process_of(&value))),
+            Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Completion::Fail(why),
+        }
+    }
+
     fn still_valid(&self, key: &str) -> Option<bool> {
         let Some(RedisHold { lease, .. }) = self.held.find(key) else { return Some(false) };
         lease.as_ref().map(|lease| !lease.is_over())

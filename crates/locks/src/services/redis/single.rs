@@ -32,7 +32,11 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
     service: &REDIS_SERVER,
     recipe: &SingleElection,
     options: &["blind-renewal"],
-    capabilities: |options| Capabilities { kind: LockKind::Election, ..capabilities(&renewing(options)) },
+    capabilities: |options| Capabilities {
+        kind: LockKind::Election,
+        leader: true,
+        ..capabilities(&renewing(options))
+    },
 };
 
 fn renewing(options: &Options) -> Options {
