@@ -92,8 +92,8 @@ public final class Fencepost {
         }
 
         /**
-         * For an election: the number of the process that leads ({@code env.number}), or null where the library knows of no
-         * leader. An election with this function announces {@code leader}.
+         * For an election: the number of the process that leads ({@code env.number}), or null where the library
+         * knows of no leader. An election with this function announces {@code leader}.
          */
         default Long leader(String key, Duration timeout) throws Exception {
             throw new Certain("bad-command: this lock has no leader");
@@ -296,7 +296,7 @@ public final class Fencepost {
     /**
      * Serves the controller on standard input and output until the input ends, and then ends the program.
      *
-     * @param can what the lock gives and reports: {@code lost}, {@code extend}, {@code prolong}, {@code leader}, {@code token}, …
+     * @param can what the lock can do: {@code lost}, {@code extend}, {@code prolong}, {@code leader}, …
      */
     public static void run(Factory factory, String... can) {
         var input = new BufferedReader(new InputStreamReader(new FileInputStream(FileDescriptor.in), StandardCharsets.UTF_8));

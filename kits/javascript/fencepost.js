@@ -645,8 +645,8 @@ function parse(line) {
  *
  * @param {function(Env): object} make gives the lock of one process: an object with `acquire(key, ttl, timeout)`,
  *   `release(key)` and, where they make sense, `holds(key)` and `close()`; each may be async, and so may `make`
- * @param {string[] | function(object): string[]} can what the lock can do: `lost`, `extend`, `prolong`, `leader`, `token`, …; where that
- *   depends on the options of the lock, a function of them
+ * @param {string[] | function(object): string[]} can what the lock can do: `lost`, `extend`, `prolong`, `leader`, …;
+ *   where that depends on the options of the lock, a function of them
  */
 function run(make, can = []) {
   const write = process.stdout.write.bind(process.stdout);

@@ -30,8 +30,8 @@ const CHECKED = 'between-check-and-write';
  * `acquireShared($key, $ttl, $timeout)`, for readers; a semaphore `acquirePermit($key, $permits, $ttl, $timeout)`, and its
  * `acquire` is not called. A reentrant lock has `reenter($key, $ttl, $timeout)` and `leave($key)`, a lock on several names
  * `acquireAll($keys, $ttl, $timeout)` and `releaseAll($keys)`. A lock whose user can prolong it has
- * `prolong($key, $ttl, $timeout)`. An election that can say who leads has `leader($key, $timeout)`, which gives the number of the
- * process, or null where it knows of no leader. Times are in seconds.
+ * `prolong($key, $ttl, $timeout)`. An election that can say who leads has `leader($key, $timeout)`: the number of
+ * the process, or null where it knows of no leader. Times are in seconds.
  */
 interface Lock
 {

@@ -562,7 +562,7 @@ class _Process:
         return kind or "ok", value, reason
 
     def leader(self, key: str, timeout: float) -> Answer:
-        """Asks who leads (rule 29). That changes nothing, so whatever the user's function does, no answer is an `info`."""
+        """Asks who leads (rule 29). That changes nothing, so no answer is an `info`."""
         if not hasattr(self.lock, "leader"):
             return "fail", None, "bad-command: this lock has no leader"
         try:

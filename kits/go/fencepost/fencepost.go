@@ -62,8 +62,8 @@ type Prolonger interface {
 
 // Election is a Lock whose library can say who leads; it announces Leader.
 type Election interface {
-	// Leader returns the number of the process that leads (Env.Process), and whether the library knows of a leader. After an
-	// error the process goes on: the question changes nothing.
+	// Leader returns the number of the process that leads (Env.Process), and whether the library knows of a
+	// leader. After an error the process goes on: the question changes nothing.
 	Leader(ctx context.Context, key string) (process uint64, known bool, err error)
 }
 

@@ -121,8 +121,8 @@ pub trait Lock {
         Err(Error::Certain("bad-command: this lock has no prolong".to_owned()))
     }
 
-    /// Of an election: the number of the process that leads ([`Env::process`]), or none where the library knows
-    /// of no leader. An election that has this announces `leader`.
+    /// Of an election: the number of the process that leads ([`Env::process`]), or none where the library
+    /// knows of no leader. An election that has this announces `leader`.
     ///
     /// # Errors
     /// Any: the question changes nothing, so the process goes on.
