@@ -91,6 +91,14 @@ public final class Fencepost {
             throw new Certain("bad-command: this lock has no prolong");
         }
 
+        /**
+         * For an election: the number of the process that leads ({@code env.number}), or null where the library
+         * knows of no leader. An election with this function announces {@code leader}.
+         */
+        default Long leader(String key, Duration timeout) throws Exception {
+            throw new Certain("bad-command: this lock has no leader");
+        }
+
         /** What the library believes by itself, without a request. */
         default boolean holds(String key) throws Exception {
             return true;
@@ -288,7 +296,7 @@ public final class Fencepost {
     /**
      * Serves the controller on standard input and output until the input ends, and then ends the program.
      *
-     * @param can what the lock gives and reports: {@code lost}, {@code extend}, {@code prolong}, {@code token}, {@code unique}
+     * @param can what the lock can do: {@code lost}, {@code extend}, {@code prolong}, {@code leader}, …
      */
     public static void run(Factory factory, String... can) {
         var input = new BufferedReader(new InputStreamReader(new FileInputStream(FileDescriptor.in), StandardCharsets.UTF_8));
@@ -586,6 +594,8 @@ public final class Fencepost {
                     return release(command);
                 case "leave":
                     return leave(key);
+                case "leader":
+                    return leader(key, Duration.ofMillis(timeoutMs));
                 case "holds":
                     return ok(believes(key));
                 case "prolong":
@@ -755,6 +765,19 @@ public final class Fencepost {
                 held.validUntil = prolongs ? begun + held.ttlNanos : System.nanoTime() + stated.toNanos();
             }
             return prolongs ? map("type", "ok") : ok(map("validity_ms", stated.toMillis()));
+        }
+
+        /** Asks who leads (rule 29). That changes nothing, so no answer is an {@code info}. */
+        private Map<String, Object> leader(String key, Duration timeout) {
+            try {
+                Long number = lock.leader(key, timeout);
+                if (number != null && number < 0) throw new IllegalArgumentException("leader returned " + number + ": expected the number of a process, or null");
+                var answer = ok(number);
+                answer.put("value", number); // null, too
+                return answer;
+            } catch (Throwable error) {
+                return fail((String) failed(error).get("error"));
+            }
         }
 
         /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -12,7 +12,7 @@
  * A read-write lock also has `acquireShared(key, ttl, timeout)`, for readers; a semaphore has
  * `acquirePermit(key, permits, ttl, timeout)` in place of `acquire`; a reentrant lock has `reenter(key, ttl, timeout)` and
  * `leave(key)`; a lock on several names has `acquireAll(keys, ttl, timeout)` and `releaseAll(keys)`; a lock whose user can
- * prolong it has `prolong(key, ttl, timeout)`.
+ * prolong it has `prolong(key, ttl, timeout)`; an election that can say who leads has `leader(key, timeout)`.
  */
 const fs = require("node:fs");
 const net = require("node:net");
@@ -285,6 +285,8 @@ class Process {
       case "prolong":
       case "reenter":
         return this.#prolong(operation, timeout);
+      case "leader":
+        return this.#leader(key, timeout);
       case "holds":
         return ok(await this.#believes(key));
       case "read":
@@ -399,6 +401,21 @@ class Process {
     if (held.validUntil === null || validity === undefined) return ok();
     Object.assign(held, { ttl, validUntil: now() + validity });
     return ok(f === "reenter" ? { validity_ms: Math.floor(validity) } : undefined);
+  }
+
+  /** Asks who leads (rule 29). That changes nothing, so no answer is an `info`. */
+  async #leader(key, timeout) {
+    if (!this.#lock.leader) return fail("bad-command: this lock has no leader");
+    try {
+      const named = (await this.#called("leader", key, timeout)) ?? null;
+      const number = typeof named === "string" && /^\d+$/.test(named) ? Number(named) : named;
+      if (number !== null && !(Number.isSafeInteger(number) && number >= 0)) {
+        throw new TypeError(`leader returned ${named}: expected the number of a process, or null`);
+      }
+      return ok(number);
+    } catch (error) {
+      return fail(failed(error).error);
+    }
   }
 
   /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */
@@ -628,8 +645,8 @@ function parse(line) {
  *
  * @param {function(Env): object} make gives the lock of one process: an object with `acquire(key, ttl, timeout)`,
  *   `release(key)` and, where they make sense, `holds(key)` and `close()`; each may be async, and so may `make`
- * @param {string[] | function(object): string[]} can what the lock gives and reports: `lost`, `extend`, `token`, `unique`; where that
- *   depends on the options of the lock, a function of them
+ * @param {string[] | function(object): string[]} can what the lock can do: `lost`, `extend`, `prolong`, `leader`, …;
+ *   where that depends on the options of the lock, a function of them
  */
 function run(make, can = []) {
   const write = process.stdout.write.bind(process.stdout);

@@ -30,7 +30,8 @@ const CHECKED = 'between-check-and-write';
  * `acquireShared($key, $ttl, $timeout)`, for readers; a semaphore `acquirePermit($key, $permits, $ttl, $timeout)`, and its
  * `acquire` is not called. A reentrant lock has `reenter($key, $ttl, $timeout)` and `leave($key)`, a lock on several names
  * `acquireAll($keys, $ttl, $timeout)` and `releaseAll($keys)`. A lock whose user can prolong it has
- * `prolong($key, $ttl, $timeout)`. Times are in seconds.
+ * `prolong($key, $ttl, $timeout)`. An election that can say who leads has `leader($key, $timeout)`: the number of
+ * the process, or null where it knows of no leader. Times are in seconds.
  */
 interface Lock
 {
@@ -341,6 +342,7 @@ final class Process
             'release' => $this->release($command),
             'leave' => $this->leave($key),
             'prolong', 'reenter' => $this->prolong($f, $key, ($command['ttl_ms'] ?? 0) / 1000, $timeout),
+            'leader' => $this->leader($key, $timeout),
             'holds' => ['type' => 'ok', 'value' => $this->believes($key)],
             'read' => $this->storage->read($key, $held, $timeout),
             'write' => $this->hesitates($key) ?? $this->storage->write($key, $command['value'] ?? null, $held, $timeout, $write),
@@ -478,6 +480,26 @@ final class Process
         $held->ttl = $ttl;
         $held->validUntil = $f === 'reenter' ? now() + $validity : $begun + $ttl;
         return ['type' => 'ok'] + ($f === 'reenter' ? ['value' => ['validity_ms' => (int) floor(1000 * $validity)]] : []);
+    }
+
+    /** Asks who leads (rule 29). That changes nothing, so no answer is an info. */
+    private function leader(string $key, float $timeout): array
+    {
+        if (!method_exists($this->lock, 'leader')) {
+            return fail('bad-command: this lock has no leader');
+        }
+        try {
+            $named = $this->lock->leader($key, $timeout);
+            // 18 digits: more of them may be no whole number of PHP.
+            $number = is_string($named) && preg_match('/^\d{1,18}$/D', $named) ? (int) $named : $named;
+            if ($number !== null && (!is_int($number) || $number < 0)) {
+                $shown = is_scalar($named) ? encode($named) : get_debug_type($named);
+                throw new \UnexpectedValueException("leader returned $shown: expected the number of a process, or null");
+            }
+            return ['type' => 'ok', 'value' => $number];
+        } catch (\Throwable $error) {
+            return fail(failed($error)['error']);
+        }
     }
 
     /** A careless process believes until it releases or loses its lock; a careful one also looks at its clock, and asks the lock. */

@@ -12,7 +12,8 @@
 
 A read-write lock also has `acquire_shared(key, ttl, timeout)`, for readers; a semaphore has `acquire_permit(key, permits, ttl,
 timeout)` in place of `acquire`; a reentrant lock has `reenter(key, ttl, timeout)` and `leave(key)`; a lock on several names has
-`acquire_all(keys, ttl, timeout)` and `release_all(keys)`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`.
+`acquire_all(keys, ttl, timeout)` and `release_all(keys)`; a lock whose user can prolong it has `prolong(key, ttl, timeout)`; an
+election that can say who leads has `leader(key, timeout)`.
 Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from
 there. The file needs only the standard library, so it can be copied beside the client.
 """
@@ -208,7 +209,8 @@ def run(make: Callable[[Env], Any], can: "Can" = ()) -> NoReturn:
     """Serves the controller on standard input and output until the input ends; does not return.
 
     `make` gives a process its lock: a class, or any function. `can` names what the library does by itself: `lost` if
-    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`), `prolong` if its user can, `cancel` if its functions are
+    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`), `prolong` if its user can, `leader` if it
+    can say who leads, `cancel` if its functions are
     `async def` and can be cancelled. Where that depends on the options of the lock, it is a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
     """
     # What a library prints or reads must not be mixed with the protocol (rule 1).
@@ -419,7 +421,9 @@ class _Process:
 
     def answer(self, op: Dict[str, Any], kind: str, value: Any, error: Optional[str]) -> str:
         message = {"id": op["id"], "type": kind, "value": value, "error": error}
-        self.client.send({name: part for name, part in message.items() if part is not None})
+        # That no leader is known is an answer, too; elsewhere None is left out.
+        is_value = kind == "ok" and op.get("f") == "leader"
+        self.client.send({name: part for name, part in message.items() if part is not None or is_value and name == "value"})
         return kind
 
     def perform(self, op: Dict[str, Any]) -> str:
@@ -429,7 +433,7 @@ class _Process:
             return self.answer(op, "ok", self.believes(key), None)
         if f in ("read", "write"):
             return self.answer(op, *self.access(op, monotonic() + op.get("timeout_ms", 1000) / 1000))
-        if f not in ("acquire", "release", "prolong", "reenter", "leave"):
+        if f not in ("acquire", "release", "prolong", "reenter", "leave", "leader"):
             return self.answer(op, "fail", None, f"bad-command: this client does not know `{f}`")
         if self.lock is None:
             try:
@@ -440,6 +444,8 @@ class _Process:
                 return self.answer(op, "fail", value, reason)
         if f == "acquire":
             return self.acquire(op, key, op.get("ttl_ms") or 0)
+        if f == "leader":
+            return self.answer(op, *self.leader(key, op.get("timeout_ms", 1000) / 1000))
         if f in ("prolong", "reenter"):
             return self.answer(op, *self.prolong(f, key, (op.get("ttl_ms") or 0) / 1000, op.get("timeout_ms", 1000) / 1000))
         return self.answer(op, *(self.leave(key) if f == "leave" else self.release(op)))
@@ -554,6 +560,24 @@ class _Process:
                 held.ttl, held.valid_until = ttl, monotonic() + prolonged.validity
                 value = {"validity_ms": math.floor(round(prolonged.validity * 1000, 3))}
         return kind or "ok", value, reason
+
+    def leader(self, key: str, timeout: float) -> Answer:
+        """Asks who leads (rule 29). That changes nothing, so no answer is an `info`."""
+        if not hasattr(self.lock, "leader"):
+            return "fail", None, "bad-command: this lock has no leader"
+        try:
+            named = number = self.awaited(self.lock.leader(key, timeout))
+            if isinstance(named, Certain):
+                raise named
+            if isinstance(named, str) and named.isascii() and named.isdigit():
+                number = int(named)
+            if number is not None and (type(number) is not int or not 0 <= number < 2**63):
+                raise TypeError(f"leader returned {named!r}: expected the number of a process, or None")
+            return "ok", number, None
+        except Certain as error:
+            return "fail", None, str(error)
+        except BaseException as error:
+            return "fail", None, "raised: " + self.client.raised(error)
 
     def call(self, f: str, *arguments: Any) -> Answer:
         """Calls the user's function. Gives its result in the middle, or how the operation has ended."""

@@ -120,6 +120,7 @@ class Processes(Conversation):
         talk = self.talk(options={"broken": "yes"})
         for _ in range(2):
             self.assertFails(talk.do("acquire"), "unreachable: the lock could not be made")
+        self.assertFails(talk.do("leader"), "unreachable: the lock could not be made")
         self.assertEqual({"type": "ok", "value": False}, talk.do("holds"))
 
     def test_indeterminate_operation_ends_its_process(self):
@@ -267,6 +268,38 @@ class Prolong(Conversation):
         talk = self.talk()
         talk.do("acquire")
         self.assertFails(talk.do("prolong", ttl_ms=2000), "bad-command: this lock has no ")
+        self.assertTrue(talk.do("holds")["value"])
+
+
+class Elections(Conversation):
+    def test_a_process_asks_who_leads_at_any_time(self):
+        talk = self.talk(options={"kinds": "yes"})
+        self.assertEqual({"type": "ok", "value": 3}, talk.do("leader"))
+        self.assertFalse(talk.do("holds")["value"], "the question is no campaign")
+        talk.do("acquire")
+        self.assertEqual({"type": "ok", "value": 3}, talk.do("leader"))
+        self.assertEqual({"type": "ok", "value": 4}, talk.do("leader", process=4))
+        talk.do("release")
+        self.assertEqual({"type": "ok", "value": 3}, talk.do("leader"))
+
+    def test_number_may_be_a_text_and_none_stands_in_the_answer(self):
+        talk = self.talk(options={"kinds": "yes"})
+        for key, number in [("first", 0), ("digits", 12), ("vacant", None)]:
+            self.assertEqual({"type": "ok", "value": number}, talk.do("leader", key))
+
+    def test_no_answer_is_indeterminate(self):
+        talk = self.talk(options={"kinds": "yes"})
+        talk.do("acquire")
+        for key, error in [("unsure-leader", "raised: "), ("certain-leader", "unreachable: refused"), ("stranger", "raised: ")]:
+            answer = talk.do("leader", key)
+            self.assertFails(answer, error)
+            self.assertNotIn("value", answer)
+        self.assertTrue(talk.do("holds")["value"], "the process goes on")
+
+    def test_lock_without_it_is_refused(self):
+        talk = self.talk()
+        talk.do("acquire")
+        self.assertFails(talk.do("leader"), "bad-command: this lock has no ")
         self.assertTrue(talk.do("holds")["value"])
 
 

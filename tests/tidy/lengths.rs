@@ -4,7 +4,7 @@ use crate::sources::{files, text};
 
 const MOST_LINES: usize = 450;
 /// A kit is one file, so that it can be copied: it cannot be divided.
-const MOST_LINES_OF_A_KIT: usize = 1180;
+const MOST_LINES_OF_A_KIT: usize = 1200;
 
 pub fn too_long() -> Vec<String> {
     let long = files(&["rs", "py", "js", "go", "java", "php", "sh", "css"]).into_iter().filter_map(|file| {

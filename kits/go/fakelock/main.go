@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -126,6 +127,23 @@ func (l *lockOfKinds) Prolong(ctx context.Context, key string, ttl time.Duration
 		l.env.Lost(key, "session expired")
 	}
 	return nil
+}
+
+func (l *lockOfKinds) Leader(ctx context.Context, key string) (uint64, bool, error) {
+	switch key {
+	case "unsure-leader":
+		return 0, false, errors.New("no answer")
+	case "certain-leader":
+		return 0, false, fencepost.Certain("unreachable: refused")
+	case "vacant":
+		return 0, false, nil
+	case "first":
+		return 0, true, nil
+	case "digits", "stranger":
+		number, err := strconv.ParseUint(map[string]string{"digits": "12", "stranger": "someone"}[key], 10, 64)
+		return number, true, err
+	}
+	return l.env.Process, true, nil
 }
 
 func (l *fakeLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {

@@ -60,6 +60,13 @@ type Prolonger interface {
 	Prolong(ctx context.Context, key string, ttl time.Duration) error
 }
 
+// Election is a Lock whose library can say who leads; it announces Leader.
+type Election interface {
+	// Leader returns the number of the process that leads (Env.Process), and whether the library knows of a
+	// leader. After an error the process goes on: the question changes nothing.
+	Leader(ctx context.Context, key string) (process uint64, known bool, err error)
+}
+
 // Holder is a Lock that knows by itself, without a request, whether it is still held.
 type Holder interface{ Holds(key string) bool }
 
@@ -75,6 +82,7 @@ const (
 	Lost    = "lost"    // it calls Env.Lost
 	Extend  = "extend"  // it renews its leases by itself, and calls Env.Renewed
 	Prolong = "prolong" // its holder can prolong it: it is a Prolonger
+	Leader  = "leader"  // its library can say who leads: it is an Election
 	Cancel  = "cancel"  // its functions end soon after their ctx is cancelled
 	Token   = "token"   // its grants have a fencing token (lock.toml can say so, too)
 	Unique  = "unique"  // its grants have a unique value (lock.toml can say so, too)

@@ -157,6 +157,8 @@ func (p *process) perform(op command) {
 		p.prolong(ctx, op)
 	case "leave":
 		p.leave(ctx, op)
+	case "leader":
+		p.leader(ctx, op)
 	case "read":
 		p.finish(op, p.storage.read(ctx, op.Key, p.hold(op.Key)))
 	case "write":
@@ -498,6 +500,35 @@ func (p *process) prolong(ctx context.Context, op command) {
 		p.failed(op, nil, err)
 	default:
 		p.answer(op, "ok", value, "")
+	}
+}
+
+// leader asks who leads (rule 29). That changes nothing, so no answer is an info.
+func (p *process) leader(ctx context.Context, op command) {
+	if err := p.makeLock(); err != nil {
+		p.answer(op, "fail", nil, err.Error())
+		return
+	}
+	election, ok := p.lock.(Election)
+	if !ok {
+		p.answer(op, "fail", nil, "bad-command: this lock has no Leader")
+		return
+	}
+	var number *uint64 // nil is null in the answer: no leader is known
+	err := guard(func() error {
+		leader, known, err := election.Leader(ctx, op.Key)
+		if known {
+			number = &leader
+		}
+		return err
+	})
+	switch certain := Certain(""); {
+	case errors.As(err, &certain):
+		p.answer(op, "fail", nil, string(certain))
+	case err != nil:
+		p.answer(op, "fail", nil, fmt.Sprintf("raised: %T: %v", err, err))
+	default:
+		p.answer(op, "ok", number, "")
 	}
 }
 

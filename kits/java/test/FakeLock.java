@@ -35,6 +35,26 @@ class FakeLock implements Fencepost.Lock {
         }
 
         @Override
+        public Long leader(String key, Duration timeout) {
+            switch (key) {
+                case "unsure-leader":
+                    throw new IllegalStateException("no answer");
+                case "certain-leader":
+                    throw new Fencepost.Certain("unreachable: refused");
+                case "vacant":
+                    return null;
+                case "first":
+                    return 0L;
+                case "digits":
+                    return Long.valueOf("12");
+                case "stranger":
+                    return Long.valueOf("someone");
+                default:
+                    return env().number;
+            }
+        }
+
+        @Override
         public Fencepost.Grant acquireShared(String key, Duration ttl, Duration timeout) {
             return new Fencepost.Grant().unique("shared");
         }

@@ -53,7 +53,16 @@ function make(env) {
     "shut-out": () => { throw new NotAcquired("by another"); },
     short: () => new Grant({ validity: 60000 }),
   };
+  const leaders = {
+    "unsure-leader": () => { throw new Error("no answer"); },
+    "certain-leader": () => { throw new Certain("unreachable: refused"); },
+    vacant: () => undefined,
+    first: () => 0,
+    digits: () => "12",
+    stranger: () => "someone",
+  };
   const ofKinds = {
+    leader: async (key) => (leaders[key] ?? (() => env.process))(),
     prolong: async (key) => prolongs[key]?.(),
     acquireShared: async () => new Grant({ unique: "shared" }),
     acquirePermit: async (key, permits) => new Grant({ unique: `one of ${permits}` }),

@@ -117,6 +117,19 @@ final class FakeLockOfKinds extends FakeLock
         };
     }
 
+    public function leader(string $key, float $timeout): int|string|null
+    {
+        return match ($key) {
+            'unsure-leader' => throw new RuntimeException('no answer'),
+            'certain-leader' => throw new Certain('unreachable: refused'),
+            'vacant' => null,
+            'first' => 0,
+            'digits' => '12',
+            'stranger' => 'someone',
+            default => $this->env->process,
+        };
+    }
+
     public function acquireShared(string $key, float $ttl, float $timeout): Grant
     {
         return new Grant(unique: 'shared');

@@ -117,6 +117,13 @@ class FakeLockOfKinds(FakeLock):
             self.env.lost(key, "session expired")
         return {"gone": False, "removed": True}.get(key)
 
+    def leader(self, key, timeout):
+        if key == "unsure-leader":
+            raise RuntimeError("no answer")
+        if key == "certain-leader":
+            raise fencepost.Certain("unreachable: refused")
+        return {"vacant": None, "first": 0, "digits": "12", "stranger": "someone"}.get(key, self.env.process)
+
     def acquire_shared(self, key, ttl, timeout):
         return fencepost.Grant(unique="shared")
 

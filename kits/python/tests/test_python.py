@@ -82,6 +82,9 @@ class Python(unittest.TestCase):
                     return self.renewals > 3
                 async def holds(self, key):
                     return False
+                async def leader(self, key, timeout):
+                    await asyncio.sleep(0)
+                    return str(self.env.process)
                 async def release(self, key):
                     assert (held.get(), self.task) == (key, asyncio.current_task())
                     assert self.renewals > 3 + 10, self.renewals
@@ -101,9 +104,11 @@ class Python(unittest.TestCase):
         self.addCleanup(talk.client.kill)
         granted = talk.do("acquire")
         time.sleep(0.3)
+        leader = talk.do("leader")
         released = talk.do("release")
         talk.say({"event": "over", "process": 3})
         self.assertEqual("ok", granted["type"], granted)
+        self.assertEqual({"type": "ok", "value": 3}, leader)
         self.assertEqual(("not-held: any more", {"believed": False, "removed": False}), (released["error"], released["value"]))
         self.assertTrue(talk.logged("closed"))
         self.assertEqual(0, talk.exit_code())

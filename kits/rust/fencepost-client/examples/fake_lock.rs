@@ -146,6 +146,18 @@ impl Lock for LockOfKinds {
             _ => Ok(key != "gone"),
         }
     }
+
+    fn leader(&mut self, key: &str, _timeout: Duration) -> Result<Option<u64>, Error> {
+        match key {
+            "unsure-leader" => Err(Error::Unknown("no answer".to_owned())),
+            "certain-leader" => Err(Error::Certain("unreachable: refused".to_owned())),
+            "vacant" => Ok(None),
+            "first" => Ok(Some(0)),
+            "digits" => Ok(Some("12".parse()?)),
+            "stranger" => Ok(Some("someone".parse()?)),
+            _ => Ok(Some(self.0.env.process)),
+        }
+    }
 }
 
 fn taken() -> Error {

@@ -15,7 +15,8 @@ use std::time::Duration;
 /// Serves the controller on standard input and output, and exits.
 ///
 /// `can` names what the lock can do: `lost` (it calls [`Env::lost`]), `extend` (it renews, and calls
-/// [`Env::renewed`]), `prolong` ([`Lock::prolong`]); `token` and `unique` too, unless `lock.toml` says so.
+/// [`Env::renewed`]), `prolong` ([`Lock::prolong`]), `leader` ([`Lock::leader`]); `token` and `unique` too,
+/// unless `lock.toml` says so.
 /// `make` makes the lock of one process; it must not wait for servers.
 pub fn run<L: Lock + 'static>(
     can: &[&str],

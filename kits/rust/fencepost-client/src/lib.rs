@@ -121,6 +121,15 @@ pub trait Lock {
         Err(Error::Certain("bad-command: this lock has no prolong".to_owned()))
     }
 
+    /// Of an election: the number of the process that leads ([`Env::process`]), or none where the library
+    /// knows of no leader. An election that has this announces `leader`.
+    ///
+    /// # Errors
+    /// Any: the question changes nothing, so the process goes on.
+    fn leader(&mut self, _key: &str, _timeout: Duration) -> Result<Option<u64>, Error> {
+        Err(Error::Certain("bad-command: this lock has no leader".to_owned()))
+    }
+
     /// Whether the library itself believes, without a request, that the lock is held.
     fn holds(&mut self, _key: &str) -> bool {
         true
@@ -169,6 +178,10 @@ impl<L: Lock + ?Sized> Lock for Box<L> {
 
     fn prolong(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<bool, Error> {
         (**self).prolong(key, ttl, timeout)
+    }
+
+    fn leader(&mut self, key: &str, timeout: Duration) -> Result<Option<u64>, Error> {
+        (**self).leader(key, timeout)
     }
 
     fn holds(&mut self, key: &str) -> bool {

@@ -106,6 +106,7 @@ impl Process {
             "release" => self.release(command, timeout),
             "leave" => self.leave(key, timeout),
             "prolong" | "reenter" => self.prolong(command, key, timeout),
+            "leader" => self.leader(key, timeout),
             "read" => self.access(key, timeout, None),
             "write" => self.write(key, &command["value"], timeout),
             other => Ended::fail(Value::Null, format!("bad-command: this client does not know `{other}`")),
@@ -310,6 +311,18 @@ impl Process {
             Err(Error::NotHeld(why)) => self.gone(key, &why),
             Err(Error::NotAcquired(why)) => Ended::fail(Value::Null, format!("taken: {why}")),
             Err(error) => failed(Value::Null, error),
+        }
+    }
+
+    /// Asks who leads (rule 29). That changes nothing, so no answer is an `info`.
+    fn leader(&mut self, key: &str, timeout: Duration) -> Ended {
+        let lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(why) => return Ended::fail(Value::Null, why),
+        };
+        match guarded(|| lock.leader(key, timeout)) {
+            Ok(number) => Ended::ok(number.into()),
+            Err(error) => Ended { kind: "fail", ..failed(Value::Null, error) },
         }
     }
 

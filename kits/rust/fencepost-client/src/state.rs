@@ -113,7 +113,8 @@ impl Shared {
 
     pub(crate) fn answer(&self, command: &Value, ended: Ended) {
         let mut answer = json!({"id": command["id"], "type": ended.kind});
-        if !ended.value.is_null() {
+        // That no leader is known is an answer, too.
+        if !ended.value.is_null() || (ended.kind == "ok" && command["f"] == "leader") {
             answer["value"] = ended.value;
         }
         if let Some(error) = ended.error {
