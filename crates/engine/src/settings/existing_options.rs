@@ -33,7 +33,8 @@ pub struct ExistingOptions {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// Certificates of the authorities that --servers are trusted by, in PEM: the servers speak TLS.
+    /// Certificates of the authorities that signed the certificates of --servers, in PEM; the servers speak
+    /// TLS.
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers_ca: Option<PathBuf>,
