@@ -45,7 +45,7 @@ impl Whose {
                  keys); no fault of servers or network that was in force explains or excuses this"
             }
             Whose::NoFence => {
-                "a client overstayed, or its write arrived late, which no lock prevents; a fencing token or a transaction that the storage checks does"
+                "a client overstayed, or its write arrived late; a lock cannot prevent that, but a storage that checks fencing tokens or transactions can"
             }
             Whose::Machine => "a client overstayed without any fault: the machine was too busy for the TTL",
         }

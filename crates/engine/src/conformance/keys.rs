@@ -29,7 +29,9 @@ pub(super) async fn are_apart(context: &RuleContext<'_>) -> Checked {
             return Ok(CheckResult::broken(seen, change).ending_the_check());
         }
     }
-    Ok(CheckResult::kept("two keys were held at once, whose names differ at the end, and at the beginning"))
+    Ok(CheckResult::kept(
+        "two keys whose names differ only at the end were held at once, and two whose names differ only at the beginning",
+    ))
 }
 
 /// Acquires the second key while another holds the first. How it was refused, if granted after the release.

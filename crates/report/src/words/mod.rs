@@ -64,11 +64,11 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     };
     let (lock, times) = (&heading.title, times(holds));
     if verdict.outcome_of::<ExclusionFigures>() == Some(Outcome::Violation) {
-        return format!("All that {lock} claims held: it gave the lock away {times} {under}.");
+        return format!("All that {lock} claims held: it granted the lock {times} {under}.");
     }
     // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
     let text = if run.excluding_holds().next().is_some() || run.holds.is_empty() {
-        format!("The lock held: {lock} gave it away {times} {under}, {}", never(run))
+        format!("The lock held: {lock} granted it {times} {under}, {}", never(run))
     } else {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };

@@ -48,10 +48,7 @@ impl Checker for TornReads {
             harm: Harm::GrantedTwice,
             blame: Blame::ByHolders,
             kind: Some(LockKind::ReadWrite),
-            ..Property::new(
-                TornReadsFigures::CHECKER,
-                "the pair: no reader finds what a writer has changed by half",
-            )
+            ..Property::new(TornReadsFigures::CHECKER, "the pair: no reader finds a half-changed pair")
         }
     }
 
