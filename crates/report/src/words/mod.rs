@@ -232,12 +232,12 @@ pub fn property(checker: &str) -> (&str, &str) {
 /// How to read the drawing of a violation that is about these holds.
 pub fn drawing(run: &RunIndex, holds: &[usize]) -> String {
     let mut text = String::from(
-        "A full bar: the process believes that it holds the lock. The thin line under it: how long the lock was promised \
-         to it.",
+        "A full bar: the process believes that it holds the lock. The thin line below: how long the lock was promised to \
+         the process.",
     );
     if holds.iter().any(|&hold| !run.holds[hold].granted_by.is_empty()) {
-        text += " In the lane of a server: to whom it granted the lock, until it was released or its time ran out; a red \
-                 cross where it granted it once more before that.";
+        text += " The lane of a server shows to which process it granted the lock, until the release or the end of the \
+                 lock's time; a red cross marks a second grant before that.";
     }
     if !run.faults.is_empty() {
         text += " A flash: a fault begins.";
