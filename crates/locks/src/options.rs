@@ -182,10 +182,10 @@ pub enum LookAndTake {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordClock {
-    /// By its own monotonic clock, since it last saw the record change.
+    /// Its own monotonic clock, from the last change of the record that it saw.
     #[default]
     Observed,
-    /// By the time of renewal in the record, and its own time of day.
+    /// Its own time of day, compared with the time of renewal in the record.
     Written,
 }
 
@@ -196,7 +196,7 @@ pub enum ReaderRelease {
     /// By the function for shared locks.
     #[default]
     Shared,
-    /// By that for exclusive ones, which only warns: the lock stays until its connection ends.
+    /// By the function for exclusive locks, which only warns: the lock stays until its connection ends.
     Exclusive,
 }
 
@@ -207,7 +207,7 @@ pub enum MariaDbReconnect {
     /// It is lost, and the client reports it.
     #[default]
     Reported,
-    /// The client connects again without a word, and believes that it still holds it.
+    /// The client connects again silently, and believes that it still holds the lock.
     Silent,
 }
 
@@ -218,7 +218,7 @@ pub enum MariaDbExpiry {
     /// The server's, for all clients.
     #[default]
     Server,
-    /// Of each client, its own time of day.
+    /// Each client's own time of day.
     Client,
 }
 
@@ -231,7 +231,7 @@ pub enum Fence {
     Kill,
     /// It is cut off from the storage.
     Cut,
-    /// Nothing, and success is reported.
+    /// It is not fenced, but success is reported.
     Lie,
 }
 
@@ -239,7 +239,7 @@ pub enum Fence {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NatsSync {
-    /// Every two minutes: what NATS does where it is not asked otherwise.
+    /// Every two minutes, the default of NATS.
     #[default]
     Interval,
     /// Before each answer.
@@ -250,10 +250,10 @@ pub enum NatsSync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NatsRelease {
-    /// Only the entry of one's own revision is deleted.
+    /// Delete only the entry with the client's own revision.
     #[default]
     Revision,
-    /// Whatever entry is there is deleted.
+    /// Delete whatever entry is there.
     Any,
 }
 
@@ -305,7 +305,7 @@ pub enum ProlongBy {
     /// A script that compares and prolongs, in one step.
     #[default]
     Lua,
-    /// PEXPIRE, whosever it is.
+    /// PEXPIRE, without a check whose lock it is.
     Blind,
 }
 

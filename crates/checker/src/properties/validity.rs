@@ -41,8 +41,8 @@ impl Checker for Validity {
                 },
                 FindingClass {
                     name: "over-on-arrival",
-                    meaning: "The library granted a lock whose validity, by its own word, had run out before.",
-                    advice: "Count the validity from the beginning of the attempt that was granted, and give back a lock of which nothing is left.",
+                    meaning: "The library granted a lock and reported a validity that had already run out.",
+                    advice: "Count the validity from the beginning of the attempt that was granted, and release a lock whose validity is already over.",
                 },
             ],
             claim: Some("exclusion"),

@@ -92,7 +92,7 @@ impl Checker for Fairness {
                 FindingClass {
                     name: "keys-share-a-lock",
                     meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
-                    advice: "Look at how the library makes its lock of a name: by all of the name, or by a part of it, or by none.",
+                    advice: "Look at how the library derives its lock from a name: from the whole name, from a part of it, or from none of it.",
                 },
             ],
             claim: Some("progress"),
