@@ -57,8 +57,7 @@ async fn ask(
 ) -> Result<Answered, CheckEnd> {
     let begun = Instant::now();
     loop {
-        let answer =
-            context.perform(follower, f::LEADER, key, follower.free_timeout(), follower.lateness()).await?;
+        let answer = context.leader(follower, key).await?;
         if is_wanted(&answer) || begun.elapsed() >= within {
             return Ok(answer);
         }

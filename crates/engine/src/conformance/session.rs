@@ -319,6 +319,10 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f::RELEASE, key, process.free_timeout(), process.lateness()).await
     }
 
+    pub(super) async fn leader(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
+        self.perform(process, f::LEADER, key, process.free_timeout(), process.lateness()).await
+    }
+
     pub(super) async fn prolong(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
         self.perform(process, f::PROLONG, key, process.free_timeout(), process.lateness()).await
     }

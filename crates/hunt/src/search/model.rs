@@ -206,6 +206,12 @@ fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
     careful.base.careful = true;
     let mut search = Search::new(careful, Seed(3));
     search.note_renewals();
+    for _ in 0..2 {
+        let Schedule { options, plan, .. } = search.propose().expect("a schedule").schedule;
+        let fault = &plan.faults[0];
+        assert_eq!((fault.fault.as_str(), &fault.parameters["thread"]), ("thread-pause", &"last".into()));
+        assert!(fault.for_ms > options.ttl.millis() && options.hold.unwrap().longest.millis() > fault.for_ms);
+    }
     for name in ["kill", "pause", "partition", "reset"] {
         let Schedule { options, plan, .. } = search.propose().expect("a schedule").schedule;
         let [fault] = &plan.faults[..] else { panic!("one fault: {plan:?}") };
