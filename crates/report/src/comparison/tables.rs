@@ -58,9 +58,8 @@ const MISSES: &Legend = &[
     ("overlap", "both believed for that long that they held the lock: mutual exclusion was violated"),
     (
         "write in flight",
-        "a write that was sent before the grant was answered that long after it. This does not prove that two processes \
-         believed at once that they held the lock, so mutual exclusion was not violated; the data and stale writes show \
-         whether it did harm",
+        "a write that was sent before the grant was answered that long after it. This does not prove that two processes held the \
+         lock at once, so mutual exclusion was not violated; the data and stale writes show whether it did harm",
     ),
     (NOTHING, "every grant followed a release"),
 ];
