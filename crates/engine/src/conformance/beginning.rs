@@ -54,7 +54,7 @@ pub(super) async fn end_of_input(context: &RuleContext<'_>) -> Checked {
     let begun = Instant::now();
     process.client.close_input();
     match process.client.await_gone(EXIT).await {
-        Some(_) => Ok(CheckResult::kept(format!("ended {} after the end of input", seconds(begun.elapsed())))),
+        Some(_) => Ok(CheckResult::kept(format!("ended {} after end of input", seconds(begun.elapsed())))),
         None => Ok(CheckResult::broken(
             format!(
                 "{} still ran {} s after its standard input was closed (its acquire before was answered with {answered})",

@@ -21,7 +21,7 @@ pub struct ExistingOptions {
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// Use the servers of --servers; without it, the run only says what it would do there.
+    /// Use the servers of --servers; without this option, the run only says what it would do there.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub i_own_these_servers: bool,
