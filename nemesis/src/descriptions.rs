@@ -73,7 +73,7 @@ fn each_nemesis_describes_its_faults() {
     let lost = json!({"call": "write", "nth": 3, "path": "wal", "lost": true});
     assert_eq!(
         sentence("disk-error", &["n1"], lost),
-        "the disk of n1 failed once: write number 3 of *wal* was lost, and said to be done"
+        "the disk of n1 failed once: write number 3 of *wal* was lost, but reported as done"
     );
     let flipped = sentence("power-loss", &["n1", "n2"], json!({"flipped_bits": 2}));
     assert!(flipped.ends_with("; 2 bits of what n1 had stored turned"), "{flipped}");

@@ -44,7 +44,8 @@ pub struct NemesisOptions {
     #[arg(long, value_parser = one_of::<Torn>(&["prefix", "sectors"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub torn_writes: Option<Torn>,
-    /// Time before a power loss in which each fsync says yes and keeps nothing [default: fsyncs are honest].
+    /// Time before a power loss in which fsync reports success and keeps nothing [default: fsyncs are
+    /// honest].
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lying_fsync: Option<TimeSpan>,
@@ -56,11 +57,11 @@ pub struct NemesisOptions {
     #[arg(long, value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault_command: Option<String>,
-    /// Command that heals it.
+    /// Command that heals the fault of --fault-command.
     #[arg(long, value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heal_command: Option<String>,
-    /// Command that ends with 0 while its effect is there, and with another code else.
+    /// Command that exits with 0 while the effect of the fault is there, and with another code otherwise.
     #[arg(long, value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observe_command: Option<String>,

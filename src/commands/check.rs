@@ -52,11 +52,10 @@ pub struct CheckArgs {
     /// Operations to leave out, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "F")]
     pub skip: Vec<String>,
-    /// What the file calls an operation, and what the model calls it, separated by commas:
-    /// get=read,put=write.
+    /// Names of operations in the file and in the model, separated by commas: get=read,put=write.
     #[arg(long, value_delimiter = ',', value_name = "FILE=MODEL", value_parser = pair)]
     pub rename: Vec<(String, String)>,
-    /// What the model calls a field of values, and what the file calls it: token=fence.
+    /// Names of fields of values in the model and in the file: token=fence.
     #[arg(long, value_delimiter = ',', value_name = "MODEL=FILE", value_parser = pair)]
     pub field: Vec<(String, String)>,
     /// JSON value that a register or cas-register starts with [default: null].

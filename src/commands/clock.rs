@@ -49,13 +49,13 @@ pub enum ClockCommand {
 /// Whose clocks.
 #[derive(Debug, Args)]
 pub struct ClockTarget {
-    /// A process of this machine; those that it started follow.
+    /// A process of this machine, with all processes that it started.
     #[arg(long, value_name = "N", required_unless_present = "container")]
     pub pid: Option<i32>,
     /// All processes of a container of Docker or Podman.
     #[arg(long, value_name = "NAME", conflicts_with = "pid")]
     pub container: Option<String>,
-    /// Which clock: that of the date, that which only counts up, or both.
+    /// Which clock: the date (wall), the clock that only counts up (monotonic), or both.
     #[arg(long, value_enum, default_value_t)]
     pub clock: WhichClock,
     /// Print one line of JSON for each process.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct ExplainArgs {
     /// The run's folder: results/latest, for instance.
     pub run: PathBuf,
-    /// Only the violation of this number, as they are counted without it.
+    /// Explain only the violation with this number, as in the output without this option.
     #[arg(long, value_name = "N")]
     pub finding: Option<usize>,
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Which of the clusters that stand.
 #[derive(Debug, Args)]
 pub struct WhichCluster {
-    /// Name of the cluster [default: the only one that stands].
+    /// Name of the cluster [default: the only one that is running].
     #[arg(long)]
     pub name: Option<String>,
     /// Print the answer as one line of JSON.
@@ -41,10 +41,11 @@ pub struct FaultArgs {
     /// The kind of fault (see `fencepost list nemeses`).
     #[arg(index = 1)]
     pub nemesis: String,
-    /// Its nodes: n1 n2, leader; the groups of a partition: n1,n2 n3, or one that is parted from all others.
-    /// Then --for TIME, and the keys of a [[fault]] of a plan: --wall 30s, --delay 200ms, --flow "c1 > n1"
-    /// (docs/nemeses.md); --by is --wall. --pid N in place of nodes is a process of this machine, for pause,
-    /// cpu, thread-pause, terminate and kill; the command stays until --for is over.
+    /// The target nodes: n1 n2, or leader. For a partition, its groups: n1,n2 n3; a single group is separated
+    /// from all other nodes. Then --for TIME, and the keys of a plan's [[fault]] as options: --wall 30s,
+    /// --delay 200ms, --flow "c1 > n1" (docs/nemeses.md); --by means --wall. --pid N in place of nodes
+    /// targets a process of this machine (pause, cpu, thread-pause, terminate, kill); then the command runs
+    /// until --for is over.
     #[arg(index = 2, num_args = 0.., allow_hyphen_values = true, value_name = "NODE|--KEY VALUE")]
     pub words: Vec<String>,
     #[command(flatten)]

@@ -60,7 +60,7 @@ fn server(release: &'static Release) -> Row {
         true => "servers that a lock.toml describes".to_owned(),
         false => locks.join(", "),
     };
-    let usual = if release.is_default() { ", the one that is taken where none is named" } else { "" };
+    let usual = if release.is_default() { ", the default" } else { "" };
     let there = match images::is_made(release) {
         true => "; its root file system is there",
         false => "; the first test that needs it downloads it",

@@ -21,14 +21,14 @@ use std::sync::Arc;
 /// Whether the nodes of a run are kept, and for how long.
 #[derive(Debug, Args)]
 pub struct KeepArgs {
-    /// Play it once, and leave its nodes standing: servers as those of `fencepost up`, with the data of the
-    /// run, until Ctrl-C, `fencepost down` or the time of --for.
+    /// Play it once, and keep its nodes running afterwards, like the servers of `fencepost up`, with the data
+    /// of the run, until Ctrl-C, `fencepost down` or the time of --for.
     #[arg(long, conflicts_with_all = ["times", "jobs"])]
     pub keep: bool,
-    /// Take nodes that were kept down after this time.
+    /// Take down the nodes of --keep after this time.
     #[arg(long = "for", value_name = "TIME", default_value = "1h", requires = "keep")]
     pub time: TimeSpan,
-    /// Name of nodes that were kept, for `fencepost fault`, `shell` and `down` [default: the lock's].
+    /// Name of the nodes of --keep, for `fencepost fault`, `shell` and `down` [default: the lock's].
     #[arg(long, requires = "keep")]
     pub name: Option<String>,
 }

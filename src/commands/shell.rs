@@ -25,7 +25,7 @@ pub struct ShellArgs {
     pub node: String,
     #[command(flatten)]
     pub cluster: WhichCluster,
-    /// A command in place of a shell. Its exit code is that of `shell`; after ten minutes it is ended.
+    /// A command in place of a shell. `shell` exits with its exit code, and ends it after ten minutes.
     #[arg(index = 2, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

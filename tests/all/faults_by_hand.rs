@@ -81,7 +81,7 @@ fn faults_come_from_another_shell_and_go(driver: &str) {
     done(name, "down");
     assert_eq!(up.ended(), Some(0));
     let (code, said) = say(name, "faults");
-    assert!(code == Some(254) && said.contains("stands"), "{said}");
+    assert!(code == Some(254) && said.contains("is running"), "{said}");
 }
 
 under!(
@@ -152,7 +152,7 @@ fn what_cannot_be_injected_is_refused_in_a_sentence() {
         ("fault clock-jump n1 --by", "--by has no value"),
         ("heal 77", "there is no fault 77"),
         ("heal everything", "is no fault"),
-        ("up redis", "a cluster named refusing stands already"),
+        ("up redis", "a cluster named refusing is already running"),
     ] {
         let (code, said) = say("refusing", words);
         assert!(code == Some(254) && said.contains(sentence), "{words}: {said}");
@@ -161,7 +161,7 @@ fn what_cannot_be_injected_is_refused_in_a_sentence() {
     let (code, said) = say("refusing", "fault clock-drift n1 --drift-ppm 0");
     assert!(code == Some(2) && said.contains("showed no effect, and was healed"), "{code:?}: {said}");
     let (code, said) = say("nowhere", "faults");
-    assert!(code == Some(254) && said.contains("nowhere stands"), "{said}");
+    assert!(code == Some(254) && said.contains("nowhere is running"), "{said}");
     let elsewhere =
         fencepost(&["up", "redis", "--name", "else", "--api", "0.0.0.0:0"]).output().expect("it starts");
     assert_eq!(elsewhere.status.code(), Some(254));
@@ -210,7 +210,7 @@ fn what_was_killed_with_a_fault_in_force_frees_its_name_and_is_removed() {
     let control = said["control"].as_str().expect("a path").to_owned();
     up.kill();
     let (code, said) = say("killed", "fault pause n1");
-    assert!(code == Some(254) && said.contains("stands"), "{said}");
+    assert!(code == Some(254) && said.contains("is running"), "{said}");
     let cleaned = fencepost(&["clean"]).output().expect("it starts");
     assert_eq!(cleaned.status.code(), Some(0), "{}", String::from_utf8_lossy(&cleaned.stderr));
     assert!(!std::path::Path::new(&control).exists());

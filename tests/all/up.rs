@@ -113,7 +113,7 @@ fn servers_in_the_background_are_reached_by_variables_and_by_shells(driver: &str
     let (said, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let expected = format!("+OK {name}\nmine\nmine\n5\n254\n254\n{name} is down\n");
     assert_eq!(said, expected, "{errors}");
-    assert!(errors.contains(&format!("stands until `fencepost down --name {name}`, or 1 h has passed")));
+    assert!(errors.contains(&format!("runs until `fencepost down --name {name}`, or 1 h has passed")));
     assert!(errors.contains("there is no node n9; there are n1, c1"), "{errors}");
 }
 

@@ -82,7 +82,7 @@ fn impossible_combinations_are_refused() {
     assert!(refused("test --lock redlock --readers 2").contains("redlock is a mutex"));
     assert!(
         refused("test --lock redlock --permits 2")
-            .contains("--permits are for semaphores, and redlock is a mutex")
+            .contains("--permits is for semaphores, and redlock is a mutex")
     );
     assert!(refused("test --lock redis-semaphore --permits 0").contains("no process could ever acquire"));
     assert!(refused("test --nemesis none,pause").contains("--nemesis none excludes pause"));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const CEILINGS: &[(&str, usize)] = &[
     ("adapters", 80),
     ("benches", 619),
-    ("crates/campaign", 2_611),
+    ("crates/campaign", 2_617),
     ("crates/checker", 13_447),
     ("crates/cluster", 10_506),
     ("crates/engine", 9_375),

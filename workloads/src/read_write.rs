@@ -20,7 +20,7 @@ impl Workload for ReadWrite {
     }
 
     fn about(&self) -> &'static str {
-        "writers change a pair in two steps, readers read it; a pair that is read half changed shows a reader beside a writer"
+        "writers change a pair in two steps, readers read it; a half-changed pair shows that a reader was in beside a writer"
     }
 
     fn uses_storage(&self) -> bool {

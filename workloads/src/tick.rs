@@ -28,7 +28,7 @@ impl Workload for Ticks {
     }
 
     fn about(&self) -> &'static str {
-        "run a job once a tick: every process tries to acquire it at its tick, and one that does keeps it for a while; clocks differ"
+        "run a job once a tick: at each tick every process tries to acquire the lock, and the process that gets it keeps it for a while; clocks differ"
     }
 
     fn uses_storage(&self) -> bool {

@@ -57,7 +57,7 @@ impl FromStr for ModelName {
     fn from_str(text: &str) -> Result<ModelName, Refusal> {
         let names = ModelName::ALL.map(ModelName::name).join(", ");
         let found = ModelName::ALL.into_iter().find(|model| model.name() == text);
-        found.ok_or_else(|| Refusal::new(format!("there is no model {text}; there are {names}")))
+        found.ok_or_else(|| Refusal::new(format!("there is no model {text}; expected one of {names}")))
     }
 }
 

@@ -45,7 +45,7 @@ impl Whose {
                  keys); no fault of servers or network that was in force explains or excuses this"
             }
             Whose::NoFence => {
-                "a client overstayed, or its write arrived late, which no lock prevents; a fencing token or a transaction that the storage checks does"
+                "a client overstayed, or its write arrived late; a lock cannot prevent that, but a storage that checks fencing tokens or transactions can"
             }
             Whose::Machine => "a client overstayed without any fault: the machine was too busy for the TTL",
         }
@@ -142,12 +142,12 @@ impl Harm {
         match self {
             Harm::GrantedTwice => "two processes had the lock at once, and neither overstayed",
             Harm::PromiseBroken => {
-                "another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards, …"
+                "another property was violated: a lock removed by a process that did not hold it, tokens that go backwards, …"
             }
             Harm::Stuck => "no process could get the lock although it had to be free, or hardly any",
             Harm::Unfenced => {
-                "a client overstayed, or its write arrived, when its lease or session was over and the next process rightly had the \
-                 lock; no lock prevents this, a storage that checks fencing tokens does"
+                "a client overstayed, or its write arrived late: its lease or session was over, and the next process rightly had the \
+                 lock; a lock cannot prevent that, but a storage that checks fencing tokens can"
             }
             Harm::BusyMachine => "a client overstayed without any fault",
         }

@@ -54,12 +54,12 @@ impl RunOptions {
             ),
             (kind, Some(_)) if kind != LockKind::Semaphore => (
                 "permits",
-                format!("--permits are for semaphores, and {name} is {is}; use --lock redis-semaphore"),
+                format!("--permits is for semaphores, and {name} is {is}; use --lock redis-semaphore"),
             ),
             (kind, _) if kind != LockKind::ReadWrite && self.readers > 0 => (
                 "readers",
                 format!(
-                    "--readers are for read-write locks, and {name} is {is}; use --lock postgres-read-write"
+                    "--readers is for read-write locks, and {name} is {is}; use --lock postgres-read-write"
                 ),
             ),
             _ if !workload.fits(kind) => (
@@ -147,7 +147,7 @@ mod tests {
         };
         for (lock, edit, expected) in [
             ("redlock", (|it| it.permits = Some(2)) as fn(&mut RunOptions), "redlock is a mutex"),
-            ("redlock", |it| it.readers = 2, "--readers are for read-write locks, and redlock is a mutex"),
+            ("redlock", |it| it.readers = 2, "--readers is for read-write locks, and redlock is a mutex"),
             ("redis-semaphore", |it| it.permits = Some(0), "no process could ever acquire"),
             ("redis-semaphore", |it| it.permits = Some(10), "enough for all 10 processes"),
             ("redis-semaphore", |it| it.readers = 2, "redis-semaphore is a semaphore"),

@@ -15,11 +15,12 @@ pub struct Options {
     /// Servers of the lock service [default: the lock's].
     #[arg(long)]
     pub nodes: Option<usize>,
-    /// The server in one of its versions, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`), or
-    /// a program, a folder or an image of your own: ./redis-server, folder:my-etcd, image:valkey/valkey:9.
+    /// Version of the servers, such as redis-7.0 or valkey-9.1 (see `fencepost list servers`), or a program,
+    /// a folder or an image of your own: ./redis-server, folder:my-etcd, image:valkey/valkey:9.
     #[arg(long, value_name = "SERVER")]
     pub server: Option<ServerChoice>,
-    /// The servers speak TLS, and ask each client for a certificate; both are made for the run.
+    /// The servers speak TLS, and require a certificate from each client; all certificates are made for the
+    /// run.
     #[arg(long)]
     pub tls: bool,
     /// The servers ask for a password, which is made for the run.
@@ -46,7 +47,7 @@ pub struct Options {
     /// Replicas that must have acknowledged the lock (WAIT) before it counts.
     #[arg(long, value_name = "REPLICAS")]
     pub wait: Option<u32>,
-    /// Redlock accepts a lock however long it took to ask the nodes.
+    /// Redlock accepts a lock without checking how long the requests to the servers took.
     #[arg(long)]
     pub no_elapsed_check: bool,
     /// The clock by which Redlock measures elapsed time and the validity of a lock.
@@ -70,23 +71,23 @@ pub struct Options {
     /// chubby: how long a lock stays taken after its holder was lost, in whole seconds [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub lock_delay: Option<TimeSpan>,
-    /// redis-semaphore: what decides who is let in.
+    /// redis-semaphore: what decides which client gets a permit.
     #[arg(long, value_enum, default_value_t)]
     pub semaphore_order: SemaphoreOrder,
     /// redis-several, postgres-several: how the names of a set are taken.
     #[arg(long, value_enum, default_value_t)]
     pub take_names: TakeNames,
-    /// redis-reentrant: how it is known how often its holder has to release.
+    /// redis-reentrant: how the lock counts the releases that its holder owes.
     #[arg(long, value_enum, default_value_t)]
     pub reentry: ReentryCount,
-    /// redis-read-write: whether one request looks for others and takes the lock.
+    /// redis-read-write: whether one request both looks for other holders and takes the lock.
     #[arg(long, value_enum, default_value_t)]
     pub look_and_take: LookAndTake,
     /// zookeeper-read-write: a reader looks only at the znode before its own; etcd-election: a candidate only
     /// at the key before its own.
     #[arg(long)]
     pub nearest_only: bool,
-    /// redis-election: the leader renews whatever is there, without a look whose it is.
+    /// redis-election: the leader renews the key without checking that it is its own.
     #[arg(long)]
     pub blind_renewal: bool,
     /// zookeeper-election, postgres-election: the leader does not learn that its session or connection ended.
@@ -98,7 +99,7 @@ pub struct Options {
     /// kubernetes-election: the rest between two looks at the record [default: two fifteenths of the TTL].
     #[arg(long, value_name = "TIME")]
     pub retry_period: Option<TimeSpan>,
-    /// kubernetes-election: by what a candidate knows that the record has run out.
+    /// kubernetes-election: the clock by which a candidate decides that the record has expired.
     #[arg(long, value_enum, default_value_t)]
     pub record_clock: RecordClock,
     /// zookeeper-semaphore, etcd-semaphore: a client counts the holders before it makes its own znode or key,
@@ -181,10 +182,10 @@ pub enum LookAndTake {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordClock {
-    /// By its own monotonic clock, since it last saw the record change.
+    /// Its own monotonic clock, from the last change of the record that it saw.
     #[default]
     Observed,
-    /// By the time of renewal in the record, and its own time of day.
+    /// Its own time of day, compared with the time of renewal in the record.
     Written,
 }
 
@@ -195,7 +196,7 @@ pub enum ReaderRelease {
     /// By the function for shared locks.
     #[default]
     Shared,
-    /// By that for exclusive ones, which only warns: the lock stays until its connection ends.
+    /// By the function for exclusive locks, which only warns: the lock stays until its connection ends.
     Exclusive,
 }
 
@@ -206,7 +207,7 @@ pub enum MariaDbReconnect {
     /// It is lost, and the client reports it.
     #[default]
     Reported,
-    /// The client connects again without a word, and believes that it still holds it.
+    /// The client connects again silently, and believes that it still holds the lock.
     Silent,
 }
 
@@ -217,7 +218,7 @@ pub enum MariaDbExpiry {
     /// The server's, for all clients.
     #[default]
     Server,
-    /// Of each client, its own time of day.
+    /// Each client's own time of day.
     Client,
 }
 
@@ -230,7 +231,7 @@ pub enum Fence {
     Kill,
     /// It is cut off from the storage.
     Cut,
-    /// Nothing, and success is reported.
+    /// It is not fenced, but success is reported.
     Lie,
 }
 
@@ -238,7 +239,7 @@ pub enum Fence {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NatsSync {
-    /// Every two minutes: what NATS does where it is not asked otherwise.
+    /// Every two minutes, the default of NATS.
     #[default]
     Interval,
     /// Before each answer.
@@ -249,10 +250,10 @@ pub enum NatsSync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NatsRelease {
-    /// Only the entry of one's own revision is deleted.
+    /// Delete only the entry with the client's own revision.
     #[default]
     Revision,
-    /// Whatever entry is there is deleted.
+    /// Delete whatever entry is there.
     Any,
 }
 
@@ -304,7 +305,7 @@ pub enum ProlongBy {
     /// A script that compares and prolongs, in one step.
     #[default]
     Lua,
-    /// PEXPIRE, whosever it is.
+    /// PEXPIRE, without a check whose lock it is.
     Blind,
 }
 

@@ -8,7 +8,7 @@ use fencepost_checker::{
 use maud::{Markup, html};
 
 /// What a situation is, for readers who see the word for the first time.
-pub const SITUATION: &str = "which fault hit whom in which phase of the lock";
+pub const SITUATION: &str = "a fault, its target, and the phase of the lock";
 
 /// In one line: `31 of 54 situations covered · nearest miss 84 ms (…)`. None in older verdicts.
 pub fn confidence(verdict: &RunVerdict) -> Option<String> {
@@ -132,7 +132,7 @@ mod tests {
         let line = |ns, kind| confidence(&verdict(ns, kind)).unwrap();
         assert_eq!(
             line(84_000_000, MissKind::Belief),
-            "1 of 3 situations covered (a situation: which fault hit whom in which phase of the lock) · nearest miss 84 ms \
+            "1 of 3 situations covered (a situation: a fault, its target, and the phase of the lock) · nearest miss 84 ms \
              (process 7 was granted k0 84 ms after process 3 last acted as its holder)"
         );
         assert!(line(-9_000_000, MissKind::Belief).contains("· longest overlap 9.0 ms (process 7"));
@@ -144,7 +144,7 @@ mod tests {
         let released = RunVerdict { nearest_miss: None, ..verdict(0, MissKind::Belief) };
         assert_eq!(
             outcome_with_confidence(&released).unwrap(),
-            "vacuous · 1 of 3 situations covered (a situation: which fault hit whom in which phase of the lock) · no grant \
+            "vacuous · 1 of 3 situations covered (a situation: a fault, its target, and the phase of the lock) · no grant \
              without a release before it"
         );
         let without_faults = RunVerdict { coverage: Some(Coverage::default()), ..released };

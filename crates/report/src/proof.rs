@@ -72,10 +72,10 @@ fn of_overlap(run: &RunIndex, finding: &Finding, earlier: &[&Hold], b: &Hold) ->
     );
     let none = match earlier {
         [a] => format!(
-            "Between event {} and event {} there is none by which process {} let go of {}.",
+            "No event between event {} and event {} shows that process {} let go of {}.",
             a.from, a.until, a.process, b.key
         ),
-        _ => format!("Between the two events of each process there is none by which it let go of {}.", b.key),
+        _ => format!("No event between the two events of each process shows that it let go of {}.", b.key),
     };
     let claims: Vec<Claim> = earlier.iter().copied().chain([b]).map(|hold| hold.claim).collect();
     let kind = Claim::too_many(&claims, run.lock.kind).map_or(String::new(), |words| format!(": {words}"));

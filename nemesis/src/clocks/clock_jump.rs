@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const CLOCK_JUMP: ClockNemesis<JumpParameters> = ClockNemesis {
     name: "clock-jump",
-    about: "clocks of servers or clients jump forward or back, and return at the healing",
+    about: "clocks of servers or clients jump forward or back, and jump back when the fault is healed",
     options: &["clock", "clock-amplitude", "clock-mechanism"],
     around: (0.25, 1.0),
     draw: |topology, settings, random| {

@@ -44,7 +44,7 @@ pub(crate) const DISK_ERROR: DiskNemesis<Failing> = DiskNemesis {
                 DiskCallKind::Write => "write",
                 DiskCallKind::Fsync => "fsync",
             };
-            let ended = if failing.lost { "was lost, and said to be done" } else { "ended with EIO" };
+            let ended = if failing.lost { "was lost, but reported as done" } else { "ended with EIO" };
             let of = failing.path.as_ref().map_or_else(String::new, |path| format!(" of *{path}*"));
             match failing.nth {
                 0 => format!("failed: {} % of {call}s{of} {ended}", (failing.share * 100.0).round()),

@@ -48,7 +48,7 @@ pub(crate) const DNS: NemesisRow<DnsParameters> = NemesisRow {
         aims: AIMS,
         ..NemesisDescription::new(
             "dns",
-            "takes the addresses of servers' names away in clients' nodes, or answers with another server's",
+            "makes servers' names resolve, in clients' nodes, to no address or to that of another server",
         )
     },
     draw: |topology, _, random| {

@@ -12,7 +12,7 @@ use crate::tools::packets::Impairment;
 
 pub(crate) const HALF_OPEN: NetworkNemesis = NetworkNemesis {
     name: "half-open",
-    about: "forgets connections to the servers that were idle: what they send is lost, and new ones work",
+    about: "drops idle connections to the servers silently: packets on them are lost, and new connections work",
     field: "idle_ms",
     draw: |topology, random| {
         let idle_ms = (topology.ttl.as_secs_f64() * 1e3 * draw_log(0.02, 0.3, random)).ceil() as u64;

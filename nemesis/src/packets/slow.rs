@@ -7,7 +7,7 @@ use crate::tools::packets::{Echoes, Impairment};
 
 pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     name: "slow",
-    about: "limits the line to 8 to 512 kbit/s",
+    about: "limits the bandwidth, to between 8 and 512 kbit/s",
     field: "rate_kbit",
     draw: |_, random| {
         let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;

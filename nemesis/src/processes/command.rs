@@ -52,7 +52,7 @@ pub(crate) const COMMAND: NemesisRow<CommandParameters> = NemesisRow {
         aims: AIMS,
         ..NemesisDescription::new(
             "command",
-            "a fault of your own: a command injects it, another heals it, and a third says whether it is there",
+            "a fault of your own: a command injects it, another heals it, and a third says whether it is in force",
         )
     },
     draw: |topology, settings, random| {

@@ -29,7 +29,7 @@ pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
         by_hook: true,
         ..NemesisDescription::new(
             "pause",
-            "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them",
+            "stops clients or servers (SIGSTOP) for longer than the TTL, once or in many short stops, then wakes them",
         )
     },
     draw: |topology, _, random| {

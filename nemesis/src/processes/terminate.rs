@@ -26,7 +26,7 @@ pub(crate) const TERMINATE: NemesisRow<NoParameters> = NemesisRow {
         kind: Some("kill"),
         by_hook: false,
         name: "terminate",
-        about: "asks servers or clients to end (SIGTERM), and starts servers again; what does not end in 5 s is killed",
+        about: "asks servers or clients to end (SIGTERM), and starts servers again; a process that does not end in 5 s is killed",
         ..KILL.description
     },
     draw: KILL.draw,

@@ -46,8 +46,8 @@ pub struct CompareArgs {
     /// The guards of the storage: a row for each (see `fencepost list guards`).
     #[arg(long, value_delimiter = ',', value_parser = name_in_list, default_value = "none")]
     pub guards: Vec<String>,
-    /// Say of each lock what it does worse and better than this one, which runs on the same servers. It gets
-    /// a row of its own, and all rows have the same seeds. `none` compares nothing.
+    /// Reference lock, on the same servers: the output says what each other lock does worse and better. The
+    /// reference gets a row of its own, and all rows have the same seeds. `none` compares nothing.
     #[arg(long, value_name = "LOCK")]
     pub against: Option<String>,
     /// Runs of each combination.

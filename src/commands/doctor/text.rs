@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub(super) fn text(report: &FaultReport) -> String {
     let seconds = |ms: u64| ms as f64 / 1e3;
     let mut text = format!(
-        "machine\n  {}\n  programs waited for a core for {:.3} s at most; locks with a TTL of {:.1} s and more do not feel that\n",
+        "machine\n  {}\n  programs waited for a core for {:.3} s at most; too short to disturb locks with a TTL of {:.1} s or more\n",
         report.machine,
         seconds(report.longest_stall_ms),
         seconds(report.recommended_ttl_ms),

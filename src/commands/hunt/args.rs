@@ -50,8 +50,8 @@ pub struct HuntArgs {
     /// How long to hunt.
     #[arg(long = "for", value_name = "TIME", default_value = "10m")]
     pub budget: TimeSpan,
-    /// Schedules side by side, at most: a hunt begins with three for each processor, and adds some while
-    /// processors and memory are free [default: seven for each processor].
+    /// Maximum number of schedules side by side: a hunt begins with three for each processor, and adds more
+    /// while processors and memory are free [default: seven for each processor].
     #[arg(long)]
     pub jobs: Option<usize>,
     /// Continue the hunt in this folder. All options but --jobs and --for stay; --for includes the time
@@ -61,21 +61,21 @@ pub struct HuntArgs {
     /// Replay the findings in this folder first, and say which no longer reproduce.
     #[arg(long, value_name = "FOLDER")]
     pub known: Option<PathBuf>,
-    /// Hunt as one part of several, such as 1/4: each plays other schedules of the same seed, and
-    /// `fencepost merge` merges them. Needs --seed. The same command goes on with a part that was killed.
+    /// Hunt as one part of several, such as 1/4: each plays other schedules of the same seed, and `fencepost
+    /// merge` merges them. Needs --seed. To continue a part that was killed, repeat its command.
     #[arg(long, value_name = "K/N", conflicts_with = "resume")]
     pub shard: Option<Shard>,
     /// Begin with the schedules that earlier hunts on this lock kept: the folder of a hunt, of several hunts
     /// or of a merge, or an object store that hunts were sent to.
     #[arg(long, value_name = "FOLDER|STORE", conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
-    /// Say what is the lock's own: each violation is played on this lock, too, which runs on the same
-    /// servers; violations that it shows too are the servers' and are summarised in one line. `none` compares
-    /// nothing [default: for a lock of one's own the built-in lock of its service, otherwise none].
+    /// Reference lock, on the same servers: each violation is played on it, too. Violations that it also
+    /// shows are the servers', not the lock's own, and are summarised in one line. `none` compares nothing
+    /// [default: for a lock of your own, the built-in lock of its service; otherwise none].
     #[arg(long, value_name = "LOCK", conflicts_with = "resume")]
     pub against: Option<String>,
-    /// Clients write without a look at the validity of their lock. Where a hunt compares, they look at it
-    /// (--careful): late writes that only fencing prevents occur with every lock.
+    /// Clients write without checking the validity of their lock. In a hunt that compares, they check it by
+    /// default (--careful), because late writes that only fencing prevents occur with every lock.
     #[arg(long)]
     pub careless: bool,
     /// Which violations give the exit code 1: the lock's own, or any [default: own where the hunt compares].
@@ -94,7 +94,7 @@ pub struct HuntArgs {
 pub enum HuntFailOn {
     /// Those that the lock of `--against` does not show.
     Own,
-    /// Each, also what any lock shows on these servers.
+    /// All, also those that any lock shows on these servers.
     Any,
 }
 

@@ -79,7 +79,7 @@ fn whose_in_words(whose: Whose) -> String {
         Whose::Service => "the servers gave the lock away, or lost it, under these faults",
         Whose::Library => "the lock's client, its library or the way in which it is used",
         Whose::NoFence => {
-            "a client overstayed or its write arrived late, which no lock prevents; a fencing token that the storage checks does"
+            "a client overstayed, or its write arrived late; a lock cannot prevent that, but a storage that checks fencing tokens can"
         }
         Whose::Machine => "this machine was too busy: it says nothing of the lock",
     };

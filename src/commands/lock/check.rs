@@ -33,7 +33,8 @@ pub(super) struct CheckLockArgs {
     /// Limit of memory of each client and everything that it starts, in MiB [default: 2048].
     #[arg(long, value_name = "MIB")]
     client_memory: Option<u32>,
-    /// The servers speak TLS, and ask each client for a certificate; both are made for the check.
+    /// The servers speak TLS, and require a certificate from each client; all certificates are made for the
+    /// check.
     #[arg(long)]
     tls: bool,
     /// The servers ask for a password, which is made for the check.

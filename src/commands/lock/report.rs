@@ -94,11 +94,9 @@ pub(super) fn ending(summary: &Summary, path: &str) -> String {
     let mut text = String::from("\n");
     text += &match summary.keeps_the_protocol {
         true if !summary.is_tried() => {
-            format!(
-                "{lock} breaks no rule of the client protocol that could be tried: {kept} of {all} points"
-            )
+            format!("{lock} breaks no rule of the client protocol that could be tried: {kept} of {all} rules")
         }
-        true => format!("{lock} keeps the client protocol: {kept} of {all} points"),
+        true => format!("{lock} keeps the client protocol: {kept} of {all} rules"),
         false => format!("{lock} does not keep the client protocol: see {}", and(&bad)),
     };
     let not_tried = summary.names(RuleOutcome::NotTried).len();

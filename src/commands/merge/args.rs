@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Exit code: 2 if a part or a run is missing; otherwise that of the whole command.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// Folders of parts, folders or object stores of results that hold some, or earlier merges.
+    /// Folders of parts, result folders or object stores that contain parts, or earlier merges.
     #[arg(required = true, value_name = "PART")]
     pub parts: Vec<PathBuf>,
     /// Folder of the result; it is made if it is missing.

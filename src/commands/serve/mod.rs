@@ -46,7 +46,7 @@ use tower_http::services::ServeFile;
 /// Where to look, and where to listen.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Folder of all runs, or the object store with them, of which a copy is shown.
+    /// Folder of all runs, or an object store: it is copied, and the copy is shown.
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: PathBuf,
     /// Address and port to listen on; port 0 takes a free one. Any but a loopback address asks for a token.

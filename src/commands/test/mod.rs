@@ -38,14 +38,14 @@ pub struct TestArgs {
     /// file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: Results,
-    /// Say what the lock does worse than this one, which runs on the same servers: it is played under the
-    /// same faults afterwards. `none` compares nothing. The exit code stays that of the lock.
+    /// Reference lock, on the same servers: it is played under the same faults afterwards, and the output
+    /// says what --lock does worse. `none` compares nothing. The exit code stays that of --lock.
     #[arg(long, value_name = "LOCK")]
     pub against: Option<String>,
     /// Runs of the lock of --against.
     #[arg(long, default_value_t = 3, value_name = "COUNT")]
     pub against_runs: usize,
-    /// When the data folders of the servers are kept in the run's folder, packed.
+    /// When to keep the data folders of the servers, packed, in the run's folder.
     #[arg(long, value_enum, default_value_t)]
     pub keep_data: KeepData,
     #[command(flatten)]

@@ -37,7 +37,7 @@ pub fn start(time: TimeSpan) -> Result<i32> {
         say!("export {name}='{value}'");
     }
     let name = about["name"].as_str().unwrap_or_default();
-    complain!("{name} stands until `fencepost down --name {name}`, or {} has passed", in_words(time));
+    complain!("{name} runs until `fencepost down --name {name}`, or {} has passed", in_words(time));
     Ok(0)
 }
 

@@ -52,13 +52,13 @@ pub struct UpArgs {
     /// Print the addresses as one line of JSON.
     #[arg(long)]
     pub json: bool,
-    /// Print the addresses as variables for `eval "$(fencepost up … --env)"`, and let the servers stand in
+    /// Print the addresses as variables for `eval "$(fencepost up … --env)"`, and keep the servers running in
     /// the background, until `fencepost down` or the time of --for.
     #[arg(long, conflicts_with = "command")]
     pub env: bool,
     /// A command to run beside them. It finds the addresses in FENCEPOST_SERVERS, and each in FENCEPOST_N1,
-    /// …; faults are injected at FENCEPOST_API with FENCEPOST_TOKEN. The servers are taken down when it ends,
-    /// and its exit code is the one of `up`; with --record, that of the verdict where it is 0.
+    /// …; faults are injected at FENCEPOST_API with FENCEPOST_TOKEN. When it ends, the servers are taken
+    /// down, and `up` exits with its exit code; with --record, if that is 0, with the verdict's.
     #[arg(index = 2, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

@@ -39,7 +39,7 @@ impl ControlFile {
             return Err(BadUsage::at(
                 "name",
                 format!(
-                    "a cluster named {name} stands already (process {}): give this one another --name, or end that one with \
+                    "a cluster named {name} is already running (process {}): give this one another --name, or end that one with \
                      `fencepost down --name {name}`",
                     other.pid
                 ),
@@ -109,13 +109,13 @@ pub fn find(name: Option<&str>) -> Result<(String, ControlFile)> {
     let mut all = standing()?;
     let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
     let refused = match &named {
-        _ if all.is_empty() => "no cluster stands; start one with `fencepost up LOCK`".to_owned(),
+        _ if all.is_empty() => "no cluster is running; start one with `fencepost up LOCK`".to_owned(),
         Some(name) => match all.iter().position(|(known, _)| known == name) {
             Some(at) => return Ok(all.swap_remove(at)),
-            None => format!("no cluster named {name} stands (there are: {})", names.join(", ")),
+            None => format!("no cluster named {name} is running (running: {})", names.join(", ")),
         },
         None if all.len() == 1 => return Ok(all.remove(0)),
-        None => format!("several clusters stand ({}): say which with --name", names.join(", ")),
+        None => format!("several clusters are running ({}): name one with --name", names.join(", ")),
     };
     Err(BadUsage::at("name", refused).into())
 }

@@ -14,6 +14,12 @@ const PREFACE: &str = include_str!("page.md");
 
 const PICTURES: &str = "pictures/debate";
 
+/// What the letters of the sources stand for, in a paragraph without markup.
+pub(super) fn sources() -> String {
+    let paragraph = PREFACE.split("\n\n").find(|paragraph| paragraph.starts_with("Sources:"));
+    paragraph.unwrap_or_default().replace("** ", ": ").replace("**", "").replace('\n', " ")
+}
+
 /// Copies the timelines that the page shows to beside the page.
 pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
     let beside = page.parent().unwrap_or(Path::new(""));

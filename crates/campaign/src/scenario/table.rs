@@ -1,5 +1,6 @@
 //! What the terminal shows of scenarios.
 
+use super::page::sources;
 use super::play::{PlayOptions, shown_seed};
 use super::repetitions;
 use super::report::{Ending, Report, RunReport};
@@ -9,7 +10,7 @@ use fencepost_history::prose::{and, count};
 use fencepost_report::terminal::wrap_indented;
 use std::fmt::Write;
 
-/// Every scenario in a line or two.
+/// Every scenario in a line or two, and what the letters of their sources stand for.
 pub fn list(scenarios: &[Scenario]) -> String {
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -17,6 +18,7 @@ pub fn list(scenarios: &[Scenario]) -> String {
         let about = format!("{} ({}): {}", scenario.about, scenario.source, scenario.expected);
         let _ = writeln!(text, "{:width$}  {}", scenario.name, wrap_indented(&about, width + 2));
     }
+    let _ = writeln!(text, "\n  {}", wrap_indented(sources().trim_end(), 2));
     text
 }
 

@@ -261,7 +261,7 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
             "while process {process} acquired, no server could be reached from its client, so none can have granted it"
         )),
         Because::Service(ServiceEffect::Fault(fault)) => Some(format!(
-            "what may have made the servers lose it: {} at {}{}",
+            "possible cause: {} at {}{}",
             fault.description.sentence,
             seconds(fault.inject_ns),
             // A lock that is built in is the reference.
@@ -270,11 +270,9 @@ pub(crate) fn clause(run: &RunIndex, because: &Because) -> Option<String> {
                 false => " (the same run without that fault, or the reference with `--against`, decides)",
             }
         )),
-        Because::Service(ServiceEffect::Ended(at_ns, ended)) => Some(format!(
-            "what may have made the servers lose it: at {}, {}",
-            seconds(*at_ns),
-            ended.how_it_ended()
-        )),
+        Because::Service(ServiceEffect::Ended(at_ns, ended)) => {
+            Some(format!("possible cause: at {}, {}", seconds(*at_ns), ended.how_it_ended()))
+        }
         Because::Service(ServiceEffect::NewLeader { earlier, later }) => {
             Some(format!("{earlier} had granted it to the one, and {later}, a new leader, to the other"))
         }

@@ -69,7 +69,7 @@ impl Checker for Availability {
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let stretches = minority_down(run);
         if stretches.is_empty() {
-            return Err(NotJudged::because("no minority of the servers was ever down by itself"));
+            return Err(NotJudged::because("a minority of the servers was never down without another fault"));
         }
         let bound_ns = bound_ns(run);
         let down_ns: u64 = stretches.iter().map(|(from, until)| until - from).sum();

@@ -58,7 +58,7 @@ impl Checker for Errors {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         if !run.is_in_peace() {
-            return Err(NotJudged::because("faults were injected, which excuse errors"));
+            return Err(NotJudged::because("faults were injected, and faults excuse errors"));
         }
         let ended = || run.operations.iter().filter_map(|operation| Some((operation, operation.completion?)));
         let is_an_error = |(operation, end): &(&Operation, &Event)| is_error(end) && !is_up(operation, end);

@@ -35,12 +35,12 @@ impl Checker for Followers {
             classes: &[
                 FindingClass {
                     name: NEVER_LED,
-                    meaning: "A client said that a process leads which had never campaigned.",
+                    meaning: "A client named a leader that had never campaigned.",
                     advice: "Answer with the identity in the record that elects, which its candidate wrote.",
                 },
                 FindingClass {
                     name: WENT_BACK,
-                    meaning: "A client said that a process leads after it had known of a later leader.",
+                    meaning: "A client named an earlier leader after it had named a later one.",
                     advice: "Compare the terms of two answers, and keep the later one.",
                 },
             ],
@@ -49,7 +49,7 @@ impl Checker for Followers {
             kind: Some(LockKind::Election),
             ..Property::new(
                 FollowersFigures::CHECKER,
-                "followers: who asks for the leader is given one that leads, and later ones later",
+                "followers: a client that is asked for the leader names one that leads, and never goes back to an earlier one",
             )
         }
     }

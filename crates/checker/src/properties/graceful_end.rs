@@ -34,7 +34,7 @@ impl Checker for GracefulEnd {
         Property {
             classes: &[FindingClass {
                 name: KEPT,
-                meaning: "A client ended when it was asked to, and left a lock taken that it says it gives back.",
+                meaning: "A client that announces that it frees its locks when it is asked to end left a lock taken.",
                 advice: "Release what is held in the handler of SIGTERM, and wait for the answer before the program ends.",
             }],
             claim: Some("progress"),

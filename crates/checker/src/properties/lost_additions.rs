@@ -67,7 +67,7 @@ impl Checker for LostAdditions {
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let sets = collect(run);
         if sets.is_empty() {
-            return Err(NotJudged::because("the workload adds to no list"));
+            return Err(NotJudged::because("the workload adds to no set"));
         }
         let (lost, acknowledged) = counts(&sets);
         let unread = sets.iter().find(|(_, set)| set.last.is_none());

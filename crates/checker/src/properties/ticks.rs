@@ -49,7 +49,7 @@ impl Checker for Ticks {
             classes: &[
                 FindingClass {
                     name: RAN_TWICE,
-                    meaning: "A job that is to run once a tick ran twice in one, under a lock that was granted twice.",
+                    meaning: "A job that must run once per tick ran twice in one tick, under a lock that was granted twice.",
                     advice: "Let one clock decide when a lock ends, that of its servers, and make the job safe to repeat, or let the storage \
                              refuse a tick that it has.",
                 },

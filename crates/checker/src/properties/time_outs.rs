@@ -1,10 +1,10 @@
-//! Time-outs: an acquire ends by the time that it was given: a program has something else to do afterwards.
-//! In a run without faults nothing but a slow machine keeps a library from that. A machine so slow that it
-//! does so over and over by more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the
-//! storage show it: they take one message there and one back, and no library has a part in them. In a run
-//! without storage, the answers of holders that are asked whether they hold show it. The first acquire of
-//! each process does not count: a library may connect in it, and a program in a virtual machine compile what
-//! it does for the first time.
+//! Time-outs: an acquire ends within its time-out: a program has something else to do afterwards. In a run
+//! without faults nothing but a slow machine keeps a library from that. A machine so slow that it does so
+//! over and over by more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the storage
+//! show it: they take one message there and one back, and no library has a part in them. In a run without
+//! storage, the answers of holders that are asked whether they hold show it. The first acquire of each
+//! process does not count: a library may connect in it, and a program in a virtual machine compile what it
+//! does for the first time.
 //!
 //! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
 //!   than [`LATE_NS`], without the time in which the machine stalled.
@@ -43,20 +43,20 @@ impl Checker for TimeOuts {
         Property {
             classes: &[FindingClass {
                 name: "time-out-overrun",
-                meaning: "Without any fault, acquires took much longer than the time that they had been given.",
+                meaning: "Without any fault, acquires took much longer than their time-outs.",
                 advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
             }],
             needs_a_whole_run: true,
             ..Property::new(
                 TimeOutsFigures::CHECKER,
-                "time-outs: without faults, an acquire ends by the time that it was given",
+                "time-outs: without faults, an acquire ends within its time-out",
             )
         }
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         if !run.is_in_peace() {
-            return Err(NotJudged::because("faults were injected, for which acquires may take longer"));
+            return Err(NotJudged::because("faults were injected, so acquires may take longer"));
         }
         let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
         let mut begun: FxHashSet<u64> = FxHashSet::default();
@@ -110,11 +110,10 @@ impl Checker for TimeOuts {
             _ => {
                 let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
                 let summary = match longest_ns.max().unwrap_or(0) {
-                    0 => "every acquire ended within the time it had been given".to_owned(),
-                    late_ns => format!(
-                        "no acquire took more than {} longer than it had been given",
-                        seconds(late_ns)
-                    ),
+                    0 => "every acquire ended within its time-out".to_owned(),
+                    late_ns => {
+                        format!("no acquire took more than {} longer than its time-out", seconds(late_ns))
+                    }
                 };
                 Verdict::new(self.name(), Outcome::Valid, summary)
             }
@@ -157,7 +156,7 @@ mod tests {
     fn accepts_acquires_that_end_by_their_time() {
         let kept = verdict(&TimeOuts, &acquires(1299));
         assert_eq!(kept.outcome, Outcome::Valid);
-        assert_eq!(kept.summary, "no acquire took more than 0.999 s longer than it had been given");
+        assert_eq!(kept.summary, "no acquire took more than 0.999 s longer than its time-out");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Validity: no grant was reported as valid for longer than its TTL, or as over when it came. A client that
+//! Validity: no grant was reported as valid for longer than its TTL, or as already expired. A client that
 //! knows by its own clock until when its lock is valid (`validity_ms`) may go on until then. What remains of
 //! a TTL at the answer is never more than the TTL: a library that answers more has measured its acquire's
 //! time as negative, by a clock that was set back. And a library that grants a lock with a validity below
@@ -41,14 +41,14 @@ impl Checker for Validity {
                 },
                 FindingClass {
                     name: "over-on-arrival",
-                    meaning: "The library granted a lock whose validity, by its own word, had run out before.",
-                    advice: "Count the validity from the beginning of the attempt that was granted, and give back a lock of which nothing is left.",
+                    meaning: "The library granted a lock and reported a validity that had already run out.",
+                    advice: "Count the validity from the beginning of the attempt that was granted, and release a lock whose validity is already over.",
                 },
             ],
             claim: Some("exclusion"),
             ..Property::new(
                 ValidityFigures::CHECKER,
-                "validity: no grant was reported as valid for longer than its TTL, or as over when it came",
+                "validity: no grant was reported as valid for longer than its TTL, or as already expired",
             )
         }
     }
@@ -91,8 +91,8 @@ impl Checker for Validity {
         }
         if over > 0 {
             said.push(match over {
-                1 => format!("1 of {all} grants was over when it came"),
-                _ => format!("{over} of {all} grants were over when they came"),
+                1 => format!("1 of {all} grants had already expired when it came"),
+                _ => format!("{over} of {all} grants had already expired when they came"),
             });
         }
         let outcome = if said.is_empty() { Outcome::Valid } else { Outcome::Violation };
@@ -188,7 +188,7 @@ mod tests {
     fn rejects_a_grant_that_was_over_when_it_came() {
         let over = verdict(&Validity, &granted("lease:\"ttl\"", -170.0));
         assert_eq!((over.outcome, &*over.findings[0].class), (Outcome::Violation, "over-on-arrival"));
-        assert_eq!(over.summary, "1 of 1 grants was over when it came");
+        assert_eq!(over.summary, "1 of 1 grants had already expired when it came");
         assert_eq!(
             over.findings[0].sentence,
             "process 1 acquired a at 0.020 s for 2.000 s, and its library reported that it had been over for 0.170 s"

@@ -47,7 +47,7 @@ fn tells_of_a_clock_that_jumped() {
         "0.910 s process 3 wrote 42: the same value as process 7",
         "0.950 s process 3 began to release: until here it believed that it held the lock",
         "0.950 s granted twice: process 7 got the lock while the TTL of process 3 (2.000 s) still had 1.290 s to run; \
-         what may have made the servers lose it: the clock of n3 jumped forward by 60.001 s at 0.500 s",
+         possible cause: the clock of n3 jumped forward by 60.001 s at 0.500 s",
     ];
     assert_eq!(story_of(JUMP, "exclusion"), expected);
     // The lost update is the same story.

@@ -44,7 +44,7 @@ pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
     }
     let slowest = clients.iter().map(|client| client.took).max().unwrap_or_default();
     let can = if clients[0].can.is_empty() { "nothing".to_owned() } else { clients[0].can.join(", ") };
-    Ok(CheckResult::kept(format!("after {}; it can: {can}", seconds(slowest))))
+    Ok(CheckResult::kept(format!("answered after {}; announces: {can}", seconds(slowest))))
 }
 
 pub(super) async fn end_of_input(context: &RuleContext<'_>) -> Checked {
@@ -54,7 +54,7 @@ pub(super) async fn end_of_input(context: &RuleContext<'_>) -> Checked {
     let begun = Instant::now();
     process.client.close_input();
     match process.client.await_gone(EXIT).await {
-        Some(_) => Ok(CheckResult::kept(format!("{} after its input was closed", seconds(begun.elapsed())))),
+        Some(_) => Ok(CheckResult::kept(format!("ended {} after end of input", seconds(begun.elapsed())))),
         None => Ok(CheckResult::broken(
             format!(
                 "{} still ran {} s after its standard input was closed (its acquire before was answered with {answered})",

@@ -39,7 +39,7 @@ pub(super) async fn validity(context: &RuleContext<'_>) -> Checked {
             return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         };
         if validity_ms > ttl_ms as f64 {
-            let seen = format!("a grant for {ttl_ms} ms was said to be valid for {validity_ms} ms");
+            let seen = format!("a grant for {ttl_ms} ms was reported as valid for {validity_ms} ms");
             return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         }
         least = least.min(validity_ms);

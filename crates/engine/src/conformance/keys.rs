@@ -29,7 +29,7 @@ pub(super) async fn are_apart(context: &RuleContext<'_>) -> Checked {
             return Ok(CheckResult::broken(seen, change).ending_the_check());
         }
     }
-    Ok(CheckResult::kept("two keys were held at once, whose names differ at the end, and at the beginning"))
+    Ok(CheckResult::kept("keys whose names differ only at the end, or at the beginning, were held at once"))
 }
 
 /// Acquires the second key while another holds the first. How it was refused, if granted after the release.

@@ -31,7 +31,7 @@ async fn becomes_free(
         if answered.is_ok() {
             let after = asked.map(|asked| asked.elapsed());
             context.release(&other, key).await?;
-            let free = format!("free {} after {what}", seconds(begun.elapsed()));
+            let free = format!("the lock was free {} after {what}", seconds(begun.elapsed()));
             return Ok(match after.filter(|after| is_too_early(context, *after)) {
                 Some(after) => CheckResult::note(
                     format!(

@@ -121,7 +121,7 @@ pub(super) async fn processes(context: &RuleContext<'_>) -> Checked {
         }
         let fate = if waited.is_ok() { "and then got the lock" } else { "in vain" };
         return Ok(CheckResult::kept(format!(
-            "while one waited ({fate}), another acquired in {} and the holder released in {}",
+            "while one process waited for a lock ({fate}), another acquired a free one in {}, and the holder released in {}",
             seconds(granted.took),
             seconds(released.took)
         )));
@@ -183,11 +183,11 @@ pub(super) async fn time_out(context: &RuleContext<'_>) -> Checked {
         ));
     }
     let way = match fastest.fail_code() {
-        Some(ErrorCode::RefusedByLibrary) => "the library said no",
-        _ => "no",
+        Some(ErrorCode::RefusedByLibrary) => "the library refused",
+        _ => "refused",
     };
     Ok(CheckResult::kept(format!(
-        "{way} after {}, of a time-out of {}",
+        "{way} after {}; the time-out was {}",
         seconds(fastest.took),
         seconds(wait)
     )))

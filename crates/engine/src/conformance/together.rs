@@ -83,7 +83,7 @@ async fn names(context: &RuleContext<'_>, key: &str) -> Checked {
     }
     if refused.is_ok() {
         let look = "`fencepost test` judges that. If the library is not to blame, look at how the client passes on the names of `also`";
-        let seen = "a set was granted of which another process held one name";
+        let seen = "a set was granted although another process held one of its names";
         return Ok(CheckResult::note(seen, look).of_processes(numbers));
     }
     if !rest.is_ok() {

@@ -21,7 +21,7 @@ pub struct ExistingOptions {
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// Use the servers of --servers; without it, the run only says what it would do there.
+    /// Use the servers of --servers; without this option, the run only says what it would do there.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub i_own_these_servers: bool,
@@ -33,7 +33,8 @@ pub struct ExistingOptions {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// Certificates of the authorities that --servers are trusted by, in PEM: the servers speak TLS.
+    /// Certificates of the authorities that signed the certificates of --servers, in PEM; the servers speak
+    /// TLS.
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers_ca: Option<PathBuf>,

@@ -75,8 +75,8 @@ pub struct RunOptions {
     /// Processes that use the lock, spread over the clients.
     #[arg(long, default_value_t = 10)]
     pub concurrency: usize,
-    /// How many of the --concurrency processes take a read-write lock in shared mode and only read [default:
-    /// half of them in the workload read-write].
+    /// How many of the --concurrency processes take a read-write lock in shared mode and only read; with the
+    /// workload read-write, half of them unless given.
     #[arg(long, default_value_t = 0)]
     pub readers: usize,
     /// Permits of a semaphore [default: 3].

@@ -45,7 +45,7 @@ fn why_not_applicable(
     let mut random = Seed(0).stream(nemesis.name());
     let drawn: Vec<Schedule> = (0..16).filter_map(|_| space.fresh(nemesis, None, &mut random)).collect();
     if drawn.is_empty() {
-        return Some("it has no target there".to_owned());
+        return Some("it finds no target in this setup".to_owned());
     }
     let refused: Option<Vec<BadUsage>> = drawn.iter().map(|schedule| schedule.spec().err()).collect();
     refused.map(|reasons| reasons.into_iter().next().map_or(String::new(), |reason| reason.sentence))

@@ -58,8 +58,8 @@ const MISSES: &Legend = &[
     ("overlap", "both believed for that long that they held the lock: mutual exclusion was violated"),
     (
         "write in flight",
-        "a write that was sent before the grant was answered that long after it: no proof that two processes believed \
-         at once, so no violation of mutual exclusion; whether it did harm, the data and stale writes say",
+        "a write that was sent before the grant was answered that long after it. This does not prove that two processes held the \
+         lock at once, so mutual exclusion was not violated; the data and stale writes show whether it did harm",
     ),
     (NOTHING, "every grant followed a release"),
 ];
@@ -81,7 +81,7 @@ fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
         (Mark { outcome, harm: Some(harm), ..Mark::plain(harm.to_string()) }, harm.meaning().to_owned())
     };
     let others = plain(&[
-        ("✗ or △ updates lost", "what became of the data; the sign is that of the violation behind it"),
+        ("✗ or △ updates lost", "the effect on the data; the sign is that of the violation that caused it"),
         ("✓ holds", "in each run that tested it"),
         ("○ vacuous", "no run tested it"),
         ("? unknown", "it could not be decided"),
@@ -124,12 +124,12 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
         }),
         (
             "Nearest miss",
-            "from the last act of a holder that had not released to the next grant",
+            "time from the last act of a holder that had not released to the next grant",
             MISSES,
             |cell| Some(distance_of(cell.confidence.as_ref()?.nearest_miss.as_ref()?)),
         ),
         (
-            "Rate of violations that is left",
+            "Rate of violations that cannot be excluded",
             "upper bound with 95 % confidence, from the number of runs without any",
             &[],
             |cell| {
@@ -150,13 +150,13 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
         }),
         (
             "Time to recover",
-            "from the healing of a fault to the next acquisition, at most, all runs together",
+            "longest time from the healing of a fault to the next acquisition, all runs together",
             &[],
             |cell| Some(length(cell.costs.as_ref()?.recovery_ms?)),
         ),
         (
             "Loss noticed after",
-            "from when the lock was gone until its holder learned of it, at most, all runs together; and the share of losses of which it never learned",
+            "longest time from the loss of the lock until its holder learned of it, all runs together; and the share of losses that the holder never noticed",
             &[],
             |cell| Some(noticed(cell.loss_notice?)),
         ),

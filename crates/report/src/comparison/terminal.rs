@@ -9,7 +9,7 @@ use console::{Style, measure_text_width, style};
 use fencepost_checker::{Harm, Outcome};
 use std::fmt::Write;
 
-const EXITS: &str = "0 whatever the verdicts; 1 worse than --baseline; 2 runs are missing; 255 a run failed";
+const EXITS: &str = "0 for any verdict; 1 if worse than --baseline; 2 if runs are missing; 255 if one failed";
 
 /// All of it: the matrix, each property that was not kept everywhere, the figures, and how it ends.
 pub fn text(comparison: &Comparison) -> String {

@@ -369,7 +369,7 @@ impl HuntFile {
         match self.own().filter(is_late).count() as u64 {
             0 => String::new(),
             all if all == found => ", which only a fence prevents: the lock held".to_owned(),
-            some => format!(", {some} of which only a fence prevents"),
+            some => format!(", and only a fence prevents {some} of them"),
         }
     }
 

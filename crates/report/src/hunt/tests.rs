@@ -90,7 +90,7 @@ fn the_page_names_findings_situations_and_what_they_came_to() {
     let page = html(&hunt(), Path::new("/nowhere"));
     for words in [
         "1 violation in 70 schedules",
-        "4 of 5 situations covered (a situation: which fault hit whom in which phase of the lock)",
+        "4 of 5 situations covered (a situation: a fault, its target, and the phase of the lock)",
         "Nearest miss of the schedules without a violation: 12 ms",
         "reproduced in 9 of 10 replays · 1 fault, 2 clients · found after 12 s, in schedule 14",
         "holder&#39;s client",

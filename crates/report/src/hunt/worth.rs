@@ -64,7 +64,7 @@ impl HuntFinding {
     pub fn how_sure(&self, against: Option<&str>) -> String {
         let again = match (self.state, self.reproduced) {
             (FindingState::Rare, _) => "it did not come again when its run was replayed".to_owned(),
-            (_, Some((times, of))) => format!("it came again in {times} of {of} plays"),
+            (_, Some((times, of))) => format!("reproduced in {times} of {of} plays"),
             _ => "one run shows it; there was no time to play that again".to_owned(),
         };
         let compared = match (self.compared, against) {
@@ -76,10 +76,10 @@ impl HuntFinding {
             }
             (Some(Compared::OfServers), Some(lock)) => format!(", and {lock} showed it, too"),
             (Some(Compared::Unknown), Some(lock)) => {
-                format!(", and {lock} could not be asked whether it shows it, too")
+                format!(", and {lock} could not be tested for it")
             }
             (None, Some(lock)) if self.state != FindingState::Known => {
-                format!(", and there was no time to ask {lock} whether it shows it, too")
+                format!(", and there was no time to test {lock} for it")
             }
             _ => String::new(),
         };
@@ -136,7 +136,7 @@ mod tests {
         file.findings[0].compared = None;
         assert_eq!(file.worth(), HuntWorth::Undecided);
         let sure = file.findings[0].how_sure(Some("redis-single"));
-        assert!(sure.starts_with("it came again in 9 of 10 plays, and there was no time to ask"), "{sure}");
+        assert!(sure.starts_with("reproduced in 9 of 10 plays, and there was no time to test"), "{sure}");
         file.findings[0].compared = Some(Compared::OfServers);
         assert_eq!(file.worth(), HuntWorth::NothingFound);
         file.findings[0].compared = Some(Compared::Own);

@@ -223,9 +223,9 @@ fn pictures(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], whole: &
     html! {
         h2 { "Who held the lock, and when" }
         p.note {
-            "A line for each process. A bar is a hold: from the moment the lock was acquired to the last moment at which \
-             the process is known to have believed that it held it, and paler from there to its release, where perhaps it \
-             did. No two bars of one lock may stand above the same moment; where they do, they are red."
+            "A line for each process. A bar is a hold: from the acquire to the last moment at which the process is known to have \
+             believed that it held the lock. The paler part, up to the release, is the time in which the process may still have \
+             believed that. Two bars of one lock must not overlap in time; where they do, they are red."
         }
         (explorer::explorer(run, verdict, overlaps, picture(&whole.timeline)))
         h2 { "How long operations took" }

@@ -23,7 +23,7 @@ pub struct PipelineArgs {
     /// Expected outcome: exit code 0 if the run has it, 1 if it has any other.
     #[arg(long, value_enum)]
     pub expect: Option<Expect>,
-    /// Which violations give the exit code 1: any, or those alone that may be the library's failure (own).
+    /// Which violations give the exit code 1: any, or only those that may be the library's failure (own).
     #[arg(long, value_enum, value_name = "WHICH", default_value = "any", conflicts_with = "expect")]
     pub fail_on: FailOn,
     /// Write the properties as JUnit XML.

@@ -64,11 +64,11 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     };
     let (lock, times) = (&heading.title, times(holds));
     if verdict.outcome_of::<ExclusionFigures>() == Some(Outcome::Violation) {
-        return format!("All that {lock} claims held: it gave the lock away {times} {under}.");
+        return format!("All that {lock} claims held: it granted the lock {times} {under}.");
     }
     // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
     let text = if run.excluding_holds().next().is_some() || run.holds.is_empty() {
-        format!("The lock held: {lock} gave it away {times} {under}, {}", never(run))
+        format!("The lock held: {lock} granted it {times} {under}, {}", never(run))
     } else {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };
@@ -232,12 +232,12 @@ pub fn property(checker: &str) -> (&str, &str) {
 /// How to read the drawing of a violation that is about these holds.
 pub fn drawing(run: &RunIndex, holds: &[usize]) -> String {
     let mut text = String::from(
-        "A full bar: the process believes that it holds the lock. The thin line under it: how long the lock was promised \
-         to it.",
+        "A full bar: the process believes that it holds the lock. The thin line below: how long the lock was promised to \
+         the process.",
     );
     if holds.iter().any(|&hold| !run.holds[hold].granted_by.is_empty()) {
-        text += " In the lane of a server: to whom it granted the lock, until it was released or its time ran out; a red \
-                 cross where it granted it once more before that.";
+        text += " The lane of a server shows to which process it granted the lock, until the release or the end of the \
+                 lock's time; a red cross marks a second grant before that.";
     }
     if !run.faults.is_empty() {
         text += " A flash: a fault begins.";

@@ -115,7 +115,7 @@ impl Checker for Exclusion {
                 FindingClass {
                     name: "granted-twice",
                     meaning: "The lock service granted the lock while the lease of an earlier holder was still running.",
-                    advice: "Check how the service counts leases and what it keeps over faults; a fencing token limits the damage.",
+                    advice: "Check how the service counts leases and which data survives a fault; a fencing token limits the damage.",
                 },
                 FindingClass {
                     name: "overstayed",

@@ -92,7 +92,7 @@ impl Checker for Fairness {
                 FindingClass {
                     name: "keys-share-a-lock",
                     meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
-                    advice: "Look at how the library makes its lock of a name: by all of the name, or by a part of it, or by none.",
+                    advice: "Look at how the library derives its lock from a name: from the whole name, from a part of it, or from none of it.",
                 },
             ],
             claim: Some("progress"),
@@ -117,7 +117,7 @@ impl Checker for Fairness {
         let idle_ns = idle.map(|stretch| run.stalls.rest_of(*stretch)).max().unwrap_or(0);
         if !run.is_in_peace() {
             return Err(NotJudged::because(format!(
-                "faults were injected, for which processes may have to wait: {}; a lock without a holder was waited for {} at most",
+                "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
                 waits.figures(idle_bound_ns),
                 seconds(idle_ns),
             )));
@@ -169,7 +169,7 @@ fn too_short(run: &RunIndex, waits: &Waits, open: Span, bound_ns: u64) -> Option
         let stalled = format!(", without the {} in which the machine stalled,", seconds(stalled_ns));
         let stalled = if stalled_ns == 0 { "" } else { &stalled };
         let (rest, bound) = (seconds(rest_ns), seconds(bound_ns));
-        return Some(format!("the run{stalled} was shorter ({rest}) than the bound ({bound})"));
+        return Some(format!("the run{stalled} lasted {rest}, less than the bound of {bound}"));
     }
     let left_out = waits.waits_at_the_end(bound_ns)?;
     let why =

@@ -76,7 +76,7 @@ impl Checker for Ownership {
             releases.filter_map(|release| Some((release, removed(release)?))).collect();
         let unreached: Vec<Finding> = unreached(run).iter().map(released_by_no_server).collect();
         if reported.is_empty() && unreached.is_empty() {
-            return Err(NotJudged::because("no release says what it removed"));
+            return Err(NotJudged::because("no release reported what it removed"));
         }
         let findings: Vec<Finding> =
             reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();

@@ -68,7 +68,7 @@ impl Checker for Reentry {
             kind: Some(LockKind::Reentrant),
             ..Property::new(
                 ReentryFigures::CHECKER,
-                "re-entry: the lock is its holder's from the outermost acquire to the last release",
+                "re-entry: a holder keeps the lock from its outermost acquire to its last release",
             )
         }
     }

@@ -44,7 +44,7 @@ impl Checker for Renewal {
             classes: &[
                 FindingClass {
                     name: "stopped-renewing",
-                    meaning: "The library renews its locks, and stopped renewing one while its holder held it, without telling.",
+                    meaning: "The library renews its locks, and stopped renewing one while its holder held it, without reporting that.",
                     advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
                 },
                 FindingClass {
@@ -59,7 +59,7 @@ impl Checker for Renewal {
                 },
                 FindingClass {
                     name: "cut-short",
-                    meaning: "A prolong succeeded, and the lock was another's before the time was over that it promised.",
+                    meaning: "A prolong succeeded, but another process got the lock before the promised time was over.",
                     advice: "Look at what a prolong does to the lease: with no TTL of its own, it may end the lock at once.",
                 },
             ],
@@ -80,7 +80,7 @@ impl Checker for Renewal {
         }
         if renewals == 0 {
             return Err(NotJudged::because(
-                "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews without a word",
+                "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently",
             ));
         }
         let mut prolonged: Vec<Finding> = prolonged(run);

@@ -35,7 +35,7 @@ impl Checker for TornReads {
             classes: &[
                 FindingClass {
                     name: TORN,
-                    meaning: "A process read a pair of values of which a writer, which still believed that it held the lock, had changed one.",
+                    meaning: "A process read a pair of values when a writer had changed only one of them, and the writer still believed that it held the lock.",
                     advice: "Find out why the lock let both in; a reader has no token that a storage could check, so nothing else protects it.",
                 },
                 FindingClass {
@@ -48,10 +48,7 @@ impl Checker for TornReads {
             harm: Harm::GrantedTwice,
             blame: Blame::ByHolders,
             kind: Some(LockKind::ReadWrite),
-            ..Property::new(
-                TornReadsFigures::CHECKER,
-                "the pair: no reader finds what a writer has changed by half",
-            )
+            ..Property::new(TornReadsFigures::CHECKER, "the pair: no reader finds a half-changed pair")
         }
     }
 
@@ -118,7 +115,7 @@ fn finding(
         time: answer.time,
         events,
         sentence: format!(
-            "process {}, which held {} as a {} from {} on, read at {} a pair of which process {} had changed one half, and \
+            "process {}, which held {} as a {} from {} on, read at {} a pair when process {} had changed only one half, and \
              process {} {how}",
             reader.process,
             lock(read.key),

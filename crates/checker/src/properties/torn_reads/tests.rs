@@ -41,8 +41,8 @@ fn rejects_a_read_in_the_middle_of_a_write() {
     assert_eq!(verdict.findings[0].class, TORN);
     assert_eq!(
         verdict.findings[0].sentence,
-        "process 2, which held a as a reader from 0.050 s on, read at 0.070 s a pair of which process 1 had changed \
-         one half, and process 1 still believed at 0.095 s that it held the lock"
+        "process 2, which held a as a reader from 0.050 s on, read at 0.070 s a pair when process 1 had changed \
+         only one half, and process 1 still believed at 0.095 s that it held the lock"
     );
 }
 

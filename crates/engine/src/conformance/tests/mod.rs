@@ -89,7 +89,7 @@ habits! {
 
 habits! {
     LockKind::Several;
-    a_set_of_which_only_one_name_is_taken_is_shown: takes_the_first_name => "together" Note "a set was granted of which another process held one name";
+    a_set_of_which_only_one_name_is_taken_is_shown: takes_the_first_name => "together" Note "a set was granted although another process held one of its names";
     half_a_set_that_is_left_taken_is_found: leaves_half_a_set => "together" Broken "an acquire of its free name was answered with `fail`";
 }
 
@@ -115,7 +115,7 @@ habits! {
     a_grant_of_a_taken_lock_is_shown: never_asks => "time-out" Note "was granted the lock after";
     a_release_that_does_nothing_is_found: keeps_on_release => "next" Broken "another client's acquire ended with";
     a_belief_without_end_is_found: believes_for_ever => "holds" Broken "holds before the first acquire: true";
-    a_validity_beyond_the_ttl_is_found: promises_too_much => "validity" Broken "for 2000 ms was said to be valid for 2001 ms";
+    a_validity_beyond_the_ttl_is_found: promises_too_much => "validity" Broken "for 2000 ms was reported as valid for 2001 ms";
     a_validity_that_counts_from_the_question_is_shown: counts_from_the_question => "validity" Note "of a lock that was waited for 1.0";
     a_token_that_does_not_grow_is_found: repeats_tokens => "tokens" Broken "the token 7 came after one with 7";
     a_lease_without_end_is_found: ignores_ttl => "client-gone" Broken "its client was killed, the lock was still taken";

@@ -54,7 +54,7 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
 /// Source: Apache Curator's `InterProcessSemaphoreV2`, whose queue of znodes is one of keys here.
 pub(super) static SEMAPHORE: LockDefinition = LockDefinition {
     name: "etcd-semaphore",
-    about: "a semaphore: the queue of etcd, of which the oldest keys hold the permits",
+    about: "a semaphore: the queue of etcd, whose oldest keys hold the permits",
     claims: READ_WRITE.claims,
     service: &ETCD,
     recipe: &EtcdRecipe {

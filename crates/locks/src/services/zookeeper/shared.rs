@@ -38,7 +38,7 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
 
 pub(super) static SEMAPHORE: LockDefinition = LockDefinition {
     name: "zookeeper-semaphore",
-    about: "a semaphore: a queue of znodes, of which the first hold the permits",
+    about: "a semaphore: a queue of znodes, whose first znodes hold the permits",
     claims: CLAIMS,
     service: &ZOOKEEPER,
     recipe: &QueueRecipe(|share, options| match share {
