@@ -1,7 +1,6 @@
 //! Fencepost: tells you, with evidence, whether your distributed lock holds.
 //!
-//! This is the program as a library, so that benchmarks and tests can reach its parts. `ARCHITECTURE.md` is
-//! the map.
+//! The program as a library, so that benchmarks and tests reach its parts. `ARCHITECTURE.md` is the map.
 
 mod agent_tools;
 mod cli;

@@ -67,7 +67,11 @@ fn exit_codes_tell_verdicts_apart() {
         let refused = check(&["--model", unknown, &valid]);
         assert_eq!(refused.status.code(), Some(254));
         let names = "mutex, owner-mutex, fenced-mutex, reentrant-mutex, shared-lock, lease-mutex, register, cas-register";
-        assert!(text(&refused.stderr).contains(&format!("expected one of {names}")), "{}", text(&refused.stderr));
+        assert!(
+            text(&refused.stderr).contains(&format!("expected one of {names}")),
+            "{}",
+            text(&refused.stderr)
+        );
     }
     assert_eq!(check(&["--model", "mutex", "/nowhere.jsonl"]).status.code(), Some(254));
     assert_eq!(check(&["--model", "mutex"]).status.code(), Some(254));

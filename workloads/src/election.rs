@@ -1,8 +1,7 @@
 //! `election`: the leader reads the last entry of a log, and writes its own with its term, again and again
-//! for as long as it leads; all others campaign, but for a follower, which asks who leads. A leader that
-//! reads an entry of a later term was deposed and did not know it. Source: Ongaro and Ousterhout, "In search
-//! of an understandable consensus algorithm" (2014), section 5: at most one leader a term, and terms that
-//! grow.
+//! for as long as it leads; the others campaign, and a follower asks who leads. A leader that reads an entry
+//! of a later term was deposed and did not know it. Source: Ongaro and Ousterhout, "In search of an
+//! understandable consensus algorithm" (2014), section 5: at most one leader a term, and terms that grow.
 
 use crate::length::SectionPlan;
 use crate::section::{Do, Sections, Work};

@@ -1,7 +1,6 @@
 //! `read-write`: a writer changes a pair in two steps, a reader reads it. A reader that finds one half
-//! changed and not the other was let in beside a writer. Source: Courtois, Heymans and Parnas, "Concurrent
-//! control with 'readers' and 'writers'" (1971). Each write has a value that no other has, so a half shows
-//! whose it is.
+//! changed and not the other was let in beside a writer. Each write has a value of its own, which names it.
+//! Source: Courtois, Heymans and Parnas, "Concurrent control with 'readers' and 'writers'" (1971).
 
 use crate::length::SectionPlan;
 use crate::section::{Do, Sections, Work};

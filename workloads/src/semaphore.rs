@@ -1,6 +1,5 @@
-//! `semaphore`: a process enters a resource that counts its users, looks who is there, and leaves it. With
-//! more users than permits one was let in too many. Source: Dijkstra, "Cooperating sequential processes" (EWD
-//! 123).
+//! `semaphore`: a process enters a resource that counts its users, looks who is there, and leaves it. More
+//! users than permits are one too many. Source: Dijkstra, "Cooperating sequential processes" (EWD 123).
 
 use crate::length::SectionPlan;
 use crate::section::{Do, Sections, Work};

@@ -20,8 +20,7 @@ pub trait Workload: Send + Sync {
     fn has_follower(&self) -> bool {
         false
     }
-    /// Whether it is right under a lock of this kind: where several hold a lock at once, what each protects
-    /// is another thing.
+    /// Whether it is right under a lock of this kind: several holders protect other things than one.
     fn fits(&self, kind: LockKind) -> bool {
         kind != LockKind::Semaphore
     }

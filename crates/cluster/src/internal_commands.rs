@@ -11,8 +11,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Runs the internal subcommand that the command line names, and gives its exit code; none where it names
-/// none.
+/// Runs the internal subcommand of the command line, and gives its exit code; none: there is none.
 ///
 /// A program that starts clusters calls this first in its `main`, before it starts any thread: namespaces can
 /// only be made by a process with a single thread.

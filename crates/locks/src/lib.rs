@@ -1,5 +1,4 @@
-//! The built-in locks: their services, their recipes, and the client side of the client protocol. One folder
-//! a service.
+//! The built-in locks: their services (a folder each), their recipes, and the client side of the protocol.
 //!
 //! ```text
 //! controller ── client protocol ──► client/ ──► Lock (redis/lock.rs, redlock/, etcd/, …) ──► lock service

@@ -125,9 +125,8 @@ pub enum ToClient {
 }
 
 /// One line to a client that is no command. `over`: an operation of the process ended in `info`; its locks
-/// must be prolonged no more, and its connections can be closed. `cancel`: the caller of the call `id`
-/// gives it up. `goes-on`: a program whose acquire was given up goes on, with what it has, under the number
-/// `next`.
+/// must be prolonged no more, and its connections can be closed. `cancel`: the caller gives the call `id` up.
+/// `goes-on`: a program whose acquire was given up goes on, with what it has, under the number `next`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessEvent {
     pub event: Cow<'static, str>,

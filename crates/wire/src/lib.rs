@@ -1,6 +1,5 @@
 //! How parts of Fencepost in different processes speak to each other: requests and answers as lines of JSON.
-//! Each pair (controller and client program, controller and a node's agent, client program and storage) has
-//! its own messages.
+//! Each pair (of controller, client program, a node's agent, storage) has its own messages.
 //!
 //! ```text
 //! RequestClient ──► LineWriter ══ {"id":1,…} ══► LineReader ──► the other end

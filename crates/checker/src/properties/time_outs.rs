@@ -1,10 +1,8 @@
 //! Time-outs: an acquire ends within its time-out: a program has something else to do afterwards. In a run
-//! without faults nothing but a slow machine keeps a library from that. A machine so slow that it does so
-//! over and over by more than [`LATE_NS`] is slow in all else, too, and the reads and writes of the storage
-//! show it: they take one message there and one back, and no library has a part in them. In a run without
-//! storage, the answers of holders that are asked whether they hold show it. The first acquire of each
-//! process does not count: a library may connect in it, and a program in a virtual machine compile what it
-//! does for the first time.
+//! without faults only a slow machine keeps a library from that. One that does so again and again by more
+//! than [`LATE_NS`] is slow in all else, too: the reads and writes of the storage show it, in which no library
+//! has a part, or else the answers to `holds`. The first acquire of each process does not count: a library
+//! may connect in it, and a virtual machine compile what it does for the first time.
 //!
 //! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
 //!   than [`LATE_NS`], without the time in which the machine stalled.

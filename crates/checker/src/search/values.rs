@@ -1,6 +1,5 @@
-//! What the search knows from effects that speak of values, where every operation of the history has one. Say
-//! that an operation *needs* the value that it reads or swaps away, and *gives* the one that it writes or
-//! swaps in.
+//! What the search knows from effects that speak of values, where every operation of the history has one. An
+//! operation *needs* the value that it reads or swaps away, and *gives* the one that it writes or swaps in.
 //!
 //!
 //! - *Lost.* If the value is about to be overwritten while somebody still needs it, and no write can give it

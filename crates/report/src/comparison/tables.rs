@@ -81,7 +81,7 @@ fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
         (Mark { outcome, harm: Some(harm), ..Mark::plain(harm.to_string()) }, harm.meaning().to_owned())
     };
     let others = plain(&[
-        ("✗ or △ updates lost", "the effect on the data; the sign is that of the violation that caused it"),
+        ("✗ or △ updates lost", "the effect on the data; the sign is that of the violation behind it"),
         ("✓ holds", "in each run that tested it"),
         ("○ vacuous", "no run tested it"),
         ("? unknown", "it could not be decided"),

@@ -3,8 +3,7 @@
 use fencepost_history::Refusal;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How a link is made worse. The fields but for the last two mean what they mean to `tc netem`, in both
-/// mechanisms.
+/// How a link is made worse. All fields but the last two mean what they mean to `tc netem`.
 ///
 /// ```
 /// use fencepost_nemesis::tools::packets::Impairment;
@@ -110,9 +109,8 @@ impl Impairment {
         Ok(())
     }
 
-    /// Both at once, as two links in a row: delays add up, losses are independent, the lower rate, the
-    /// shorter `idle_ms` and the greater `pass_first` count; the wider jitter's shape and the greater
-    /// loss's correlation.
+    /// Both at once, as two links in a row: delays add up, losses are independent; the lower rate, the shorter
+    /// `idle_ms`, the greater `pass_first`, the wider jitter's shape, the greater loss's correlation count.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);

@@ -6,9 +6,8 @@
 //! A was *cut off*. The service gets the benefit of every doubt: A's lease ends at the earliest moment of its
 //! interval, and B is granted at its latest.
 //!
-//! A lease that was over and was prolonged all the same is a second grant: where a renewal of A that was
-//! asked for after B's grant succeeded while B still believed and its lease still ran, both were promised the
-//! lock.
+//! A lease that was over and was prolonged all the same is a second grant: a renewal of A that was asked for
+//! after B's grant succeeded while B still believed and its lease still ran.
 //!
 //! How many may hold a key at once is a matter of [`Claim`]: of the shared mode (`"mode": "shared"`) any
 //! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each

@@ -377,8 +377,7 @@ fn finding(run: &RunIndex, key: &StuckKey, before: &str) -> Finding {
     }
 }
 
-/// Which call on a key was the last that its caller had given up: "; the last call that its caller gave up
-/// …".
+/// Which call on a key its caller gave up last: "; the last call that its caller gave up …".
 fn last_cancelled(run: &RunIndex, key: &str, before: u64) -> String {
     let is_cancelled = |operation: &&Operation| {
         let error = operation.completion.and_then(|event| event.error.as_ref());

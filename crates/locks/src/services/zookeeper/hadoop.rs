@@ -1,5 +1,4 @@
-//! `hadoop`: which client is active, and how the former one is fenced, as Hadoop's NameNodes do with
-//! ZooKeeper.
+//! `hadoop`: which client is active, and how the former one is fenced, as among Hadoop's NameNodes.
 //!
 //! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. The client that
 //! creates the ephemeral znode is elected. A persistent one beside it, the breadcrumb, names the last active

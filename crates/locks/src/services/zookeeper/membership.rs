@@ -1,6 +1,5 @@
-//! A server is removed from the ensemble, and a new one added in its place. Source: ZooKeeper's manual,
-//! "Dynamic Reconfiguration", sections "Incremental mode" and "Security". The orders are those of ZooKeeper's
-//! own shell.
+//! A server is removed from the ensemble, and a new one added in its place, by ZooKeeper's own shell. Source:
+//! ZooKeeper's manual, "Dynamic Reconfiguration", sections "Incremental mode" and "Security".
 
 use crate::service::ServiceOrders;
 use fencepost_cluster::{ClusterError, Node};
