@@ -1,13 +1,8 @@
 //! Time-outs: an acquire ends within its time-out: a program has something else to do afterwards. In a run
 //! without faults only a slow machine keeps a library from that. One that does so again and again by more
-//! than [`LATE_NS`] is slow in all else, too: the reads and writes of the storage show it, in which no library
-//! has a part, or else the answers to `holds`. The first acquire of each process does not count: a library
-//! may connect in it, and a virtual machine compile what it does for the first time.
-//!
-//! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
-//!   than [`LATE_NS`], without the time in which the machine stalled.
-//! - *Not judged*: there were faults, or no acquire of the workload had a time-out; or half of all reads and
-//!   writes of the storage (or of these questions) took longer than [`SLOW_NS`].
+//! than [`LATE_NS`] is slow in all else, too: the reads and writes of the storage show it, in which no
+//! library has a part, or else the answers to `holds`. The first acquire of each process does not count: a
+//! library may connect in it, and a virtual machine compile what it does for the first time.
 
 use super::checker::{Checker, FindingClass, NotJudged, Property};
 use crate::figures::{Figures, figures};

@@ -55,12 +55,15 @@ impl Checker for Users {
             let Some((there, answer)) = read.ok().and_then(|ok| Some((users(&ok.value)?, ok))) else {
                 continue;
             };
-            let Some(&reader) = holds.get(&read.invoke.index) else { continue };
+            if !holds.contains_key(&read.invoke.index) {
+                continue;
+            }
             figures.reads += 1;
+            // The reader itself, too: to read shows no belief, and its permit may have run out before.
             let is_in = |hold: &Hold| hold.from < read.invoke.index && hold.until > answer.index;
             let held = |process: u64| {
                 let of_process = of_process.get(&(process, read.key))?;
-                of_process.iter().copied().rfind(|&at| at == reader || is_in(&run.holds[at]))
+                of_process.iter().copied().rfind(|&at| is_in(&run.holds[at]))
             };
             let certain: Vec<usize> = there.iter().filter_map(|process| held(*process)).collect();
             figures.most = figures.most.max(certain.len() as u64);
@@ -158,6 +161,17 @@ mod tests {
             "process 3 read at 0.060 s that processes 1, 2 and 3 used a, and each of them believed that it held it: 3 \
              holders of 2 permits"
         );
+    }
+
+    #[test]
+    fn a_reader_that_no_longer_holds_does_not_count() {
+        let late = history("[\"users\",1,2,3]", "").replace(
+            "70 3 invoke write a [\"leave\",3]\n71 3 ok write a 1\n80 3 invoke release a\n81 3 ok release a {believed:true}",
+            "80 3 invoke release a\n81 3 fail release a {believed:false} not-held",
+        );
+        assert!(late.contains("not-held"));
+        let verdict = verdict(&Users, &late);
+        assert_eq!((verdict.outcome, &verdict.stats["most"]), (Outcome::Valid, &2.into()));
     }
 
     #[test]

@@ -29,7 +29,9 @@ const BREAKERS: [&str; 4] = ["kill", "pause", "partition", "reset"];
 /// for longer, until shortly before its turn comes.
 const ASLEEP_TTLS: (f64, f64) = (1.5, 2.2);
 const WAITER_ASLEEP_TTLS: (f64, f64) = (2.2, 3.0);
-/// How long a holder holds its lock that sleeps and wakes.
+/// How long a holder is cut off from all servers: its session ends, and another process takes the lock.
+const PARTED_TTLS: f64 = 3.0;
+/// How long a holder holds its lock that sleeps and wakes, or is cut off.
 const AWAKE_TTLS: u32 = 6;
 /// A waiter waits for as long as it takes.
 const PATIENT_TTLS: u32 = 8;
@@ -67,6 +69,8 @@ pub(super) enum HeldPlay {
     Sleeps(Role, &'static dyn Nemesis),
     /// The thread that prolongs the lock stands still, while the section goes on.
     RenewalStands(&'static dyn Nemesis),
+    /// The holder is cut off from the servers for longer than its session lasts, while its section goes on.
+    CutOff(&'static dyn Nemesis),
     /// While the holder is stopped, another takes the lock and is killed.
     TakenAndGone(&'static dyn Nemesis),
     /// The lock is granted by a bare majority, and its holder loses one of these servers.
@@ -81,6 +85,7 @@ impl HeldPlay {
             HeldPlay::Broken(nemesis, _)
             | HeldPlay::Sleeps(_, nemesis)
             | HeldPlay::RenewalStands(nemesis)
+            | HeldPlay::CutOff(nemesis)
             | HeldPlay::TakenAndGone(nemesis)
             | HeldPlay::BareMajority(nemesis)
             | HeldPlay::WholeValidity(nemesis) => nemesis,
@@ -97,7 +102,10 @@ impl Space {
             (self.lease == Lease::Ttl).then(|| self.named("delay")).flatten().map(|slow| [play(slow); 2]);
         let asleep = (self.lease == Lease::Session).then(|| self.named("pause")).flatten();
         let sleeps = |role| asleep.map(|pause| HeldPlay::Sleeps(role, pause));
-        slow.into_iter().flatten().chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).collect()
+        let cut = (self.lease == Lease::Session).then(|| self.named("partition")).flatten();
+        let cut_off = cut.map(HeldPlay::CutOff);
+        let slow = slow.into_iter().flatten();
+        slow.chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).chain(cut_off).collect()
     }
 
     /// Those for a lock that prolongs what it holds.
@@ -121,7 +129,10 @@ impl Space {
     pub(super) fn held(&self, play: HeldPlay, random: &mut Stream) -> Option<Schedule> {
         let drawn = self.options(random);
         let drawn = match play {
-            HeldPlay::Broken(..) | HeldPlay::Sleeps(..) | HeldPlay::RenewalStands(_) => drawn,
+            HeldPlay::Broken(..)
+            | HeldPlay::Sleeps(..)
+            | HeldPlay::RenewalStands(_)
+            | HeldPlay::CutOff(_) => drawn,
             // What a share of the TTL comes to is then seen beside what any machine takes.
             _ => self.odd_ttl.map_or_else(|| drawn.clone(), |ttl| with_ttl(drawn.clone(), ttl)),
         };
@@ -157,6 +168,18 @@ impl Space {
                 let fault = PlannedFault::new("thread-pause", &[Role::Holder.name()], length);
                 let fault = fault.with("thread", json!("last")).then(Trigger::of(f::ACQUIRE));
                 (options, vec![fault])
+            }
+            HeldPlay::CutOff(_) => {
+                let mut options = self.held_for_long(drawn);
+                if self.drawn.hold {
+                    // A TTL and more, in which its library can report the loss.
+                    options.hold = Some(TimeSpan(options.ttl.0 * AWAKE_TTLS).into());
+                }
+                let topology = self.topology(&options);
+                let groups = json!([[Role::Holder.name()], topology.servers]);
+                let fault =
+                    PlannedFault::new("partition", &[Role::Holder.name()], topology.ttl.mul_f64(PARTED_TTLS));
+                (options, vec![fault.with("groups", groups).then(Trigger::of(f::ACQUIRE))])
             }
             HeldPlay::TakenAndGone(_) => self.taken_and_gone(drawn)?,
             HeldPlay::BareMajority(_) => self.bare_majority(drawn, random),

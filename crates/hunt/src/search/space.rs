@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The most faults of one schedule: with more, effects hide each other, and a finding takes longer to shrink.
 pub const FAULTS_MAX: usize = 3;
 
-/// The jump of a waiter's clock comes after so many faults at the holder.
+/// The jumps of a waiter's clock come after so many faults at the holder.
 const JUMP_AFTER: usize = 6;
 
 /// Shortest and longest main phase of a schedule.
@@ -181,7 +181,8 @@ impl Space {
         let (jumps, clocks_of_waiters): (Vec<_>, Vec<_>) = clocks_of_waiters.partition(jumps);
         let mut opening: Vec<_> = those(is_at_holder, Some(WhichAim::InTurn(0))).collect();
         let early = opening.len().min(JUMP_AFTER);
-        opening.splice(early..early, jumps);
+        // Twice, since a clock may jump forward or back.
+        opening.splice(early..early, jumps.iter().chain(&jumps).copied());
         opening
             .into_iter()
             .chain(votes)

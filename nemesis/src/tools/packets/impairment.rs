@@ -109,8 +109,8 @@ impl Impairment {
         Ok(())
     }
 
-    /// Both at once, as two links in a row: delays add up, losses are independent; the lower rate, the shorter
-    /// `idle_ms`, the greater `pass_first`, the wider jitter's shape, the greater loss's correlation count.
+    /// Both at once, as two links in a row: delays add up, losses are independent; the lower rate, the
+    /// shorter `idle_ms`, the greater `pass_first`, the wider jitter, the greater correlation count.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);

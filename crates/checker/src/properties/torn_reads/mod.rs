@@ -19,7 +19,7 @@ figures! {
     TornReadsFigures of "torn-reads" {
         reads: u64,
         torn: u64,
-        /// Read half changed after a writer that is not known to have held the lock any more.
+        /// Read half changed where the writer, or the reader, is not known to have held the lock any more.
         left_half: u64,
     }
 }
@@ -97,7 +97,8 @@ fn finding(
 ) -> Option<Finding> {
     let under = |operation: &Operation| Some(&run.holds[*holds.get(&operation.invoke.index)?]);
     let (reader, writer, answer) = (under(read)?, under(half)?, read.ok()?);
-    if reader.process == writer.process || reader.ends.let_go_ns < read.invoke.time {
+    // To read shows no belief: a reader whose lock has run out, and that does not go on, was only late.
+    if reader.process == writer.process || reader.until < answer.index {
         return None;
     }
     let (class, how) = if writer.until > read.invoke.index {

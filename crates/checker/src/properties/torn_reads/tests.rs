@@ -18,7 +18,9 @@ const READER: &str = "
          40  2 invoke acquire a {ttl_ms:2000,mode:\"shared\"}
          50  2 ok     acquire a
          60  2 invoke read    a
-         70  2 ok     read    a [\"pair\",7,0]";
+         70  2 ok     read    a [\"pair\",7,0]
+         72  2 invoke release a
+         74  2 ok     release a {believed:true}";
 
 const WRITER: &str = "
          80  1 invoke write   a [\"pair\",7,7]
@@ -49,6 +51,13 @@ fn rejects_a_read_in_the_middle_of_a_write() {
 #[test]
 fn a_writer_that_was_ended_leaves_half_of_a_pair_and_no_finding() {
     let verdict = verdict(&TornReads, &history(READER, ""));
+    assert_eq!((verdict.outcome, &verdict.stats["left_half"]), (Outcome::Valid, &1.into()));
+}
+
+#[test]
+fn a_reader_that_no_longer_believes_is_only_late() {
+    let late = READER.replace("true", "false");
+    let verdict = verdict(&TornReads, &history(&late, WRITER));
     assert_eq!((verdict.outcome, &verdict.stats["left_half"]), (Outcome::Valid, &1.into()));
 }
 
