@@ -5,6 +5,8 @@ pub mod mutex;
 pub mod owner_mutex;
 mod pending;
 pub mod register;
+#[cfg(test)]
+mod sets_tests;
 pub mod shared_lock;
 mod values;
 

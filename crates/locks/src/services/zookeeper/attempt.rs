@@ -1,6 +1,6 @@
 //! The two recipes: how a znode is created, waited for and found again.
 
-use super::decisions::{AfterCreate, Place, Turn, after_create, place, unless_broke, unless_gone};
+use super::decisions::{AfterCreate, Place, Turn, after_create, first, place, unless_broke, unless_gone};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -28,6 +28,8 @@ pub(super) struct Attempt<'a> {
     parent: String,
     /// The znode, or what its name begins with: the random part is what it is known again by.
     path: String,
+    /// What its znode says: the process that asks.
+    process: u64,
     wakeups: &'a AtomicU64,
     others: AtomicBool,
 }
@@ -51,14 +53,18 @@ impl<'a> Attempt<'a> {
         key: &str,
         wakeups: &'a AtomicU64,
     ) -> Attempt<'a> {
-        let parent = format!("/fencepost/{key}");
+        let parent = folder(key);
         let path = match kind {
             ZnodeKind::Ephemeral => format!("{parent}/lock"),
             ZnodeKind::Sequential => {
                 format!("{parent}/_c_{:032x}-{}-", rand::random::<u128>(), turn.word())
             }
         };
-        Attempt { client, kind, turn, parent, path, wakeups, others: AtomicBool::new(false) }
+        Attempt { client, kind, turn, parent, path, process: 0, wakeups, others: AtomicBool::new(false) }
+    }
+
+    pub(super) fn of(self, process: u64) -> Attempt<'a> {
+        Attempt { process, ..self }
     }
 
     pub(super) fn again(
@@ -162,7 +168,9 @@ impl<'a> Attempt<'a> {
             ZnodeKind::Sequential => SEQUENTIAL,
         };
         loop {
-            match after_create(self.client.create(&self.path, &[], &options).await) {
+            match after_create(
+                self.client.create(&self.path, self.process.to_string().as_bytes(), &options).await,
+            ) {
                 AfterCreate::Created((stat, sequence)) => {
                     let path = match self.kind {
                         ZnodeKind::Ephemeral => self.path.clone(),
@@ -227,6 +235,30 @@ impl<'a> Attempt<'a> {
             }
         }
     }
+}
+
+/// The process that the first znode of the queue names; none: the queue is empty. Source: `getLeader` of Curator's
+/// `LeaderLatch`.
+pub(super) async fn leader(client: &Client, key: &str) -> Result<Option<u64>, Error> {
+    let folder = folder(key);
+    // A server may be behind the others.
+    while unless_broke(client.sync("/").await)?.is_none() {}
+    loop {
+        let names = match client.list_children(&folder).await {
+            Err(Error::NoNode) => return Ok(None),
+            listed => unless_broke(listed)?,
+        };
+        let Some(names) = names else { continue };
+        let Some(first) = first(names) else { return Ok(None) };
+        // Where it is gone meanwhile, another one leads.
+        if let Some((data, _)) = unless_gone(client.get_data(&format!("{folder}/{first}")).await)? {
+            return Ok(String::from_utf8_lossy(&data).parse().ok());
+        }
+    }
+}
+
+fn folder(key: &str) -> String {
+    format!("/fencepost/{key}")
 }
 
 fn name(path: &str) -> &str {

@@ -103,6 +103,11 @@ pub(super) fn place(mut names: Vec<String>, own: &str, turn: Turn) -> Place {
     before.map_or(Place::First, Place::Behind)
 }
 
+/// The name that was given first.
+pub(super) fn first(names: Vec<String>) -> Option<String> {
+    names.into_iter().min_by(|a, b| sequence(a).cmp(sequence(b)))
+}
+
 /// What follows the last dash of a znode's name, always ten digits.
 fn sequence(name: &str) -> &str {
     name.rsplit('-').next().unwrap_or(name)
@@ -115,6 +120,15 @@ pub(super) fn after_attempt<T>(ended: Option<Result<T, Error>>, others: bool) ->
         Some(Err(error)) => Err(sentence(&error)),
         None if others => Err(ErrorCode::Taken.error("another client holds the lock")),
         None => Err(ErrorCode::Timeout.error("ZooKeeper did not answer in time")),
+    }
+}
+
+/// After the leader was asked for; none: time was up. Nothing was changed.
+pub(super) fn after_question(reply: Option<Result<Option<u64>, Error>>) -> Completion {
+    match reply {
+        Some(Ok(process)) => Completion::ok(process),
+        Some(Err(error)) => Completion::Fail(sentence(&error)),
+        None => Completion::fail(ErrorCode::Timeout, "ZooKeeper did not answer in time"),
     }
 }
 

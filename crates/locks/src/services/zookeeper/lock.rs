@@ -1,9 +1,9 @@
 //! One process's lock on ZooKeeper: which session it uses, and what becomes of its znodes.
 
-use super::attempt::{Attempt, ZnodeKind};
+use super::attempt::{Attempt, ZnodeKind, leader};
 use super::decisions::{
     AfterDelete, Turn, after_attempt, after_attempt_taken_back, after_delete, after_delete_taken_back,
-    session_is_over,
+    after_question, session_is_over,
 };
 use super::servers::ZkServers;
 use super::session::ZkSession;
@@ -22,6 +22,8 @@ use tokio::time::{Instant, timeout_at};
 /// Of an acquire's time-out, this part is kept for taking its znode back.
 const CLEANUP_SHARE: u32 = 4;
 const CLEANUP_MAX: Duration = Duration::from_millis(500);
+/// Of the session of a process that only asks who leads.
+const ASKING: Duration = Duration::from_secs(10);
 
 pub(super) struct ZkLock {
     servers: Arc<ZkServers>,
@@ -116,7 +118,8 @@ impl ZkLock {
             return Completion::Fail(why);
         }
         let Some(session) = &self.session else { unreachable!("a session was just opened") };
-        let attempt = Attempt::new(&session.client, (self.kind, turn), key, &self.wakeups);
+        let attempt =
+            Attempt::new(&session.client, (self.kind, turn), key, &self.wakeups).of(self.notices.process());
         let ended = timeout_at(try_until, attempt.take()).await.ok();
         let taken = match after_attempt(ended, attempt.saw_others()) {
             Ok(taken) => taken,
@@ -169,6 +172,16 @@ impl Lock for ZkLock {
             }
         };
         end.close(&mut self.session)
+    }
+
+    async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        let ttl = self.session.as_ref().map_or(ASKING, |session| session.ttl);
+        if let Err(why) = self.open_session(ttl, deadline).await {
+            return Completion::Fail(why);
+        }
+        let Some(session) = &self.session else { unreachable!("a session was just opened") };
+        after_question(timeout_at(deadline, leader(&session.client, key)).await.ok())
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {

@@ -50,7 +50,7 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
     name: "zookeeper-election",
     about: "the recipe for elections: an ephemeral sequential znode for each candidate, the lowest leads; its czxid is the term",
     options: &["unwatched"],
-    capabilities: |_| Capabilities { kind: LockKind::Election, ..SESSION_BOUND },
+    capabilities: |_| Capabilities { kind: LockKind::Election, leader: true, ..SESSION_BOUND },
     ..SEQUENTIAL
 };
 
