@@ -31,6 +31,8 @@ const ASLEEP_TTLS: (f64, f64) = (1.5, 2.2);
 const WAITER_ASLEEP_TTLS: (f64, f64) = (2.2, 3.0);
 /// How long a holder is cut off from all servers: its session ends, and another process takes the lock.
 const PARTED_TTLS: f64 = 3.0;
+/// How far a waiter's clock jumps ahead, and for how long: whatever it reads of the lease seems to be over.
+const AHEAD_TTLS: f64 = 2.5;
 /// How long a holder holds its lock that sleeps and wakes, or is cut off.
 const AWAKE_TTLS: u32 = 6;
 /// A waiter waits for as long as it takes.
@@ -71,6 +73,8 @@ pub(super) enum HeldPlay {
     RenewalStands(&'static dyn Nemesis),
     /// The holder is cut off from the servers for longer than its session lasts, while its section goes on.
     CutOff(&'static dyn Nemesis),
+    /// The wall clock of a waiter runs ahead by more than the lease of the holder lasts.
+    WaiterAhead(&'static dyn Nemesis),
     /// While the holder is stopped, another takes the lock and is killed.
     TakenAndGone(&'static dyn Nemesis),
     /// The lock is granted by a bare majority, and its holder loses one of these servers.
@@ -86,6 +90,7 @@ impl HeldPlay {
             | HeldPlay::Sleeps(_, nemesis)
             | HeldPlay::RenewalStands(nemesis)
             | HeldPlay::CutOff(nemesis)
+            | HeldPlay::WaiterAhead(nemesis)
             | HeldPlay::TakenAndGone(nemesis)
             | HeldPlay::BareMajority(nemesis)
             | HeldPlay::WholeValidity(nemesis) => nemesis,
@@ -104,8 +109,9 @@ impl Space {
         let sleeps = |role| asleep.map(|pause| HeldPlay::Sleeps(role, pause));
         let cut = (self.lease == Lease::Session).then(|| self.named("partition")).flatten();
         let cut_off = cut.map(HeldPlay::CutOff);
+        let ahead = self.named("clock-jump").map(HeldPlay::WaiterAhead);
         let slow = slow.into_iter().flatten();
-        slow.chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).chain(cut_off).collect()
+        slow.chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).chain(cut_off).chain(ahead).collect()
     }
 
     /// Those for a lock that prolongs what it holds.
@@ -132,7 +138,8 @@ impl Space {
             HeldPlay::Broken(..)
             | HeldPlay::Sleeps(..)
             | HeldPlay::RenewalStands(_)
-            | HeldPlay::CutOff(_) => drawn,
+            | HeldPlay::CutOff(_)
+            | HeldPlay::WaiterAhead(_) => drawn,
             // What a share of the TTL comes to is then seen beside what any machine takes.
             _ => self.odd_ttl.map_or_else(|| drawn.clone(), |ttl| with_ttl(drawn.clone(), ttl)),
         };
@@ -180,6 +187,14 @@ impl Space {
                 let fault =
                     PlannedFault::new("partition", &[Role::Holder.name()], topology.ttl.mul_f64(PARTED_TTLS));
                 (options, vec![fault.with("groups", groups).then(Trigger::of(f::ACQUIRE))])
+            }
+            HeldPlay::WaiterAhead(_) => {
+                let options = self.held_for_long(drawn);
+                let ahead = options.ttl.0.mul_f64(AHEAD_TTLS);
+                let fault = PlannedFault::new("clock-jump", &[Role::Waiter.name()], ahead);
+                let fault =
+                    fault.with("wall_ms", json!(ahead.as_millis() as u64)).then(Trigger::of(f::ACQUIRE));
+                (options, vec![fault])
             }
             HeldPlay::TakenAndGone(_) => self.taken_and_gone(drawn)?,
             HeldPlay::BareMajority(_) => self.bare_majority(drawn, random),

@@ -15,9 +15,6 @@ use std::time::Duration;
 /// The most faults of one schedule: with more, effects hide each other, and a finding takes longer to shrink.
 pub const FAULTS_MAX: usize = 3;
 
-/// The jumps of a waiter's clock come after so many faults at the holder.
-const JUMP_AFTER: usize = 6;
-
 /// Shortest and longest main phase of a schedule.
 const LENGTH_TTLS: (u32, u32) = (3, 6);
 
@@ -176,15 +173,7 @@ impl Space {
                 let place = aims.iter().position(|aim| aim.on == [Role::Waiter.name()])?;
                 Some((*nemesis, Some(WhichAim::InTurn(place))))
             });
-        // A clock of a waiter that is wrong by much is early: slow servers leave time for few schedules.
-        let jumps = |(nemesis, _): &(&'static dyn Nemesis, Option<WhichAim>)| nemesis.name() == "clock-jump";
-        let (jumps, clocks_of_waiters): (Vec<_>, Vec<_>) = clocks_of_waiters.partition(jumps);
-        let mut opening: Vec<_> = those(is_at_holder, Some(WhichAim::InTurn(0))).collect();
-        let early = opening.len().min(JUMP_AFTER);
-        // Twice, since a clock may jump forward or back.
-        opening.splice(early..early, jumps.iter().chain(&jumps).copied());
-        opening
-            .into_iter()
+        those(is_at_holder, Some(WhichAim::InTurn(0)))
             .chain(votes)
             .chain(at_points.map(|(nemesis, _)| (*nemesis, Some(WhichAim::AtPoint))))
             .chain(those(stops_waiters, Some(WhichAim::InTurn(1))))
