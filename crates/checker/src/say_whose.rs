@@ -29,6 +29,7 @@ fn attribution(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Fin
             (judgement::whose(run, overlap.class, a, b).0, Some(overlap.class))
         }
         (Blame::ByHolders, None) if run.setting().any_fault(0, finding.time) => (Whose::NoFence, None),
+        (Blame::ByHolders, None) if stalled_meanwhile(run, finding) => (Whose::Machine, None),
         (Blame::ByHolders, None) => (Whose::Library, None),
     };
     let is_open = match whose {
@@ -50,6 +51,13 @@ fn by_the_client(blame: Blame) -> OtherCause {
         _ => "the same run without that fault, or the reference (`--against`)",
     };
     OtherCause { whose: Whose::Library, decides: decides.to_owned() }
+}
+
+/// Whether the machine stalled between the first cited grant and the finding: what was late may be late by that.
+fn stalled_meanwhile(run: &RunIndex, finding: &Finding) -> bool {
+    let cited = run.holds.iter().filter(|hold| finding.events.contains(&hold.from));
+    let first_ns = cited.map(|hold| hold.from_ns).min().unwrap_or(0);
+    run.stalls.within((first_ns, finding.time)) > 0
 }
 
 /// Whether anything can have made the servers forget their grants, from the first cited one to the finding.
@@ -198,6 +206,34 @@ mod tests {
         };
         let whose = |by| attributed("exclusion", "lease:\"ttl\"", &waited(by));
         assert_eq!([whose(("n1", "n2")), whose(("n1", "n1"))], ["the service", "the library"]);
+    }
+
+    #[test]
+    fn a_write_that_came_late_on_a_machine_that_stalled_is_the_machines() {
+        let whose = |machine: &str| {
+            let text = format!(
+                "0  1 invoke acquire a {{ttl_ms:10}}
+                 1  1 ok     acquire a {{token:1}}
+                 2  1 invoke write   a 5
+                 15 2 invoke acquire a {{ttl_ms:10}}
+                 16 2 ok     acquire a {{token:2}}
+                 17 2 invoke read    a
+                 18 2 ok     read    a 4
+                 19 2 invoke write   a 6
+                 20 2 ok     write   a 6
+                 25 1 info   write   a null timeout: no answer
+                 {machine}
+                 40 nemesis info storage-log - [[\"a\",2,\"read\",null],[\"a\",2,\"write\",6],[\"a\",1,\"write\",5]]"
+            );
+            attributed("stale-writes", "lease:\"ttl\"", &text)
+        };
+        assert_eq!(whose(""), "the library");
+        assert_eq!(whose("30 nemesis info stalled - {node:\"c1\",for_ms:20}"), "the machine");
+        assert_eq!(
+            whose("39 nemesis info stalled - {node:\"c1\",for_ms:9}"),
+            "the library",
+            "it came later"
+        );
     }
 
     #[test]
