@@ -48,6 +48,11 @@ fn words_are_those_of_the_field() {
 }
 
 #[test]
+fn sources_that_the_architecture_names_are_there() {
+    assert_tidy(&links::moved_sources());
+}
+
+#[test]
 fn links_in_documents_lead_somewhere() {
     assert_tidy(&links::dead());
 }

@@ -229,11 +229,7 @@ mod tests {
         };
         assert_eq!(whose(""), "the library");
         assert_eq!(whose("30 nemesis info stalled - {node:\"c1\",for_ms:20}"), "the machine");
-        assert_eq!(
-            whose("39 nemesis info stalled - {node:\"c1\",for_ms:9}"),
-            "the library",
-            "it came later"
-        );
+        assert_eq!(whose("39 nemesis info stalled - {node:\"c1\",for_ms:9}"), "the library", "it came later");
     }
 
     #[test]
