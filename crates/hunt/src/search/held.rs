@@ -31,8 +31,10 @@ const ASLEEP_TTLS: (f64, f64) = (1.5, 2.2);
 const WAITER_ASLEEP_TTLS: (f64, f64) = (2.2, 3.0);
 /// How long a holder is cut off from all servers: its session ends, and another process takes the lock.
 const PARTED_TTLS: f64 = 3.0;
-/// How far a waiter's clock jumps ahead, and for how long: whatever it reads of the lease seems to be over.
-const AHEAD_TTLS: f64 = 2.5;
+/// How far a waiter's clock jumps ahead, and for how long: whatever it reads of the lease seems to be over. A holder
+/// that is robbed learns of it as it prolongs its lock: in between it has to act.
+const AHEAD_TTLS: f64 = 5.0;
+const ROBBED_HOLD_TTLS: f64 = 0.35;
 /// How long a holder holds its lock that sleeps and wakes, or is cut off.
 const AWAKE_TTLS: u32 = 6;
 /// A waiter waits for as long as it takes.
@@ -189,7 +191,10 @@ impl Space {
                 (options, vec![fault.with("groups", groups).then(Trigger::of(f::ACQUIRE))])
             }
             HeldPlay::WaiterAhead(_) => {
-                let options = self.held_for_long(drawn);
+                let mut options = self.wanted_soon(self.held_for_long(drawn));
+                if self.drawn.hold {
+                    options.hold = Some(TimeSpan(options.ttl.0.mul_f64(ROBBED_HOLD_TTLS)).into());
+                }
                 let ahead = options.ttl.0.mul_f64(AHEAD_TTLS);
                 let fault = PlannedFault::new("clock-jump", &[Role::Waiter.name()], ahead);
                 let fault =
