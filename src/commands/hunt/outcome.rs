@@ -90,10 +90,12 @@ fn what_now(file: &HuntFile) -> String {
     let sentence = match file.worth() {
         HuntWorth::Violation => return String::new(),
         HuntWorth::Undecided => "Not decided: play these violations again, or hunt for longer.".to_owned(),
-        HuntWorth::TooLittle(why) => format!(
-            "Not tested: {why}. Give the hunt more time (--for), fewer schedules side by side (--jobs), or a machine with less other \
-             work."
-        ),
+        HuntWorth::TooLittle(why) => {
+            let time = file
+                .long_enough()
+                .map_or("(--for)".to_owned(), |time| format!("(at this pace --for {time})"));
+            format!("Not tested: {why}. Give the hunt more time {time}, or a machine with less other work.")
+        }
         HuntWorth::NothingFound => "Situations that were not reached remain untested.".to_owned(),
     };
     format!("\n{}\n", wrap_indented(&sentence, 0))

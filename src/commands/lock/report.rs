@@ -114,7 +114,7 @@ pub(super) fn ending(summary: &Summary, path: &str) -> String {
         let _ = write!(text, "; look at {}", and(&notes));
     }
     if summary.is_tried() && summary.keeps_the_protocol {
-        let _ = write!(text, "\nnext      fencepost hunt --lock {path}");
+        let _ = write!(text, "\nnext      fencepost test --lock {path} --nemesis pause");
     }
     text
 }

@@ -151,8 +151,8 @@ impl Language {
     fn readme(&self, name: &str, kind: LockKind, service: &LockService) -> String {
         let LockService { name: servers, about, .. } = *service;
         let state = match self.works_on(servers) {
-            true => "It works as it is, without a library; put yours in its place.",
-            false => "Its functions are still to be written.",
+            true => "has its functions. It works as it is, without a library; put yours in its place.",
+            false => "has the places for its functions, which are still to be written.",
         };
         let other = match kind {
             LockKind::Mutex => "redlock",
@@ -166,7 +166,7 @@ impl Language {
         format!(
             "# {name}\n\n\
              {} in {}, on {about}.\n\n\
-             - `{}` has its functions. {state}\n\
+             - `{}` {state}\n\
              - `{kit}` is the kit: it speaks the client protocol of Fencepost, and stays as it is.\n\
              - `lock.toml` says how the client is started and what the lock claims.\n\n\
              Beside this folder:\n\n\

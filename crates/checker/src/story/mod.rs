@@ -24,6 +24,8 @@ pub struct StoryLine {
 
 /// How many lines a story has at most between its first and its last.
 const LINES_MAX: usize = 40;
+/// How many stalls of the machine have a line of their own: more are one line, so that they hide nothing.
+const STALLS_MAX: usize = 3;
 
 /// What happened around a finding, for a new reader: holds, faults in force, who else was let in, what each
 /// wrote, and whose fault it was. In order of time; empty for findings that are not about two holds.
@@ -69,10 +71,24 @@ fn lines_of(
     lines.extend(ended.map(|(time_ns, ended)| line(*time_ns, ended.sentence())));
     let rests = if finding.whose == Some(Whose::Machine) { "rests" } else { "does not rest" };
     let stalled = format!("the machine stalled (not an injected fault; the verdict {rests} on this)");
-    lines.extend(run.stalls.of_each((begin, end)).map(|(node, (from_ns, until_ns))| {
-        let length = seconds(until_ns - from_ns);
-        line(from_ns, format!("{stalled}: it gave {node} hardly any time for {length}"))
-    }));
+    let stalls = Vec::from_iter(run.stalls.of_each((begin, end)));
+    if stalls.len() > STALLS_MAX {
+        let first_ns = stalls.iter().map(|(_, span)| span.0).min().unwrap_or(begin);
+        let until_ns = stalls.iter().map(|(_, span)| span.1).max().unwrap_or(end);
+        let (until, length) = (seconds(until_ns), seconds(run.stalls.within((begin, end))));
+        let times = stalls.len();
+        lines.push(line(
+            first_ns,
+            format!(
+                "{stalled}, {times} times until {until}: some node had hardly any time for {length} in all"
+            ),
+        ));
+    } else {
+        lines.extend(stalls.into_iter().map(|(node, (from_ns, until_ns))| {
+            let length = seconds(until_ns - from_ns);
+            line(from_ns, format!("{stalled}: it gave {node} hardly any time for {length}"))
+        }));
+    }
     for (hold, earlier) in [(a, true), (b, false)] {
         tell_hold(run, hold, earlier, (begin, end), &mut lines);
     }
@@ -86,6 +102,7 @@ fn lines_of(
         lines.push(line(later[0].time_ns, format!("({left_out} lines are left out before this one)")));
         lines.extend(later);
     }
+    let end = lines.last().map_or(end, |line| line.time_ns.max(end));
     lines.push(line(end, last));
     lines
 }

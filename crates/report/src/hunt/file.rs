@@ -357,10 +357,16 @@ impl HuntFile {
         let found = match (&self.against, self.found(), self.undecided_findings().count() as u64) {
             (_, 0, 0) => format!("Nothing found against this lock {played}"),
             (_, 0, open) => format!("{} not decided, {played}", violations(open)),
-            (None, many, _) => format!("{} {played}{}", violations(many), self.late(many)),
-            (Some(by), many, _) => format!("{} that {} does not show, {played}", violations(many), by.lock),
+            (Some(by), many, _) if self.all_compared() => {
+                format!("{} that {} does not show, {played}", violations(many), by.lock)
+            }
+            (_, many, _) => format!("{} {played}{}", violations(many), self.late(many)),
         };
         [found].into_iter().chain(self.shared()).collect::<Vec<_>>().join(". ")
+    }
+
+    fn all_compared(&self) -> bool {
+        self.own().filter(|finding| finding.is_there()).all(|finding| finding.compared == Some(Compared::Own))
     }
 
     /// How many of so many violations are late writes, in words that end a sentence.

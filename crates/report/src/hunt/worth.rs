@@ -1,6 +1,7 @@
 //! The result of a hunt: a violation, something undecided, too little to say anything, or nothing found.
 
 use super::file::{Compared, FindingState, HuntFile, HuntFinding};
+use fencepost_history::TimeSpan;
 use fencepost_history::prose::counted;
 
 /// A hunt that played fewer schedules says nothing of its lock.
@@ -20,6 +21,14 @@ pub enum HuntWorth {
 }
 
 impl HuntFile {
+    /// How long a hunt has to be to play enough schedules at the pace of this one, in whole minutes; none where it
+    /// did not lack time.
+    pub fn long_enough(&self) -> Option<TimeSpan> {
+        let pace_ms = self.spent_ms.checked_div(self.schedules)?;
+        let minutes = (pace_ms * (SCHEDULES_MIN + 1)).div_ceil(60_000).max(1);
+        (self.schedules < SCHEDULES_MIN).then(|| TimeSpan::from_secs(minutes * 60))
+    }
+
     pub fn worth(&self) -> HuntWorth {
         if self.has_own_violation() {
             return HuntWorth::Violation;
@@ -104,6 +113,14 @@ mod tests {
         let HuntWorth::TooLittle(why) = worth(1, 5) else { panic!("one schedule of six") };
         assert_eq!(why, "1 schedule was played, and 5 schedules failed; fewer than 10 say nothing of a lock");
         assert!(matches!(worth(9, 0), HuntWorth::TooLittle(_)));
+        let takes = |schedules, spent_ms| {
+            let file = HuntFile { schedules, spent_ms, ..nothing_found() };
+            file.long_enough().map(|time| time.to_string())
+        };
+        assert_eq!(
+            [takes(3, 60_000), takes(0, 60_000), takes(10, 60_000)],
+            [Some("4m".to_owned()), None, None]
+        );
         // What was found stays found.
         assert_eq!(HuntFile { schedules: 1, failed: 5, ..hunt() }.worth(), HuntWorth::Violation);
     }
