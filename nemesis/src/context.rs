@@ -107,7 +107,6 @@ impl FaultContext {
         FaultContext { nodes, services, clients, leadership, readiness, orders: None, existing: None }
     }
 
-    /// The same, with servers that take orders.
     #[must_use]
     pub fn with_orders(self, orders: Option<Arc<dyn ServerOrders>>) -> FaultContext {
         FaultContext { orders, ..self }

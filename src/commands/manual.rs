@@ -19,7 +19,6 @@ pub enum Shell {
     Fish,
 }
 
-/// `fencepost completions SHELL`.
 pub fn completions(shell: Shell, mut program: Command) -> Result<i32> {
     let shell = match shell {
         Shell::Bash => aot::Shell::Bash,
@@ -60,7 +59,6 @@ fn names_of(argument: &str) -> Option<Vec<&'static str>> {
     })
 }
 
-/// `fencepost man [FOLDER]`.
 pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
     let Some(folder) = folder else { return print(&page(program.clone())?) };
     if !folder.is_dir() {

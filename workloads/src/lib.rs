@@ -19,7 +19,6 @@ mod workload;
 pub use length::{Drawn, Length};
 pub use workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 
-/// Every workload.
 pub fn registry() -> &'static [&'static dyn Workload] {
     &[
         &increment::Increment,

@@ -6,7 +6,6 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints lines.
 pub trait LinePrinter: Send + Sync {
     fn say(&self, line: &str);
     fn complain(&self, line: &str);

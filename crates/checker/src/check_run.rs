@@ -29,7 +29,6 @@ pub fn check_run(events: &[Event]) -> RunVerdict {
     }
 }
 
-/// As [`check_run`], for the index of a history.
 pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
     let overlaps = LazyCell::new(|| overlaps(run));

@@ -8,7 +8,6 @@ use crate::verdict::Outcome;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Which algorithm is to decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// The model's own where it applies, else the search.
@@ -30,7 +29,6 @@ pub struct CheckOptions {
     pub witness: bool,
 }
 
-/// What is said of one key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeyVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -74,7 +74,6 @@ impl<Op, Ret> Operations<Op, Ret> {
         if self.timed { seconds(ns) } else { format!("event {index}") }
     }
 
-    /// The process of an operation.
     pub fn process(&self, at: u32) -> u64 {
         self.sources[at as usize].process
     }
@@ -186,7 +185,6 @@ impl<Op, Ret> Builder<Op, Ret> {
         self.dropped += 1;
     }
 
-    /// The operation of a handle.
     pub fn op(&self, handle: OpenHandle) -> &Op {
         &self.list[handle.0 as usize].op
     }

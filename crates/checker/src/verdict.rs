@@ -251,7 +251,6 @@ impl RunVerdict {
         self.of_checker(F::CHECKER).map(|verdict| verdict.outcome)
     }
 
-    /// The verdict of one checker, if it had anything to say.
     pub fn of_checker(&self, name: &str) -> Option<&Verdict> {
         self.verdicts.iter().find(|verdict| verdict.checker == name)
     }

@@ -18,7 +18,6 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// The mistake at the beginning of `span`.
     pub fn new(span: Range<usize>, sentence: impl Into<String>) -> Mistake {
         Mistake { at: span.start, sentence: sentence.into() }
     }
@@ -44,7 +43,6 @@ impl Mistake {
     }
 }
 
-/// A mistake in a file, at a line.
 #[derive(Debug, thiserror::Error)]
 pub struct MistakeInFile {
     pub file: String,

@@ -20,7 +20,6 @@ impl Seed {
     /// Every JSON reader keeps numbers up to this one whole.
     pub const MAX: u64 = (1 << 53) - 1;
 
-    /// A fresh seed.
     pub fn fresh() -> Seed {
         Seed(rand::random::<u64>() >> 11)
     }

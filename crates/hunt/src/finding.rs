@@ -15,7 +15,6 @@ use fencepost_report::pictured;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A finding in its folder.
 #[derive(Clone, Debug)]
 pub struct KeptFinding {
     pub folder: PathBuf,
@@ -126,7 +125,6 @@ impl KeptFinding {
         Ok(Schedule { options: spec.options, plan: spec.plan, script: run.script.clone() })
     }
 
-    /// The violation that it is about.
     pub fn violation(&self) -> Violation {
         let signature = &self.file.signature;
         Violation { checker: signature.checker.clone(), class: signature.class.clone() }

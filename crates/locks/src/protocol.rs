@@ -218,7 +218,6 @@ impl Notice {
 }
 
 impl Answer {
-    /// The answer that reports this completion.
     pub fn new(id: u64, completion: Completion) -> Answer {
         match completion {
             Completion::Ok(value) => Answer { id, kind: AnswerKind::Ok, value, error: None },

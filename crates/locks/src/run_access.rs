@@ -20,7 +20,6 @@ pub struct RunAccess {
     certificates: Option<Certificates>,
 }
 
-/// A file in the folder of the access.
 pub struct AccessFile {
     pub(crate) name: &'static str,
     pub(crate) content: String,

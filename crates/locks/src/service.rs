@@ -202,7 +202,6 @@ impl LockService {
         for_clients.map_or(0, |kind| kind.port)
     }
 
-    /// Port at which server `index` is reached.
     pub fn port_of(&self, index: usize) -> u16 {
         self.kind(index).port
     }
@@ -212,7 +211,6 @@ impl LockService {
         self.kind(index).for_clients
     }
 
-    /// The process that server `index` of these nodes runs.
     pub fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
         (self.start)(self, index, nodes, &self.set_up(options))
     }

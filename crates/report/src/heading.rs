@@ -32,7 +32,6 @@ pub struct Heading {
     pub data: Vec<String>,
 }
 
-/// The heading of a run that is kept in a folder.
 pub fn heading(run: &RunFile) -> Heading {
     let spec = &run.spec;
     let facts = run.lock.clone().unwrap_or_default();

@@ -38,7 +38,6 @@ pub fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// The text as code in a cell of a table.
 pub fn code_in_table(text: &str) -> String {
     code(text).replace('|', "\\|")
 }

@@ -38,7 +38,6 @@ impl LineError {
     }
 }
 
-/// The beginning of a line, for a message.
 pub fn beginning(line: &str) -> String {
     line.trim_end().chars().take(SHOWN_MAX).collect()
 }

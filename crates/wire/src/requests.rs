@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout_at};
 
 /// What a line from the other end is.
 pub enum Received<A> {
-    /// The answer to the request of that id.
     Answer { id: u64, answer: A },
     /// Something that is no answer, and was dealt with.
     Handled,

@@ -5,7 +5,6 @@ use crate::tools::clock::{self, ClockError, Observed, Skew};
 use serde::Serialize;
 use std::time::Instant;
 
-/// What the clocks of one process show.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessClock {
     pub pid: i32,

@@ -196,7 +196,6 @@ pub struct PossibleAim {
     pub cuts_off: bool,
 }
 
-/// One aim, drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrawnAim {
     pub aim: Aim,

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 const NAMING: [&str; 2] = ["peers", "groups"];
 
-/// The roles of a fault, resolved: each with its nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolution(Vec<(String, RoleTarget, Vec<String>)>);
 

@@ -5,7 +5,6 @@ use super::records::RecordHead;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Parts of one campaign.
 #[derive(Clone, Debug)]
 pub struct MergedParts {
     /// What the parts have in common, with the state of each.

@@ -122,7 +122,6 @@ impl PartFolder {
         self.merged.records.values().filter_map(|head| serde_json::from_slice(&self.line(head).ok()?).ok())
     }
 
-    /// The line of one of its records. Errors: it cannot be read.
     pub fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
         let path = self.path.join(RECORDS);
         match &self.records {

@@ -69,7 +69,6 @@ impl NotJudged {
     /// It is about another workload, and nothing is said of it.
     pub const OTHER_WORKLOAD: NotJudged = NotJudged(Cow::Borrowed(""));
 
-    /// For this reason.
     pub fn because(reason: impl Into<Cow<'static, str>>) -> NotJudged {
         NotJudged(reason.into())
     }

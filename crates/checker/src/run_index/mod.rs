@@ -160,7 +160,6 @@ impl<'a> RunIndex<'a> {
         of_workload.filter_map(Operation::timeout_ns).max().unwrap_or(0)
     }
 
-    /// The event of this index.
     pub fn event(&self, index: u64) -> Option<&'a Event> {
         let at = self.events.binary_search_by_key(&index, |event| event.index).ok()?;
         Some(&self.events[at])

@@ -69,7 +69,6 @@ impl<'a> Operation<'a> {
         self.asked().hold_ms.map(Millis::to_ns)
     }
 
-    /// What an acquire asked for.
     pub fn asked(&self) -> AcquireArguments {
         AcquireArguments::of(&self.invoke.value)
     }
@@ -130,7 +129,6 @@ impl Hold<'_> {
     }
 }
 
-/// A fault with its healing.
 #[derive(Debug)]
 pub struct Fault<'a> {
     pub id: u64,

@@ -82,7 +82,6 @@ pub async fn examine() -> Examination {
     }
 }
 
-/// As [`examine`], with options.
 pub async fn examine_with(options: DriverOptions) -> Examination {
     let silent: Progress = Arc::new(|_| {});
     let options = DriverOptions { progress: silent, ..options };

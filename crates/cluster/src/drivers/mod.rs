@@ -27,7 +27,6 @@ pub async fn select_for_many(name: &str) -> Result<Box<dyn Driver>, ClusterError
     select(if name == "auto" && nix::unistd::geteuid().is_root() { "local" } else { name }).await
 }
 
-/// As [`select`], with options.
 pub async fn select_with(name: &str, options: DriverOptions) -> Result<Box<dyn Driver>, ClusterError> {
     match name {
         "local" => Ok(Box::new(LocalDriver::new(options))),

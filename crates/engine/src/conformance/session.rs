@@ -73,7 +73,6 @@ impl CheckSession {
         CheckSession { servers, transcript: Transcript::begin(), clients, slowest }
     }
 
-    /// The client in this place; it is started where none runs.
     async fn client(&self, place: usize) -> Result<Arc<TestedClient>, CheckEnd> {
         let mut client = self.clients[place].lock().await;
         match &*client {

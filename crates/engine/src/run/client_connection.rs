@@ -54,7 +54,6 @@ pub trait ClientEvents: Send + Sync + 'static {
     fn gone(&self, client: &str, end: ClientEnd);
 }
 
-/// How the connection to a client ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEnd {
     /// Its standard output was closed. Whether the client itself has ended is to be found out.

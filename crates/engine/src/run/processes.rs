@@ -81,7 +81,6 @@ impl Closing {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Waits for `time`, or until the flag is set.
     pub async fn wait(&self, time: Duration) {
         let changed = self.changed.notified();
         tokio::pin!(changed);

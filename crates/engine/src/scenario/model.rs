@@ -59,7 +59,6 @@ pub struct ScenarioRun {
 }
 
 impl ScenarioRun {
-    /// The options of the run, as the file has them.
     pub fn options(&self) -> &RunOptions {
         &self.options.options
     }

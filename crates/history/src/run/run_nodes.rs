@@ -78,7 +78,6 @@ impl RunNodes {
         clients.len()
     }
 
-    /// Whether this is one of the clients.
     pub fn is_client(&self, node: &str) -> bool {
         self.slots.iter().any(|client| client == node)
     }

@@ -62,7 +62,6 @@ pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), Run
     write_inside_by(folder, name, |mut file| file.write_all(content))
 }
 
-/// As [`write_inside`], in pieces.
 pub fn write_inside_by<E>(
     folder: &Path,
     name: &str,

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A schedule takes another's situation only if nearer by this share: real servers vary by milliseconds.
 const NEARER: f64 = 0.8;
 
-/// What is known of one situation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SituationRecord {
     /// How many schedules covered it.

@@ -121,7 +121,6 @@ impl Search {
         (self.archive, self.next, self.step) = (archive, next, step);
     }
 
-    /// The number of the next schedule.
     pub fn next_number(&self) -> u64 {
         self.next
     }

@@ -13,7 +13,6 @@ pub struct ScheduleCoverage {
     pub miss: Option<(f64, String)>,
 }
 
-/// Whether a schedule showed a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownViolation {
     None,

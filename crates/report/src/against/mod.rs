@@ -31,7 +31,6 @@ pub struct Against {
     pub not_compared: Option<String>,
 }
 
-/// What came of a run of the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReferenceRun {
@@ -68,7 +67,6 @@ pub struct Difference {
     pub interval: (f64, f64),
 }
 
-/// A run of the reference that was played, or why it failed.
 pub enum ReferencePlay {
     /// The name of its folder, and its verdict.
     Judged(String, Box<RunVerdict>),

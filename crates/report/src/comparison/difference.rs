@@ -25,7 +25,6 @@ pub struct CellDifference {
     pub standing: CellStanding,
     /// In how many of its decided runs the lock failed, without late writes that only a fence prevents.
     pub rate: Rate,
-    /// The same of the reference.
     pub reference: Rate,
     /// How much more often the lock fails, with 95 % confidence, in percentage points.
     pub difference: (f64, f64),

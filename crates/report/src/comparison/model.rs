@@ -118,7 +118,6 @@ pub struct Outcomes {
     pub violation: usize,
 }
 
-/// Lost updates of all runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellLost {
     pub lost: u64,
@@ -180,7 +179,6 @@ pub struct MadeRun {
 }
 
 impl MadeRun {
-    /// Of a run that was judged.
     pub fn of(run: &Run) -> Option<MadeRun> {
         let (file, judgement) = (run.file()?, run.judgement()?);
         Some(MadeRun {
@@ -237,7 +235,6 @@ impl Cell {
 }
 
 impl Row {
-    /// The worst that was seen in it.
     pub fn worst(&self) -> Option<Harm> {
         self.cells.iter().filter_map(|cell| cell.harms.keys().next()).min().copied()
     }

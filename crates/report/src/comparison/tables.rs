@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 pub struct Table {
     pub title: String,
     pub note: String,
-    /// Marks, and what each means.
     pub legend: Vec<(Mark, String)>,
     pub rows: Vec<Vec<Mark>>,
 }

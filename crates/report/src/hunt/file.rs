@@ -14,7 +14,6 @@ pub const HUNT_JSON: &str = "hunt.json";
 /// Remarks that are kept; more say nothing new.
 pub const REMARKS_MAX: usize = 20;
 
-/// A hunt, so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFile {
     pub fencepost: String,
@@ -108,7 +107,6 @@ pub enum FindingState {
 }
 
 impl FindingState {
-    /// The state in a few words.
     pub fn words(self) -> &'static str {
         match self {
             FindingState::Found => "found, not minimised",

@@ -140,7 +140,6 @@ impl NamedLock {
     }
 }
 
-/// Asks for the lock. A wait on the server ends with `until`.
 async fn lock(live: &LiveConnection, key: &str, until: Instant, deadline: Instant) -> Result<(), End> {
     let mut connection = live.connection(deadline).await.map_err(|failed| End::unknown(failed.why()))?;
     let (name, asked) = (lock_name(key), Instant::now());
