@@ -12,7 +12,10 @@ use tokio::time::{Instant, timeout_at};
 
 /// What a line from the other end is.
 pub enum Received<A> {
-    Answer { id: u64, answer: A },
+    Answer {
+        id: u64,
+        answer: A,
+    },
     /// Something that is no answer, and was dealt with.
     Handled,
     /// Not of the protocol: the connection ends.
