@@ -51,7 +51,7 @@ fn names_of(argument: &str) -> Option<Vec<&'static str>> {
         "lock" | "locks" | "against" => fencepost_locks::registry().iter().map(|lock| lock.name).collect(),
         "nemesis" | "nemeses" => fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect(),
         "guard" => fencepost_storage::guards().iter().map(|guard| guard.name).collect(),
-        "workload" => fencepost_workloads::registry().iter().map(|workload| workload.name()).collect(),
+        "workload" => fencepost_workloads::registry().iter().map(|workload| workload.name).collect(),
         "names" => {
             fencepost_engine::scenario::registry().iter().map(|scenario| scenario.name.as_str()).collect()
         }

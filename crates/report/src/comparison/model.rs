@@ -312,7 +312,7 @@ impl Comparison {
         let said = |name: &str| cells().flat_map(|cell| &cell.properties).any(|kept| kept.checker == name);
         registry()
             .iter()
-            .map(|checker| checker.name())
+            .map(|checker| checker.name)
             .filter(|name| *name != TEST_ITSELF && said(name))
             .collect()
     }
@@ -324,7 +324,7 @@ pub fn cell(runs: Vec<MadeRun>) -> Cell {
     let cell = Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
         harms: counted(judgements.iter().flat_map(|judgement| judgement.harms.iter().copied())),
-        properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
+        properties: registry().iter().filter_map(|checker| kept(checker.name, &judgements)).collect(),
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),
