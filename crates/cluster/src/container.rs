@@ -62,10 +62,6 @@ impl Confines {
     }
 }
 
-pub(crate) fn is_container() -> bool {
-    container_here().is_some()
-}
-
 /// What made the container that this program runs in; none outside of one. The files by which a container
 /// is known also lie in the root of a virtual machine that was made of an image, so they count only where
 /// processes or names are not those that the kernel began with.

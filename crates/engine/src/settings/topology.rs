@@ -17,7 +17,7 @@ fn has_storage(options: &RunOptions, lock: &LockDefinition, workload: &Workload)
 pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &Workload) -> Topology {
     Topology {
         servers: server_names(options, lock),
-        clients: client_names(options),
+        clients: (1..=options.clients).map(|number| format!("c{number}")).collect(),
         storage: has_storage(options, lock, workload).then(|| STORAGE_NODE.to_owned()),
         has_leader: lock.service.leadership.is_some() && !options.existing.are_used(),
         orders: match options.existing.are_used() {
@@ -61,8 +61,4 @@ pub(crate) fn storage_names(options: &RunOptions, lock: &LockDefinition, workloa
     let name =
         |number| if number == 1 { STORAGE_NODE.to_owned() } else { format!("{STORAGE_NODE}-{number}") };
     (1..=replicas).map(name).collect()
-}
-
-fn client_names(options: &RunOptions) -> Vec<String> {
-    (1..=options.clients).map(|number| format!("c{number}")).collect()
 }

@@ -4,6 +4,7 @@ use crate::rate::Rate;
 use fencepost_checker::{Harm, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// In how many of the decided runs of a cell the lock failed, and by what: each run counts by the worst.
 #[derive(Clone, Debug, Default)]
@@ -48,17 +49,13 @@ pub enum CellStanding {
     Uncertain,
 }
 
-impl CellStanding {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            CellStanding::Worse => "worse",
-            CellStanding::Equal => "equal",
-            CellStanding::Otherwise => "otherwise",
-            CellStanding::Better => "better",
-            CellStanding::Uncertain => "uncertain",
-        }
+impl fmt::Display for CellStanding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
     }
+}
 
+impl CellStanding {
     pub(super) fn outcome(self) -> Option<Outcome> {
         match self {
             CellStanding::Worse | CellStanding::Otherwise => Some(Outcome::Violation),

@@ -157,7 +157,7 @@ async fn swap(members: &Members, key: &str, revision: i64, record: &LeaderRecord
     let path = path(key);
     let txn = TxnRequest {
         compare: vec![Compare::changed(path.as_str(), revision)],
-        success: vec![RequestOp::put_value(path.as_str(), serde_json::to_vec(record).unwrap_or_default())],
+        success: vec![RequestOp::put_under(path.as_str(), serde_json::to_vec(record).unwrap_or_default(), 0)],
         failure: vec![RequestOp::range(RangeRequest::key(path))],
     };
     after_swap(members.txn(&txn, until).await)
