@@ -11,7 +11,7 @@ use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::options::{ReaderRelease, TakeNames};
 use crate::recipe::{Lock, Share, no_such_share};
-use crate::sql::{Failed, SqlRecipe, keepalive_probes};
+use crate::sql::{Failed, SqlClient, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &SqlRecipe::<PostgresServer> {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),
-        lock: |client, _, notices| Box::new(AdvisoryLock::new(client.server.clone(), notices)),
+        lock: |client, _, notices| Box::new(AdvisoryLock::new(&client, notices)),
     },
     options: &[],
     capabilities: |_| Capabilities { lease: Lease::Connection, loss_notice: true, ..Capabilities::NONE },
@@ -39,13 +39,6 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     name: "postgres-read-write",
     about: "pg_advisory_lock for writers, pg_advisory_lock_shared for readers: as postgres-advisory, for many who only read",
     claims: "exclusion of writers while the holders' connections live, ownership, progress; no fencing; one server, no availability",
-    recipe: &SqlRecipe::<PostgresServer> {
-        ttl_min: Duration::from_secs(2),
-        lock: |client, _, notices| {
-            let reader_release = client.options.reader_release;
-            Box::new(AdvisoryLock { reader_release, ..AdvisoryLock::new(client.server.clone(), notices) })
-        },
-    },
     options: &["reader-release"],
     capabilities: |options| Capabilities { kind: LockKind::ReadWrite, ..(LOCK.capabilities)(options) },
     ..LOCK
@@ -59,7 +52,7 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
         ttl_min: Duration::from_secs(2),
         lock: |client, _, notices| {
             let unwatched = client.options.unwatched;
-            let lock = AdvisoryLock::new(client.server.clone(), notices.unwatched(unwatched));
+            let lock = AdvisoryLock::new(&client, notices.unwatched(unwatched));
             Box::new(AdvisoryLock { is_watched: !unwatched, ..lock })
         },
     },
@@ -73,13 +66,6 @@ pub(super) static SEVERAL: LockDefinition = LockDefinition {
     name: "postgres-several",
     about: "pg_advisory_lock of each name of a set, in the order of the names, which is the same for all",
     claims: LOCK.claims,
-    recipe: &SqlRecipe::<PostgresServer> {
-        ttl_min: Duration::from_secs(2),
-        lock: |client, _, notices| {
-            let take_names = client.options.take_names;
-            Box::new(AdvisoryLock { take_names, ..AdvisoryLock::new(client.server.clone(), notices) })
-        },
-    },
     options: &["take-names"],
     capabilities: |options| Capabilities { kind: LockKind::Several, ..(LOCK.capabilities)(options) },
     ..LOCK
@@ -99,14 +85,14 @@ struct AdvisoryLock {
 }
 
 impl AdvisoryLock {
-    fn new(server: Arc<PostgresServer>, notices: Notices) -> AdvisoryLock {
+    fn new(client: &SqlClient<PostgresServer>, notices: Notices) -> AdvisoryLock {
         AdvisoryLock {
-            server,
+            server: client.server.clone(),
             notices,
             connection: None,
             ttl: Duration::ZERO,
-            reader_release: ReaderRelease::default(),
-            take_names: TakeNames::default(),
+            reader_release: client.options.reader_release,
+            take_names: client.options.take_names,
             is_watched: false,
             watch: None,
             read: HashSet::new(),
