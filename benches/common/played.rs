@@ -9,7 +9,6 @@ pub struct Played {
     pub most_memory_mib: u64,
 }
 
-/// Plays it to its end.
 pub fn play(command: &mut Command) -> Played {
     let begun = Instant::now();
     let mut program = command.stdout(Stdio::null()).spawn().expect("the program starts");

@@ -20,7 +20,6 @@ pub struct Original {
 }
 
 impl Original {
-    /// Makes a real run, as root.
     pub fn make() -> Original {
         let one = tempfile::tempdir().expect("a temporary folder");
         let options = "test --config none --driver local --nemesis clock-jump --time-limit 5s --results";

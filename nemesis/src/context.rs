@@ -136,7 +136,6 @@ impl FaultContext {
         self.orders.as_deref().ok_or_else(none)
     }
 
-    /// Who can be asked for the leader, where there is one.
     pub fn leadership(&self) -> Option<&dyn Leadership> {
         self.leadership.as_deref()
     }

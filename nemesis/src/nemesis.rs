@@ -194,7 +194,6 @@ pub struct NemesisSettings {
     pub time_limit: Duration,
     /// Mean time between the end of a fault and the beginning of the next of the same nemesis.
     pub interval: Duration,
-    /// What only some nemeses use.
     pub options: NemesisOptions,
 }
 

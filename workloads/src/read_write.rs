@@ -36,7 +36,6 @@ struct Section {
     writes: bool,
     value: u64,
     at: At,
-    /// What the pair was before.
     before: u64,
 }
 

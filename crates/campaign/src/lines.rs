@@ -40,7 +40,6 @@ impl ProgressLine {
         self.bar.suspend(|| self.lines.say(line));
     }
 
-    /// Moves it, where it is shown.
     pub fn show(&self, position: u64, length: u64, message: String) {
         if self.is_terminal {
             self.bar.set_length(length);

@@ -23,7 +23,6 @@ pub enum Algorithm {
 pub struct CheckOptions {
     pub algorithm: Algorithm,
     pub budget: Budget,
-    /// Evidence for violations.
     pub evidence: bool,
     /// Orders for valid histories.
     pub witness: bool,
@@ -54,7 +53,6 @@ pub struct Step {
     pub indeterminate: bool,
 }
 
-/// What one algorithm says of one history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlgorithmAnswer {
     Linearizable,

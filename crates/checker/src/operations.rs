@@ -54,13 +54,11 @@ impl<Op, Ret> Operations<Op, Ret> {
         self.list.is_empty()
     }
 
-    /// When an operation was invoked, in words.
     pub fn invoked(&self, at: u32) -> String {
         let source = &self.sources[at as usize];
         self.when(source.invoke_ns, source.invoke_index)
     }
 
-    /// When an operation was complete, in words.
     pub fn completed(&self, at: u32) -> String {
         let source = &self.sources[at as usize];
         if self.list[at as usize].certain() {

@@ -90,7 +90,6 @@ pub struct Finding {
 const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
 
 impl Finding {
-    /// Whether it is of this class, or of a kind of it.
     pub fn is_of_class(&self, class: &str) -> bool {
         self.class == class || KINDS.contains(&(&*self.class, class))
     }
@@ -143,7 +142,6 @@ impl Verdict {
         }
     }
 
-    /// The verdict with what its checker counted.
     pub fn with_figures<F: Figures>(mut self, figures: &F) -> Verdict {
         self.stats = figures.to_stats();
         self

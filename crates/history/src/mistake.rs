@@ -93,7 +93,6 @@ pub fn json_sentence(error: &serde_json::Error) -> String {
     sentence
 }
 
-/// The number of the line of this byte, from 1.
 pub fn line_at(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().iter().take(byte);
     1 + before.filter(|byte| **byte == b'\n').count()

@@ -49,7 +49,6 @@ impl Shard {
         (1..=of.get()).filter_map(NonZeroU32::new).map(move |number| Shard { number, of })
     }
 
-    /// Its number, from 1 on.
     pub fn number(self) -> u32 {
         self.number.get()
     }

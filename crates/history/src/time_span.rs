@@ -22,7 +22,6 @@ impl TimeSpan {
         TimeSpan(Duration::from_secs(seconds))
     }
 
-    /// Whole milliseconds.
     pub fn millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }

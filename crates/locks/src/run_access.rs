@@ -56,7 +56,6 @@ impl RunAccess {
         Ok(Some(RunAccess { password, certificates }))
     }
 
-    /// The access in the hello of a client.
     pub fn of_client(&self) -> Access {
         let file = |name: &str| Some(format!("{FOLDER}/{name}"));
         Access {

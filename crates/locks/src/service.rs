@@ -121,7 +121,6 @@ pub struct ServiceDefaults {
     pub redis_persistence: Option<Persistence>,
 }
 
-/// How one server leads the others.
 #[derive(Clone, Copy)]
 pub struct ServiceLeadership {
     /// The place of the leading server, by the servers' own word and newest term; none without a leader.
@@ -206,7 +205,6 @@ impl LockService {
         self.kind(index).port
     }
 
-    /// Whether clients are given the address of server `index`.
     pub fn is_for_clients(&self, index: usize) -> bool {
         self.kind(index).for_clients
     }

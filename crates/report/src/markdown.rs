@@ -42,7 +42,6 @@ pub fn code_in_table(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// The text on one line, for a block of code.
 pub fn line(text: &str) -> String {
     text.chars().map(|sign| if is_steering(sign) { ' ' } else { sign }).collect()
 }

@@ -10,7 +10,6 @@ use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
 
 const SHOWN_MAX: usize = 80;
 
-/// Why a line could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The stream broke, or holds bytes that are not UTF-8.

@@ -46,7 +46,6 @@ struct SharedRequests<A> {
 
 struct PendingRequests<A> {
     by_id: HashMap<u64, oneshot::Sender<A>>,
-    /// Requests that were given up: their answers may come yet.
     given_up: HashSet<u64>,
     is_closed: bool,
 }

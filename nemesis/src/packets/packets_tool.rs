@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// Takes a `PacketsCall` as JSON.
 #[derive(Default)]
 pub struct PacketsTool {
     network: Mutex<Network>,

@@ -14,7 +14,6 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The folder of a part, or of parts that were merged.
 pub struct PartFolder {
     pub path: PathBuf,
     /// Whether the part is still at work.

@@ -30,7 +30,6 @@ pub struct ScenarioCampaign {
     pub driver: String,
 }
 
-/// What is shown of a scenario that was not played.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ScenarioFacts {
@@ -87,7 +86,6 @@ pub struct ScenarioRequest {
     pub options: PlayOptions,
 }
 
-/// One play of a scenario, with the seed of its turn.
 #[derive(Clone, Debug)]
 pub struct ScenarioTurn {
     scenario: Arc<Scenario>,

@@ -150,7 +150,6 @@ pub struct Fault<'a> {
     pub healed_ns: Option<u64>,
 }
 
-/// From here on, the run was in this phase.
 #[derive(Debug)]
 pub struct Phase<'a> {
     pub name: &'a str,

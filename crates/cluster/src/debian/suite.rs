@@ -34,7 +34,6 @@ enum ArchiveKind {
     Backports { of: &'static str },
 }
 
-/// One of Debian's two archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
     Main,

@@ -121,7 +121,6 @@ impl ClientConnection {
         ClientConnection { key_prefix: key_prefix.to_owned(), ..self }
     }
 
-    /// The client's name: `c1`.
     pub fn name(&self) -> &str {
         &self.name
     }

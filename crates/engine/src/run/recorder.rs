@@ -38,7 +38,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The client's place among the clients, from 0.
     pub fn client_of(self, process: u64) -> usize {
         (process % self.slots as u64) as usize % self.clients
     }

@@ -74,7 +74,6 @@ pub struct SettingsHead {
 }
 
 impl SettingsHead {
-    /// As [`RunSettings::nemesis_name`].
     pub fn nemesis_name(&self) -> String {
         nemesis_name(self.scenario.is_some(), self.nemesis_file.is_some(), &self.nemesis)
     }

@@ -63,7 +63,6 @@ impl RunFolder {
         self.path.join("logs")
     }
 
-    /// The data of servers, where they were kept.
     pub fn data(&self) -> PathBuf {
         self.path.join(RunFolder::DATA)
     }

@@ -29,7 +29,6 @@ pub fn is_storage(node: &str) -> bool {
     node.starts_with(STORAGE_NODE)
 }
 
-/// What a node does in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {

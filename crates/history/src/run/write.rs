@@ -20,7 +20,6 @@ pub fn fail_writes_beyond_limits() {
     let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
 }
 
-/// Writes a file whole or not at all.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole_by(path, |mut file| file.write_all(content))
 }

@@ -15,7 +15,6 @@ const NEARER: f64 = 0.8;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SituationRecord {
-    /// How many schedules covered it.
     pub covered: u64,
     /// The smallest distance to a violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -51,7 +51,6 @@ impl ScheduleCoverage {
         seen.nearest_ms = seen.nearest_ms.into_iter().chain(nearest_ms).min_by(f64::total_cmp);
     }
 
-    /// The situations that were met.
     pub fn covered(&self) -> impl Iterator<Item = (&SituationName, &SituationCount)> {
         self.situations.iter().filter(|(_, seen)| seen.times > 0)
     }

@@ -68,7 +68,6 @@ pub struct Difference {
 }
 
 pub enum ReferencePlay {
-    /// The name of its folder, and its verdict.
     Judged(String, Box<RunVerdict>),
     Failed(String),
 }

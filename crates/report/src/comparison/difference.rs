@@ -19,7 +19,6 @@ impl Failures {
     }
 }
 
-/// A cell beside that of the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CellDifference {

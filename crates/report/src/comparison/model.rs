@@ -249,7 +249,6 @@ impl Row {
         (&self.lock, &self.guard, &self.settings) == (&other.lock, &other.guard, &other.settings)
     }
 
-    /// The same, on whatever versions of its servers.
     pub fn same_but_for_servers(&self, other: &Row) -> bool {
         let of = |row: &Row| {
             let (lock, server) = row.lock.rsplit_once('@').unwrap_or((&row.lock, ""));

@@ -91,7 +91,6 @@ fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
     Harm::ALL.into_iter().filter(seen).map(of).chain(others).collect()
 }
 
-/// A legend of marks without a colour.
 fn plain(legend: &[(&str, &str)]) -> Vec<(Mark, String)> {
     legend.iter().map(|(mark, meaning)| (Mark::plain(*mark), (*meaning).to_owned())).collect()
 }

@@ -87,7 +87,6 @@ pub struct NearestMiss {
     pub sentence: String,
 }
 
-/// A point of the curve of coverage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     pub at_ms: u64,
@@ -127,7 +126,6 @@ pub struct HuntReference {
 }
 
 impl HuntReference {
-    /// A reference that was not played yet.
     pub fn new(lock: String) -> HuntReference {
         HuntReference { lock, plays: 0, shown: Vec::new() }
     }

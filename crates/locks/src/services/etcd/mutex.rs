@@ -109,7 +109,6 @@ struct MutexHold {
 
 struct MutexAttempt {
     own: String,
-    /// It waits for older keys here.
     waits_for: String,
     care: Care,
 }
