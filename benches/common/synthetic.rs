@@ -58,7 +58,7 @@ impl Original {
             ("one lock", "/?lock=etcd"),
             ("three words of text", "/?text=etcd+clock+run-9"),
             ("sorted by verdict, page 50", "/?sort=verdict&page=50"),
-            ("one run", &format!("/run/run-{}", runs - 1)),
+            ("one run", format!("/run/run-{}", runs - 1).as_str()),
         ] {
             let mut times: Vec<Duration> = (0..TIMES).map(|_| get(address, path).0).collect();
             times.sort();

@@ -19,19 +19,19 @@ mod workload;
 pub use length::{Drawn, Length};
 pub use workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 
-pub fn registry() -> &'static [Workload] {
+pub fn registry() -> &'static [&'static Workload] {
     &[
-        increment::INCREMENT,
-        lock::LOCK,
-        set::SET,
-        herd::HERD,
-        read_write::READ_WRITE,
-        semaphore::SEMAPHORE,
-        prolong::PROLONG,
-        election::ELECTION,
-        reentrant::REENTRANT,
-        several::SEVERAL,
-        tick::TICKS,
+        &increment::INCREMENT,
+        &lock::LOCK,
+        &set::SET,
+        &herd::HERD,
+        &read_write::READ_WRITE,
+        &semaphore::SEMAPHORE,
+        &prolong::PROLONG,
+        &election::ELECTION,
+        &reentrant::REENTRANT,
+        &several::SEVERAL,
+        &tick::TICKS,
     ]
 }
 

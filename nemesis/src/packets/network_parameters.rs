@@ -1,4 +1,4 @@
-//! What the nemeses of the network are, and their parameters: what happens to packets, and between which nodes.
+//! Nemeses of the network and their parameters: what happens to packets, and between which nodes.
 
 use crate::plan::aim::{Aim, DrawnAim};
 use crate::plan::topology::Topology;

@@ -20,7 +20,7 @@ pub struct Checker {
     pub needs_a_whole_run: bool,
     /// The kind of locks that it is about; of a lock of another kind it says nothing. None: all.
     pub kind: Option<LockKind>,
-    judge: Judge,
+    pub(super) judge: Judge,
 }
 
 /// Judges a history. The error: it has nothing that the property is about, or no time to decide.

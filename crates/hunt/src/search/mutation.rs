@@ -29,7 +29,7 @@ pub enum ScheduleChange {
     Seed,
 }
 
-/// How often each is drawn, since faults and their aim matter more than options; and what it makes of a schedule.
+/// How often each is drawn (faults and their aim matter more than options), and what it makes of a schedule.
 const CHANGES: [(ScheduleChange, u32, &str); 12] = [
     (ScheduleChange::Target, 4, "another target"),
     (ScheduleChange::Moment, 4, "another moment"),
@@ -48,7 +48,7 @@ const CHANGES: [(ScheduleChange, u32, &str); 12] = [
 impl fmt::Display for ScheduleChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = CHANGES.iter().find(|(change, ..)| change == self);
-        out.write_str(row.map_or("", |(.., words)| words))
+        out.write_str(row.map_or("", |row| row.2))
     }
 }
 
