@@ -81,6 +81,7 @@ fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     let aimed: BTreeSet<&str> = requested
         .iter()
         .flat_map(|event| &event.aimed)
+        .copied()
         .map(|target| target.split(':').next().unwrap_or(target))
         .collect();
     let mut roles = aimed.into_iter();
