@@ -1,6 +1,6 @@
 //! `postgres-advisory`, `postgres-read-write`, `postgres-election` and `postgres-several`: a connection's.
 
-use super::connection::{Connection, ConnectionWatch, answer};
+use super::connection::{Connection, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::server::PostgresServer;
 use super::service::POSTGRES;
@@ -13,6 +13,7 @@ use crate::options::{ReaderRelease, TakeNames};
 use crate::recipe::{Lock, Share, no_such_share};
 use crate::sql::{Failed, SqlClient, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -79,7 +80,7 @@ struct AdvisoryLock {
     reader_release: ReaderRelease,
     take_names: TakeNames,
     is_watched: bool,
-    watch: Option<ConnectionWatch>,
+    watch: Option<OwnTask>,
     /// The keys that it holds as a reader.
     read: HashSet<String>,
 }
