@@ -68,7 +68,6 @@ pub struct Finding {
     pub key: String,
     /// Of its completion, in nanoseconds since the run began.
     pub time: u64,
-    /// Indices of the events that prove it.
     pub events: Vec<u64>,
     /// What happened, for somebody who has not seen the history.
     pub sentence: String,

@@ -84,7 +84,6 @@ fn draw_report(run: &Path, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// The signature's name, with a number where another finding has it.
 fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> String {
     free_name(signature.name(), |name| {
         let folder = findings.join(name);

@@ -59,7 +59,6 @@ pub fn heading(run: &RunFile) -> Heading {
     }
 }
 
-/// What was kept of the servers' data, in the folder of the run.
 pub(crate) fn kept_data(folder: &RunFolder) -> Vec<String> {
     let files = std::fs::read_dir(folder.data()).into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());

@@ -29,7 +29,6 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The text as code, on one line, outside of tables.
 pub fn code(text: &str) -> String {
     let text = line(text);
     let longest = text.split(|sign| sign != '`').map(str::len).max().unwrap_or(0);

@@ -11,7 +11,6 @@ const NAMING: [&str; 2] = ["peers", "groups"];
 pub struct Resolution(Vec<(String, RoleTarget, Vec<String>)>);
 
 impl Resolution {
-    /// Notes which nodes a role, as it was written, stands for.
     pub fn add(&mut self, text: String, target: RoleTarget, nodes: Vec<String>) {
         self.0.push((text, target, nodes));
     }

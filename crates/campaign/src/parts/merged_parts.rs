@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub struct MergedParts {
-    /// What the parts have in common, with the state of each.
     pub file: PartFile,
     /// What came of each run, by its number in the campaign.
     pub records: BTreeMap<u64, RecordHead>,

@@ -49,7 +49,6 @@ impl ScenarioCampaign {
         (self.scenarios.len() * self.times) as u64
     }
 
-    /// The report of a play that is not there, and why.
     pub fn missing(&self, play: u64, seed: Seed, why: &str) -> Option<Report> {
         let facts = self.scenarios.get(play as usize / self.times.max(1))?.clone();
         let ScenarioFacts { name, source, about, expected } = facts;
@@ -78,7 +77,6 @@ pub fn turn_seed(seed: Seed, turn: usize) -> Seed {
 #[derive(Clone, Debug)]
 pub struct ScenarioRequest {
     pub scenarios: Vec<Arc<Scenario>>,
-    /// What names them on the command line.
     pub names: String,
     pub times: usize,
     /// The part of the plays that is made here. None: all of them.

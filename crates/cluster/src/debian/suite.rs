@@ -17,7 +17,6 @@ pub const SUITES: [Suite; 6] = [
 
 pub const DEFAULT_SUITE: Suite = SUITES[2];
 
-/// A suite of Debian, with its updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Suite {
     pub name: &'static str,

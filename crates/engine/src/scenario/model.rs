@@ -37,7 +37,6 @@ impl Scenario {
         &self.text
     }
 
-    /// A mistake with the file and the line.
     pub fn error(&self, mistake: Mistake) -> MistakeInFile {
         mistake.in_file(&self.file, &self.text)
     }

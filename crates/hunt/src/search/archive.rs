@@ -36,7 +36,6 @@ pub struct Use {
 pub struct ScheduleOutcome {
     /// Situations that no schedule had covered.
     pub new: Vec<SituationName>,
-    /// Situations in which it came nearer than any other.
     pub nearer: Vec<SituationName>,
     /// Schedules that no situation keeps any more.
     pub dropped: Vec<u64>,

@@ -234,7 +234,6 @@ fn differences(own: &RunVerdict, decided: &[&RunVerdict], is_whole: bool) -> Vec
 }
 
 impl Against {
-    /// A comparison that was not made, and why.
     pub fn not_made(lock: &str, reference: &str, why: String) -> Against {
         Against { not_compared: Some(why), ..Against::nothing(lock, reference) }
     }
@@ -250,7 +249,6 @@ impl Against {
         }
     }
 
-    /// Writes it into the folder of the lock's run. Errors: the file cannot be written.
     pub fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).expect("a comparison is always JSON") + "\n";
         folder.write(AGAINST, text.as_bytes())

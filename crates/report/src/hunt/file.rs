@@ -145,7 +145,6 @@ pub enum Compared {
 /// A violation that the hunt found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFinding {
-    /// The name of its folder in `findings/`.
     pub name: String,
     /// What tells it from others: checker, class and cause.
     pub signature: Signature,
