@@ -122,7 +122,7 @@ impl ExpectTable {
         if let Some(checker) = &table.holds {
             conditions.push(match checker.get_ref().as_str() {
                 ALL => Condition::AllHold,
-                _ => Condition::Holds(known_checker(checker)?.name().to_owned()),
+                _ => Condition::Holds(known_checker(checker)?.name.to_owned()),
             });
         }
         if let Some(event) = table.event {
