@@ -74,12 +74,12 @@ async fn run() {
         pause: Duration::ZERO,
         reader: false,
     };
-    let lock = registry().iter().find(|workload| workload.name() == "lock").expect("registered");
+    let lock = registry().iter().find(|workload| workload.name == "lock").expect("registered");
     let mut processes = tokio::task::JoinSet::new();
     for slot in 0..PROCESSES {
         let (settings, left) = (settings.clone(), left.clone());
         let new_script = move |process| -> Box<dyn Script> {
-            let script = lock.script(&settings, process, Seed(1).stream(&format!("process-{process}")));
+            let script = (lock.script)(&settings, process, Seed(1).stream(&format!("process-{process}")));
             Box::new(Counted { script, left: left.clone() })
         };
         processes.spawn(run_process(shared.clone(), links[slot % 2].clone(), slot, new_script));

@@ -4,6 +4,8 @@
 
 #[path = "../tests/all/common/browser.rs"]
 mod browser;
+#[path = "common/played.rs"]
+mod played;
 #[path = "../crates/report/src/synthetic.rs"]
 mod synthetic;
 #[path = "../tests/all/common/waiting.rs"]
@@ -12,10 +14,10 @@ mod waiting;
 
 use browser::{in_browser, run, wait_until};
 use fencepost_history::PHASE;
+use played::play;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 use synthetic::{SyntheticSize, redlock};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
@@ -50,33 +52,12 @@ fn write_run(folder: &Path) {
 }
 
 fn written(folder: &Path) {
-    let begun = Instant::now();
-    let mut program = Command::new(PROGRAM)
-        .arg("analyze")
-        .arg(folder)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    // The usage of children that the kernel keeps counts what this process had before they began.
-    let mut memory_kib = 0;
-    let status = loop {
-        memory_kib = most_memory_kib(program.id()).unwrap_or(memory_kib);
-        if let Some(status) = program.try_wait().expect("a child") {
-            break status;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let took = begun.elapsed();
-    assert_eq!(status.code(), Some(1), "clocks jumped, and nothing was violated");
+    let played = play(Command::new(PROGRAM).arg("analyze").arg(folder));
+    assert_eq!(played.code, Some(1), "clocks jumped, and nothing was violated");
     let bytes = std::fs::metadata(folder.join("report.html")).expect("a report").len();
-    println!("history of {EVENTS} events: judged, report and plots written in {:.2} s", took.as_secs_f64());
-    println!("memory at most {} MiB, report.html {:.1} MB", memory_kib / 1024, bytes as f64 / 1e6);
-}
-
-fn most_memory_kib(process: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.parse().ok()
+    let took_s = played.took.as_secs_f64();
+    println!("history of {EVENTS} events: judged, report and plots written in {took_s:.2} s");
+    println!("memory at most {} MiB, report.html {:.1} MB", played.most_memory_mib, bytes as f64 / 1e6);
 }
 
 fn opened(report: &Path) {

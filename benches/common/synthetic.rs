@@ -1,8 +1,14 @@
 //! Many runs for measurements: copies of one real run that differ in their locks and times.
 
+use crate::server::Server;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TIMES: usize = 15;
 
 pub const LOCKS: [&str; 4] = ["redlock", "etcd", "redis-single", "zookeeper-sequential"];
 
@@ -14,7 +20,6 @@ pub struct Original {
 }
 
 impl Original {
-    /// Makes a real run, as root.
     pub fn make() -> Original {
         let one = tempfile::tempdir().expect("a temporary folder");
         let options = "test --config none --driver local --nemesis clock-jump --time-limit 5s --results";
@@ -36,8 +41,33 @@ impl Original {
         original
     }
 
+    /// Measures `fencepost serve` with that many copies: how long until it listens, and pages.
+    pub fn serve(&self, runs: usize) {
+        let results = tempfile::tempdir().expect("a temporary folder");
+        self.fill(results.path(), runs);
+        // What changed a moment ago is read again at each look; that is no run's usual state.
+        std::thread::sleep(Duration::from_secs(3));
+        let begun = Instant::now();
+        let server = Server::start(results.path());
+        let address = &server.address;
+        println!("{:<44} {:>8.0} ms", format!("serve: start, {runs} runs"), ms(begun.elapsed()));
+        let (took, bytes) = get(address, "/");
+        println!("{:<44} {:>8.0} ms, {} kB", "first page, the first time", ms(took), bytes / 1000);
+        for (what, path) in [
+            ("first page", "/"),
+            ("one lock", "/?lock=etcd"),
+            ("three words of text", "/?text=etcd+clock+run-9"),
+            ("sorted by verdict, page 50", "/?sort=verdict&page=50"),
+            ("one run", format!("/run/run-{}", runs - 1).as_str()),
+        ] {
+            let mut times: Vec<Duration> = (0..TIMES).map(|_| get(address, path).0).collect();
+            times.sort();
+            println!("{what:<44} {:>8.0} ms, most {:.0} ms", ms(times[TIMES / 2]), ms(times[TIMES - 1]));
+        }
+    }
+
     /// Folders of runs as the real one left its own.
-    pub fn fill(&self, results: &Path, runs: usize) {
+    fn fill(&self, results: &Path, runs: usize) {
         for number in 0..runs {
             let folder = results.join(format!("run-{number}"));
             fs::create_dir_all(folder.join("logs")).expect("a folder");
@@ -52,4 +82,20 @@ impl Original {
             fs::write(folder.join("history.jsonl"), "").expect("a file");
         }
     }
+}
+
+/// How long the answer took, and its length.
+fn get(address: &str, path: &str) -> (Duration, usize) {
+    let begun = Instant::now();
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {}", answer.lines().next().unwrap_or_default());
+    assert!(answer.contains("run-"), "{path} shows no run");
+    (begun.elapsed(), answer.len())
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

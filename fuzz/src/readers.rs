@@ -30,7 +30,6 @@ pub const READERS: [(&str, Reader); 10] = [
     ("canary", |input| assert!(!input.starts_with(b"fence"), "the canary was found")),
 ];
 
-/// The reader of that name.
 pub fn reader(name: &str) -> Option<Reader> {
     READERS.iter().find(|(known, _)| *known == name).map(|(_, reader)| *reader)
 }

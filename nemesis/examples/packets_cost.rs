@@ -2,17 +2,17 @@
 //! between two networks. `cargo run --release -p fencepost-nemesis --example packets_cost [netem|emulator]`,
 //! as root; measures the named mechanism, else what this machine offers.
 
+mod common;
 #[path = "../../tests/faults/networks/mod.rs"]
 mod networks;
 
+use common::{Outcome, Server, installed, redis_benchmark};
 use fencepost_nemesis::tools::packets::{Distribution, Impairment, Mechanism, Network, Probe};
 use networks::{LEFT, Pair, RIGHT};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {
     let pair = Pair::new();
@@ -26,7 +26,7 @@ fn main() -> Outcome<()> {
         round_trips(&pair, mechanism, delay_ms, trips)?;
     }
     shares(&pair, mechanism)?;
-    if Command::new("redis-benchmark").arg("--version").stdout(Stdio::null()).status().is_ok() {
+    if installed("redis-benchmark") {
         redis(&pair, mechanism)?;
     }
     Ok(())
@@ -113,7 +113,7 @@ fn measure(pair: &Pair, mechanism: Mechanism, impairment: Impairment, probe: &Pr
 fn redis(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
     let _server = pair.right(|| {
         let options = ["--bind", "198.18.0.2", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
-        Command::new("redis-server").args(options).stdout(Stdio::null()).spawn().map(Server)
+        Server::start(Command::new("redis-server").args(options))
     })?;
     std::thread::sleep(Duration::from_millis(500));
     let (mut sums, mut packets) = ([0.0; 3], 0);
@@ -132,14 +132,6 @@ fn redis(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
     Ok(())
 }
 
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = (self.0.kill(), self.0.wait());
-    }
-}
-
 fn through(mechanism: Mechanism, to: std::net::Ipv4Addr) -> Outcome<Network> {
     let mut network = Network::by(mechanism);
     network.set("cost", &[to], delayed(0.0))?;
@@ -151,9 +143,6 @@ fn passed(network: &Network) -> Outcome<u64> {
 }
 
 fn benchmark(pair: &Pair) -> Outcome<f64> {
-    let options = ["-h", "198.18.0.2", "-t", "set", "-n", "60000", "-c", "50", "--csv"];
-    let output = pair.left(|| Command::new("redis-benchmark").args(options).output())?;
-    let text = String::from_utf8(output.stdout)?;
-    let line = text.lines().find(|line| line.starts_with("\"SET\"")).ok_or("redis-benchmark said nothing")?;
-    Ok(line.split('"').nth(3).ok_or("no figure")?.parse()?)
+    let options = ["-h", "198.18.0.2", "-t", "set", "-n", "60000", "-c", "50"];
+    Ok(pair.left(|| redis_benchmark(&options))?[0])
 }

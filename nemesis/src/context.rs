@@ -107,7 +107,6 @@ impl FaultContext {
         FaultContext { nodes, services, clients, leadership, readiness, orders: None, existing: None }
     }
 
-    /// The same, with servers that take orders.
     #[must_use]
     pub fn with_orders(self, orders: Option<Arc<dyn ServerOrders>>) -> FaultContext {
         FaultContext { orders, ..self }
@@ -137,7 +136,6 @@ impl FaultContext {
         self.orders.as_deref().ok_or_else(none)
     }
 
-    /// Who can be asked for the leader, where there is one.
     pub fn leadership(&self) -> Option<&dyn Leadership> {
         self.leadership.as_deref()
     }

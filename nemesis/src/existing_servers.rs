@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use fencepost_cluster::ClusterError;
 use tokio::net::TcpStream;
 
-/// What a hook is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookAction {
     Stop,

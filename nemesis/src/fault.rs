@@ -39,7 +39,6 @@ pub(crate) async fn heal_each<'a, Healing: Future<Output = Result<Value, FaultEr
     join_all(healed).await.into_iter().collect()
 }
 
-/// What was observed of an injected fault.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Per target, in the fault's own terms.

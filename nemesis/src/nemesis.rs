@@ -35,7 +35,6 @@ pub struct NemesisDescription {
     pub ends_targets: bool,
     /// Whether clients among its targets end for good: unlike a server, a client is not started again.
     pub ends_clients: bool,
-    /// Whether only servers can be its targets.
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
@@ -195,7 +194,6 @@ pub struct NemesisSettings {
     pub time_limit: Duration,
     /// Mean time between the end of a fault and the beginning of the next of the same nemesis.
     pub interval: Duration,
-    /// What only some nemeses use.
     pub options: NemesisOptions,
 }
 

@@ -82,7 +82,6 @@ pub fn fault(args: &FaultArgs) -> Result<i32> {
     })
 }
 
-/// `fencepost heal`.
 pub fn heal(args: &HealArgs) -> Result<i32> {
     let path = match args.fault.as_str() {
         "all" => "/faults".to_owned(),
@@ -96,7 +95,6 @@ pub fn heal(args: &HealArgs) -> Result<i32> {
     answered(ask(&args.cluster, Method::DELETE, &path, None)?, &args.cluster, show_all)
 }
 
-/// `fencepost faults`.
 pub fn faults(cluster: &WhichCluster) -> Result<i32> {
     answered(ask(cluster, Method::GET, "/faults", None)?, cluster, show_all)
 }

@@ -26,7 +26,6 @@ pub enum ImagesCommand {
     Remove,
 }
 
-/// `fencepost images`.
 pub async fn images(command: ImagesCommand) -> Result<i32> {
     match command {
         ImagesCommand::Build { names } => {

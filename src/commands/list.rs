@@ -71,7 +71,7 @@ fn server(release: &'static Release) -> Row {
 
 fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     let locks = locks.iter().map(|it| lock(it)).collect();
-    let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
+    let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name, it.about)).collect();
     let mut nemeses: Vec<Row> = vec![
         row("none", "injects no fault"),
         row(
@@ -82,8 +82,7 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.description().about)));
     let servers = RELEASES.iter().map(|release| server(release)).collect();
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name, it.about)).collect();
-    let checkers =
-        fencepost_checker::registry().iter().map(|it| row(it.name(), it.property().about)).collect();
+    let checkers = fencepost_checker::registry().iter().map(|it| row(it.name, it.about)).collect();
     let kinds = LockKind::ALL.map(|kind| row(kind.name(), kind.about())).to_vec();
     vec![
         ("locks", locks),

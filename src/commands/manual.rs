@@ -19,7 +19,6 @@ pub enum Shell {
     Fish,
 }
 
-/// `fencepost completions SHELL`.
 pub fn completions(shell: Shell, mut program: Command) -> Result<i32> {
     let shell = match shell {
         Shell::Bash => aot::Shell::Bash,
@@ -52,7 +51,7 @@ fn names_of(argument: &str) -> Option<Vec<&'static str>> {
         "lock" | "locks" | "against" => fencepost_locks::registry().iter().map(|lock| lock.name).collect(),
         "nemesis" | "nemeses" => fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect(),
         "guard" => fencepost_storage::guards().iter().map(|guard| guard.name).collect(),
-        "workload" => fencepost_workloads::registry().iter().map(|workload| workload.name()).collect(),
+        "workload" => fencepost_workloads::registry().iter().map(|workload| workload.name).collect(),
         "names" => {
             fencepost_engine::scenario::registry().iter().map(|scenario| scenario.name.as_str()).collect()
         }
@@ -60,7 +59,6 @@ fn names_of(argument: &str) -> Option<Vec<&'static str>> {
     })
 }
 
-/// `fencepost man [FOLDER]`.
 pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
     let Some(folder) = folder else { return print(&page(program.clone())?) };
     if !folder.is_dir() {

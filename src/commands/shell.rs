@@ -30,7 +30,6 @@ pub struct ShellArgs {
     pub command: Vec<String>,
 }
 
-/// `fencepost shell`.
 pub fn shell(args: &ShellArgs) -> Result<i32> {
     let (_, control) = find(args.cluster.name.as_deref())?;
     let runtime = small_runtime()?;

@@ -100,7 +100,6 @@ impl Copied {
     }
 }
 
-/// As [`locals_with`], of one path. Errors: as [`locals`].
 pub fn local_with(path: &Path, with: &'static [&'static str]) -> Result<PathBuf> {
     match Copied::of_those(path, with)? {
         Some(copied) => {

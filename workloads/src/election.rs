@@ -18,44 +18,30 @@ const ENTRIES: u32 = 3;
 /// How long a follower rests between two questions, in milliseconds.
 const FOLLOWER_RESTS_MS: std::ops::RangeInclusive<u64> = 20..=120;
 
-pub(crate) struct Election;
+pub(crate) const ELECTION: Workload = Workload {
+    has_follower: true,
+    fits: |kind| kind == LockKind::Election,
+    ..Workload::new(
+        "election",
+        "campaign, lead, write a log with the term of the leadership, resign; the other processes campaign, and one may ask who leads",
+        script,
+    )
+};
 
-impl Workload for Election {
-    fn name(&self) -> &'static str {
-        "election"
+fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
+    if settings.reader {
+        return Box::new(Follower { keys: settings.keys, random, has_rested: true });
     }
-
-    fn about(&self) -> &'static str {
-        "campaign, lead, write a log with the term of the leadership, resign; the other processes campaign, and one may ask who leads"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn has_follower(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        kind == LockKind::Election
-    }
-
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
-        if settings.reader {
-            return Box::new(Follower { keys: settings.keys, random, has_rested: true });
-        }
-        let mut terms = 0;
-        let begin = move |plan: SectionPlan, granted: &Value| {
-            terms += 1;
-            let number = process * ENTRIES_MAX + terms * u64::from(ENTRIES);
-            let entry = LogEntry { number, process, term: Grant::of(granted).token };
-            Term { plan, entry, written: 0, at: At::Begin }
-        };
-        // A process that does not lead campaigns all the time.
-        let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
-        Box::new(Sections::of_grants(&settings, random, begin).writing(true))
-    }
+    let mut terms = 0;
+    let begin = move |plan: SectionPlan, granted: &Value| {
+        terms += 1;
+        let number = process * ENTRIES_MAX + terms * u64::from(ENTRIES);
+        let entry = LogEntry { number, process, term: Grant::of(granted).token };
+        Term { plan, entry, written: 0, at: At::Begin }
+    };
+    // A process that does not lead campaigns all the time.
+    let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
+    Box::new(Sections::of_grants(&settings, random, begin).writing(true))
 }
 
 /// Asks who leads, for as long as the run goes on.

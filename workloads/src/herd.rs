@@ -6,41 +6,31 @@
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{AcquireArguments, Completion, LockKind, Stream};
+use fencepost_history::{AcquireArguments, Completion, Stream};
 use std::time::Duration;
 
-pub(crate) struct Herd;
+pub(crate) const HERD: Workload = Workload {
+    uses_storage: false,
+    fits: |_| true,
+    ..Workload::new(
+        "herd",
+        "acquire, hold, release, and come back at once; measures wake-ups per release, and grants out of the order of arrival",
+        script,
+    )
+};
 
-impl Workload for Herd {
-    fn name(&self) -> &'static str {
-        "herd"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire, hold, release, and come back at once; measures wake-ups per release, and grants out of the order of arrival"
-    }
-
-    fn uses_storage(&self) -> bool {
-        false
-    }
-
-    fn fits(&self, _kind: LockKind) -> bool {
-        true
-    }
-
-    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        // What waiting costs is measured: sections of one length, and a short one, make many releases.
-        let length = match settings.length {
-            Length::Drawn(drawn) => Length::Fixed(drawn.ttl / 20),
-            given => given,
-        };
-        let settings = Settings { pause: Duration::ZERO, length, ..settings.clone() };
-        let begin = |plan: SectionPlan| Section { hold: Some(plan.length) };
-        Box::new(
-            Sections::new(&settings, random, begin)
-                .requesting(AcquireArguments { queue: Some(true), ..AcquireArguments::default() }.into()),
-        )
-    }
+fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+    // What waiting costs is measured: sections of one length, and a short one, make many releases.
+    let length = match settings.length {
+        Length::Drawn(drawn) => Length::Fixed(drawn.ttl / 20),
+        given => given,
+    };
+    let settings = Settings { pause: Duration::ZERO, length, ..settings.clone() };
+    let begin = |plan: SectionPlan| Section { hold: Some(plan.length) };
+    Box::new(
+        Sections::new(&settings, random, begin)
+            .requesting(AcquireArguments { queue: Some(true), ..AcquireArguments::default() }.into()),
+    )
 }
 
 struct Section {

@@ -6,30 +6,19 @@ use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::{Value, json};
 
-pub(crate) struct Increment;
+pub(crate) const INCREMENT: Workload = Workload {
+    has_readers: true,
+    ..Workload::new(
+        "increment",
+        "acquire, read a counter, work, write it back plus one, release; at the end every acknowledged increment must be there",
+        script,
+    )
+};
 
-impl Workload for Increment {
-    fn name(&self) -> &'static str {
-        "increment"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire, read a counter, work, write it back plus one, release; at the end every acknowledged increment must be there"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn has_readers(&self) -> bool {
-        true
-    }
-
-    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        let writes = !settings.reader;
-        let begin = move |plan| Section { plan, writes, at: At::Begin };
-        Box::new(Sections::new(settings, random, begin).writing(writes))
-    }
+fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+    let writes = !settings.reader;
+    let begin = move |plan| Section { plan, writes, at: At::Begin };
+    Box::new(Sections::new(settings, random, begin).writing(writes))
 }
 
 struct Section {

@@ -74,7 +74,6 @@ impl SectionPlan {
 }
 
 impl Length {
-    /// The mean length.
     #[must_use]
     pub fn mean(&self) -> Duration {
         let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);

@@ -19,20 +19,19 @@ mod workload;
 pub use length::{Drawn, Length};
 pub use workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 
-/// Every workload.
-pub fn registry() -> &'static [&'static dyn Workload] {
+pub fn registry() -> &'static [&'static Workload] {
     &[
-        &increment::Increment,
-        &lock::Lock,
-        &set::Set,
-        &herd::Herd,
-        &read_write::ReadWrite,
-        &semaphore::Semaphore,
-        &prolong::Prolong,
-        &election::Election,
-        &reentrant::Reentrant,
-        &several::Several,
-        &tick::Ticks,
+        &increment::INCREMENT,
+        &lock::LOCK,
+        &set::SET,
+        &herd::HERD,
+        &read_write::READ_WRITE,
+        &semaphore::SEMAPHORE,
+        &prolong::PROLONG,
+        &election::ELECTION,
+        &reentrant::REENTRANT,
+        &several::SEVERAL,
+        &tick::TICKS,
     ]
 }
 
@@ -52,9 +51,9 @@ mod tests {
     }
 
     fn with_length(name: &str, length: Length, keys: usize, reader: bool, seed: u64) -> Box<dyn Script> {
-        let workload = registry().iter().find(|workload| workload.name() == name).unwrap();
+        let workload = registry().iter().find(|workload| workload.name == name).unwrap();
         let pause = Duration::from_millis(10);
-        workload.script(&Settings { keys, length, pause, reader }, 7, Seed(seed).stream("process-7"))
+        (workload.script)(&Settings { keys, length, pause, reader }, 7, Seed(seed).stream("process-7"))
     }
 
     fn drawn(outlasts: bool, undelayed: bool) -> Length {
@@ -414,7 +413,7 @@ mod tests {
     #[test]
     fn every_workload_draws_among_all_keys_and_names_known_operations() {
         for workload in registry() {
-            let mut script = script(workload.name(), 4);
+            let mut script = script(workload.name, 4);
             let mut keys = std::collections::BTreeSet::new();
             let mut time = Duration::ZERO;
             for _ in 0..200 {
@@ -427,7 +426,7 @@ mod tests {
                     _ => {}
                 }
             }
-            assert_eq!(keys.len(), 4, "{}", workload.name());
+            assert_eq!(keys.len(), 4, "{}", workload.name);
         }
     }
 }

@@ -2,42 +2,29 @@
 
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, LockKind, Stream, f};
+use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
 use std::time::Duration;
 
 const CHECKS: u32 = 3;
 
-pub(crate) struct Lock;
+pub(crate) const LOCK: Workload = Workload {
+    uses_storage: false,
+    has_readers: true,
+    fits: |_| true,
+    ..Workload::new(
+        "lock",
+        "acquire, hold, ask the holder now and then whether it believes that it still holds, release",
+        script,
+    )
+};
 
-impl Workload for Lock {
-    fn name(&self) -> &'static str {
-        "lock"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire, hold, ask the holder now and then whether it believes that it still holds, release"
-    }
-
-    fn uses_storage(&self) -> bool {
-        false
-    }
-
-    fn has_readers(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, _kind: LockKind) -> bool {
-        true
-    }
-
-    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        Box::new(Sections::new(settings, random, |plan| Section {
-            slice: plan.length / CHECKS,
-            checks: 0,
-            waited: false,
-        }))
-    }
+fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+    Box::new(Sections::new(settings, random, |plan| Section {
+        slice: plan.length / CHECKS,
+        checks: 0,
+        waited: false,
+    }))
 }
 
 struct Section {

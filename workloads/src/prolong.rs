@@ -6,7 +6,7 @@
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, LockKind, Stream, f};
+use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -16,42 +16,29 @@ const TIMES: u32 = 3;
 /// When one that comes late prolongs it, in tenths of a TTL from its beginning.
 const LATE: u32 = 12;
 
-pub(crate) struct Prolong;
+pub(crate) const PROLONG: Workload = Workload {
+    uses_storage: false,
+    fits: |kind| kind.is_mutex(),
+    needs: Some(f::PROLONG),
+    ..Workload::new(
+        "prolong",
+        "acquire, prolong the lock while it is held, ask the holder whether it still holds, release",
+        script,
+    )
+};
 
-impl Workload for Prolong {
-    fn name(&self) -> &'static str {
-        "prolong"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire, prolong the lock while it is held, ask the holder whether it still holds, release"
-    }
-
-    fn uses_storage(&self) -> bool {
-        false
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        kind.is_mutex()
-    }
-
-    fn needs(&self) -> Option<&'static str> {
-        Some(f::PROLONG)
-    }
-
-    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        let ttl = match settings.length {
-            Length::Drawn(drawn) => drawn.ttl,
-            Length::Fixed(_) | Length::Between(..) => Duration::MAX,
-        };
-        Box::new(Sections::new(settings, random, move |plan: SectionPlan| {
-            // Of the long sections, those that would read late prolong late.
-            let is_late = plan.length > ttl / 2 && !plan.read_at.is_zero();
-            let (times, length) =
-                if is_late { (1, plan.length.max(ttl * LATE / 10)) } else { (TIMES, plan.length) };
-            Section { slice: length / times, times, done: 0, at: At::Working }
-        }))
-    }
+fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+    let ttl = match settings.length {
+        Length::Drawn(drawn) => drawn.ttl,
+        Length::Fixed(_) | Length::Between(..) => Duration::MAX,
+    };
+    Box::new(Sections::new(settings, random, move |plan: SectionPlan| {
+        // Of the long sections, those that would read late prolong late.
+        let is_late = plan.length > ttl / 2 && !plan.read_at.is_zero();
+        let (times, length) =
+            if is_late { (1, plan.length.max(ttl * LATE / 10)) } else { (TIMES, plan.length) };
+        Section { slice: length / times, times, done: 0, at: At::Working }
+    }))
 }
 
 struct Section {

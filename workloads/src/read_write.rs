@@ -11,38 +11,24 @@ use std::time::Duration;
 
 const VALUES_MAX: u64 = 1_000_000;
 
-pub(crate) struct ReadWrite;
+pub(crate) const READ_WRITE: Workload = Workload {
+    has_readers: true,
+    fits: |kind| kind == LockKind::ReadWrite,
+    ..Workload::new(
+        "read-write",
+        "writers change a pair in two steps, readers read it; a half-changed pair shows that a reader was in beside a writer",
+        script,
+    )
+};
 
-impl Workload for ReadWrite {
-    fn name(&self) -> &'static str {
-        "read-write"
-    }
-
-    fn about(&self) -> &'static str {
-        "writers change a pair in two steps, readers read it; a half-changed pair shows that a reader was in beside a writer"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn has_readers(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        kind == LockKind::ReadWrite
-    }
-
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
-        let writes = !settings.reader;
-        let mut count = 0;
-        let begin = move |plan: SectionPlan| {
-            count += 1;
-            Section { plan, writes, value: process * VALUES_MAX + count, at: At::Begin, before: 0 }
-        };
-        Box::new(Sections::new(settings, random, begin).writing(writes))
-    }
+fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
+    let writes = !settings.reader;
+    let mut count = 0;
+    let begin = move |plan: SectionPlan| {
+        count += 1;
+        Section { plan, writes, value: process * VALUES_MAX + count, at: At::Begin, before: 0 }
+    };
+    Box::new(Sections::new(settings, random, begin).writing(writes))
 }
 
 struct Section {
@@ -50,7 +36,6 @@ struct Section {
     writes: bool,
     value: u64,
     at: At,
-    /// What the pair was before.
     before: u64,
 }
 

@@ -11,33 +11,22 @@ use serde_json::{Value, json};
 /// A section acquires again less often than this.
 const NESTED_MAX: u64 = 3;
 
-pub(crate) struct Reentrant;
+pub(crate) const REENTRANT: Workload = Workload {
+    fits: |kind| kind == LockKind::Reentrant,
+    ..Workload::new(
+        "reentrant",
+        "increment a counter as increment does, and acquire the lock again up to two times in between",
+        script,
+    )
+};
 
-impl Workload for Reentrant {
-    fn name(&self) -> &'static str {
-        "reentrant"
-    }
-
-    fn about(&self) -> &'static str {
-        "increment a counter as increment does, and acquire the lock again up to two times in between"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        kind == LockKind::Reentrant
-    }
-
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
-        let mut count = process;
-        let begin = move |plan| {
-            count += 1;
-            Section { plan, again: count % NESTED_MAX, entered: 0, read: 0, at: At::Begin }
-        };
-        Box::new(Sections::new(settings, random, begin).writing(true))
-    }
+fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
+    let mut count = process;
+    let begin = move |plan| {
+        count += 1;
+        Section { plan, again: count % NESTED_MAX, entered: 0, read: 0, at: At::Begin }
+    };
+    Box::new(Sections::new(settings, random, begin).writing(true))
 }
 
 struct Section {

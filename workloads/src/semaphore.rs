@@ -7,29 +7,18 @@ use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, LockKind, ResourceUse, Stream, f};
 use serde_json::Value;
 
-pub(crate) struct Semaphore;
+pub(crate) const SEMAPHORE: Workload = Workload {
+    fits: |kind| kind == LockKind::Semaphore,
+    ..Workload::new(
+        "semaphore",
+        "acquire a permit, enter a resource that counts its users, read who is there, leave it, release",
+        script,
+    )
+};
 
-impl Workload for Semaphore {
-    fn name(&self) -> &'static str {
-        "semaphore"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire a permit, enter a resource that counts its users, read who is there, leave it, release"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        kind == LockKind::Semaphore
-    }
-
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
-        let begin = move |plan| Section { plan, process, at: At::Begin };
-        Box::new(Sections::new(settings, random, begin).writing(true))
-    }
+fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
+    let begin = move |plan| Section { plan, process, at: At::Begin };
+    Box::new(Sections::new(settings, random, begin).writing(true))
 }
 
 struct Section {

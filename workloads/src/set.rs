@@ -11,35 +11,25 @@ use std::time::Duration;
 
 const VALUES_MAX: u64 = 1_000_000;
 
-pub(crate) struct Set;
+pub(crate) const SET: Workload = Workload::new(
+    "set",
+    "acquire, read a set, work, write it back with one more value, release; measures the share of additions that are lost",
+    script,
+);
 
-impl Workload for Set {
-    fn name(&self) -> &'static str {
-        "set"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire, read a set, work, write it back with one more value, release; measures the share of additions that are lost"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
-        let mut count = 0;
-        let begin = move |plan| {
-            let value = process * VALUES_MAX + count;
-            count += 1;
-            Section { value, plan, at: At::Begin }
-        };
-        let length = match settings.length {
-            Length::Fixed(mean) => Length::Between(Duration::ZERO, 2 * mean),
-            other => other,
-        };
-        let settings = Settings { length, ..settings.clone() };
-        Box::new(Sections::new(&settings, random, begin).writing(true))
-    }
+fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
+    let mut count = 0;
+    let begin = move |plan| {
+        let value = process * VALUES_MAX + count;
+        count += 1;
+        Section { value, plan, at: At::Begin }
+    };
+    let length = match settings.length {
+        Length::Fixed(mean) => Length::Between(Duration::ZERO, 2 * mean),
+        other => other,
+    };
+    let settings = Settings { length, ..settings.clone() };
+    Box::new(Sections::new(&settings, random, begin).writing(true))
 }
 
 struct Section {

@@ -10,29 +10,18 @@ use serde_json::Value;
 
 const ACCOUNTS: usize = 2;
 
-pub(crate) struct Several;
+pub(crate) const SEVERAL: Workload = Workload {
+    fits: |kind| kind == LockKind::Several,
+    ..Workload::new(
+        "several",
+        "acquire two accounts at once, move money from one to the other, release both; at the end the sum must be as before",
+        script,
+    )
+};
 
-impl Workload for Several {
-    fn name(&self) -> &'static str {
-        "several"
-    }
-
-    fn about(&self) -> &'static str {
-        "acquire two accounts at once, move money from one to the other, release both; at the end the sum must be as before"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        kind == LockKind::Several
-    }
-
-    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        let begin = move |plan| Transfer { plan, from: 0, to: 0, at: At::Begin };
-        Box::new(Sections::new(settings, random, begin).writing(true).of_names(ACCOUNTS))
-    }
+fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+    let begin = move |plan| Transfer { plan, from: 0, to: 0, at: At::Begin };
+    Box::new(Sections::new(settings, random, begin).writing(true).of_names(ACCOUNTS))
 }
 
 struct Transfer {

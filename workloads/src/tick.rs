@@ -20,34 +20,23 @@ const LEAST_TTLS: f64 = 0.5;
 const BEHIND_MAX: f64 = 0.25;
 const LATE_MAX: f64 = 0.5;
 
-pub(crate) struct Ticks;
+pub(crate) const TICKS: Workload = Workload {
+    fits: |kind| matches!(kind, LockKind::Mutex | LockKind::Election | LockKind::Reentrant),
+    ..Workload::new(
+        "tick",
+        "run a job once a tick: at each tick every process tries to acquire the lock, and the process that gets it keeps it for a while; clocks differ",
+        script,
+    )
+};
 
-impl Workload for Ticks {
-    fn name(&self) -> &'static str {
-        "tick"
-    }
-
-    fn about(&self) -> &'static str {
-        "run a job once a tick: at each tick every process tries to acquire the lock, and the process that gets it keeps it for a while; clocks differ"
-    }
-
-    fn uses_storage(&self) -> bool {
-        true
-    }
-
-    fn fits(&self, kind: LockKind) -> bool {
-        matches!(kind, LockKind::Mutex | LockKind::Election | LockKind::Reentrant)
-    }
-
-    fn script(&self, settings: &Settings, process: u64, mut random: Stream) -> Box<dyn Script> {
-        let least = match settings.length {
-            Length::Fixed(length) | Length::Between(_, length) => length,
-            Length::Drawn(drawn) => drawn.ttl.mul_f64(LEAST_TTLS),
-        };
-        let behind = least.mul_f64(random.random_range(0.0..=BEHIND_MAX));
-        let (lateness, settings) = (Lateness::default(), settings.clone());
-        Box::new(Scheduler { settings, process, least, behind, number: 0, lateness, at: At::Between })
-    }
+fn script(settings: &Settings, process: u64, mut random: Stream) -> Box<dyn Script> {
+    let least = match settings.length {
+        Length::Fixed(length) | Length::Between(_, length) => length,
+        Length::Drawn(drawn) => drawn.ttl.mul_f64(LEAST_TTLS),
+    };
+    let behind = least.mul_f64(random.random_range(0.0..=BEHIND_MAX));
+    let (lateness, settings) = (Lateness::default(), settings.clone());
+    Box::new(Scheduler { settings, process, least, behind, number: 0, lateness, at: At::Between })
 }
 
 struct Scheduler {

@@ -7,29 +7,38 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// What processes of a test do, and what is read at the end.
-pub trait Workload: Send + Sync {
-    fn name(&self) -> &'static str;
+pub struct Workload {
+    pub name: &'static str,
     /// One line for `fencepost list`.
-    fn about(&self) -> &'static str;
-    fn uses_storage(&self) -> bool;
+    pub about: &'static str,
+    pub uses_storage: bool,
     /// Whether some of its processes can take the lock shared and only read.
-    fn has_readers(&self) -> bool {
-        false
-    }
+    pub has_readers: bool,
     /// Whether one of its processes only asks who leads, where clients can say it.
-    fn has_follower(&self) -> bool {
-        false
-    }
+    pub has_follower: bool,
     /// Whether it is right under a lock of this kind: several holders protect other things than one.
-    fn fits(&self, kind: LockKind) -> bool {
-        kind != LockKind::Semaphore
-    }
+    pub fits: fn(LockKind) -> bool,
     /// What its clients must be able to do, by the word of the hello's `can`.
-    fn needs(&self) -> Option<&'static str> {
-        None
+    pub needs: Option<&'static str>,
+    pub script: NewScript,
+}
+
+/// What the process of this number does from now on, drawing from its own random stream.
+type NewScript = fn(&Settings, process: u64, Stream) -> Box<dyn Script>;
+
+impl Workload {
+    pub(crate) const fn new(name: &'static str, about: &'static str, script: NewScript) -> Workload {
+        Workload {
+            name,
+            about,
+            uses_storage: true,
+            has_readers: false,
+            has_follower: false,
+            fits: |kind| !matches!(kind, LockKind::Semaphore),
+            needs: None,
+            script,
+        }
     }
-    /// What the process of this number does from now on, drawing from its own random stream.
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script>;
 }
 
 /// A process's next step, given how the last operation ended.

@@ -15,7 +15,6 @@ pub trait ResultsStore: Send + Sync {
     async fn send(&self, folder: &Path);
 }
 
-/// What all runs of a campaign are played with.
 #[derive(Clone)]
 pub struct CampaignContext {
     pub player: Arc<dyn RunPlayer>,

@@ -6,7 +6,6 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints lines.
 pub trait LinePrinter: Send + Sync {
     fn say(&self, line: &str);
     fn complain(&self, line: &str);
@@ -41,7 +40,6 @@ impl ProgressLine {
         self.bar.suspend(|| self.lines.say(line));
     }
 
-    /// Moves it, where it is shown.
     pub fn show(&self, position: u64, length: u64, message: String) {
         if self.is_terminal {
             self.bar.set_length(length);

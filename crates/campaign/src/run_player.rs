@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// A run to be carried out.
 pub struct RunRequest<'a> {
     pub spec: &'a RunSpec,
-    /// What the clients do, where a scenario directs them.
     pub script: Option<&'a DirectedScript>,
     /// Repeats the run.
     pub command: &'a str,

@@ -73,7 +73,6 @@ impl<C: Campaign> Sitting<C> {
         self.outcomes.get(&run.key.number).is_some_and(C::is_done)
     }
 
-    /// The runs that are still to be played.
     pub fn left(&self) -> impl Iterator<Item = &PlannedRun<C::Run>> {
         self.runs.iter().filter(|run| !self.is_done(run))
     }

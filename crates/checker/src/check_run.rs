@@ -29,28 +29,26 @@ pub fn check_run(events: &[Event]) -> RunVerdict {
     }
 }
 
-/// As [`check_run`], for the index of a history.
 pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
     let overlaps = LazyCell::new(|| overlaps(run));
     let no_end = run.why_its_end_says_nothing();
     let is_about = |kind: Option<LockKind>| kind.is_none_or(|kind| kind == run.lock.kind);
-    for checker in registry().iter().filter(|checker| is_about(checker.property().kind)) {
+    for checker in registry().iter().filter(|checker| is_about(checker.kind)) {
         let judged = match &no_end {
-            Some(why) if checker.property().needs_a_whole_run => Err(NotJudged::because(why.clone())),
+            Some(why) if checker.needs_a_whole_run => Err(NotJudged::because(why.clone())),
             _ => checker.check(run),
         };
         match judged {
             Ok(mut verdict) => {
                 if !verdict.findings.is_empty() {
-                    say_whose(run, &overlaps, *checker, &mut verdict);
+                    say_whose(run, &overlaps, checker, &mut verdict);
                 }
-                verdicts.push(Verdict { claimed: is_claimed(&run.lock, *checker), ..verdict });
+                verdicts.push(Verdict { claimed: is_claimed(&run.lock, checker), ..verdict });
             }
             Err(reason) if reason == NotJudged::OTHER_WORKLOAD => {}
             Err(reason) => {
-                not_judged
-                    .push(Unjudged { checker: checker.name().to_owned(), reason: reason.0.into_owned() });
+                not_judged.push(Unjudged { checker: checker.name.to_owned(), reason: reason.0.into_owned() });
             }
         }
     }

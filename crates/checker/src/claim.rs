@@ -19,7 +19,6 @@ impl Claim {
     /// It excludes no process: a version that is compared when it writes.
     pub const NOTHING: Claim = Claim { weight: 0, capacity: u32::MAX };
 
-    /// What an acquire asks for.
     pub fn asked(asked: &AcquireArguments) -> Claim {
         match (asked.mode.unwrap_or_default(), asked.capacity) {
             (Mode::Shared, _) => Claim::SHARED,
@@ -28,7 +27,6 @@ impl Claim {
         }
     }
 
-    /// What of that a grant gives.
     #[must_use]
     pub fn granted(self, grant: &Grant) -> Claim {
         if grant.exclusive == Some(false) { Claim::NOTHING } else { self }

@@ -8,7 +8,6 @@ use crate::verdict::Outcome;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Which algorithm is to decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// The model's own where it applies, else the search.
@@ -24,13 +23,11 @@ pub enum Algorithm {
 pub struct CheckOptions {
     pub algorithm: Algorithm,
     pub budget: Budget,
-    /// Evidence for violations.
     pub evidence: bool,
     /// Orders for valid histories.
     pub witness: bool,
 }
 
-/// What is said of one key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeyVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +53,6 @@ pub struct Step {
     pub indeterminate: bool,
 }
 
-/// What one algorithm says of one history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlgorithmAnswer {
     Linearizable,

@@ -124,7 +124,6 @@ impl Effect {
     }
 }
 
-/// The operations of a history of `M`.
 pub type History<M> = Operations<<M as Model>::Op, <M as Model>::Ret>;
 
 /// A model that also has an algorithm of its own, faster than the search.

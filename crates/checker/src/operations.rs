@@ -54,13 +54,11 @@ impl<Op, Ret> Operations<Op, Ret> {
         self.list.is_empty()
     }
 
-    /// When an operation was invoked, in words.
     pub fn invoked(&self, at: u32) -> String {
         let source = &self.sources[at as usize];
         self.when(source.invoke_ns, source.invoke_index)
     }
 
-    /// When an operation was complete, in words.
     pub fn completed(&self, at: u32) -> String {
         let source = &self.sources[at as usize];
         if self.list[at as usize].certain() {
@@ -74,7 +72,6 @@ impl<Op, Ret> Operations<Op, Ret> {
         if self.timed { seconds(ns) } else { format!("event {index}") }
     }
 
-    /// The process of an operation.
     pub fn process(&self, at: u32) -> u64 {
         self.sources[at as usize].process
     }
@@ -186,7 +183,6 @@ impl<Op, Ret> Builder<Op, Ret> {
         self.dropped += 1;
     }
 
-    /// The operation of a handle.
     pub fn op(&self, handle: OpenHandle) -> &Op {
         &self.list[handle.0 as usize].op
     }

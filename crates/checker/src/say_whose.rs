@@ -10,10 +10,8 @@ use crate::verdict::{Finding, Verdict};
 use crate::whose::{Attribution, OtherCause, Whose};
 
 /// Says of every finding of a checker whose failure it shows. `overlaps` are those of the run.
-pub(crate) fn say_whose(run: &RunIndex, overlaps: &[Overlap], checker: &dyn Checker, verdict: &mut Verdict) {
-    verdict.say_whose(checker.property().harm, |finding| {
-        attribution(run, overlaps, checker.property().blame, finding)
-    });
+pub(crate) fn say_whose(run: &RunIndex, overlaps: &[Overlap], checker: &Checker, verdict: &mut Verdict) {
+    verdict.say_whose(checker.harm, |finding| attribution(run, overlaps, checker.blame, finding));
 }
 
 fn attribution(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Finding) -> Attribution {

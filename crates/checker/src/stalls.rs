@@ -32,7 +32,6 @@ impl<'a> Stalls<'a> {
         shared_ns(&self.any, span)
     }
 
-    /// For how long of a span this node stalled.
     pub fn of(&self, node: &str, span: Span) -> u64 {
         shared_ns(self.of_node.get(node).map_or(&[], Vec::as_slice), span)
     }

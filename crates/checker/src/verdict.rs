@@ -68,7 +68,6 @@ pub struct Finding {
     pub key: String,
     /// Of its completion, in nanoseconds since the run began.
     pub time: u64,
-    /// Indices of the events that prove it.
     pub events: Vec<u64>,
     /// What happened, for somebody who has not seen the history.
     pub sentence: String,
@@ -90,7 +89,6 @@ pub struct Finding {
 const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
 
 impl Finding {
-    /// Whether it is of this class, or of a kind of it.
     pub fn is_of_class(&self, class: &str) -> bool {
         self.class == class || KINDS.contains(&(&*self.class, class))
     }
@@ -143,7 +141,6 @@ impl Verdict {
         }
     }
 
-    /// The verdict with what its checker counted.
     pub fn with_figures<F: Figures>(mut self, figures: &F) -> Verdict {
         self.stats = figures.to_stats();
         self
@@ -251,7 +248,6 @@ impl RunVerdict {
         self.of_checker(F::CHECKER).map(|verdict| verdict.outcome)
     }
 
-    /// The verdict of one checker, if it had anything to say.
     pub fn of_checker(&self, name: &str) -> Option<&Verdict> {
         self.verdicts.iter().find(|verdict| verdict.checker == name)
     }

@@ -2,7 +2,6 @@ use crate::verdict::{Outcome, RunVerdict, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A kind of violation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Violation {
     pub checker: String,

@@ -5,7 +5,6 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
-    /// The servers and the protocol by which they grant.
     Service,
     /// The client's side: its library, its use of it, or what stands between it and the servers.
     Library,

@@ -90,8 +90,7 @@ fn what_is_said_of_small_histories_is_what_was_said_before() {
 #[test]
 fn what_is_known_of_each_property_is_what_was_known_before() {
     let mut text = String::new();
-    for checker in registry() {
-        let property = checker.property();
+    for property in registry() {
         let _ = writeln!(text, "{}: {}", property.name, property.about);
         let claim = property.claim.unwrap_or("none");
         let _ = writeln!(text, "    claim {claim}; {:?}; {:?}", property.harm, property.blame);

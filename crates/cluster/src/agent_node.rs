@@ -3,6 +3,7 @@
 use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec};
 use crate::node_log::NodeLog;
+use crate::own_task::OwnTask;
 use crate::protocol::{
     CommandOutput, Connected, FileContent, FromAgent, LINE_MAX, NodeLimits, Op, Request, Service, ServiceEnd,
     Signalled, Started, State,
@@ -47,7 +48,7 @@ pub(crate) struct AgentNode {
     agent: RequestClient<Answer>,
     services: Services,
     attach: Box<dyn Attach>,
-    reader: tokio::task::JoinHandle<()>,
+    _reader: OwnTask,
     stalls: broadcast::Sender<Duration>,
     /// Closed once the agent has ended.
     here: watch::Receiver<()>,
@@ -88,7 +89,7 @@ impl AgentNode {
         let input = LineReader::new(from_agent, LINE_MAX);
         let (agent, reading) = RequestClient::open(input, output, move |line| reports.receive(line));
         let (is_here, here) = watch::channel(());
-        let reader = tokio::spawn(read(reading, services.clone(), log.clone(), is_here));
+        let reader = OwnTask::spawn(read(reading, services.clone(), log.clone(), is_here));
         let node = AgentNode {
             name: spec.name.clone(),
             kind: spec.kind,
@@ -97,7 +98,7 @@ impl AgentNode {
             agent,
             services,
             attach,
-            reader,
+            _reader: reader,
             stalls,
             here,
         };
@@ -143,12 +144,6 @@ impl AgentNode {
                 Err(self.error(&format!("its agent did not answer within {} s", limit.as_secs())))
             }
         }
-    }
-}
-
-impl Drop for AgentNode {
-    fn drop(&mut self) {
-        self.reader.abort();
     }
 }
 

@@ -15,9 +15,6 @@ pub enum ClockMechanism {
 
 impl fmt::Display for ClockMechanism {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            ClockMechanism::Vdso => "vdso",
-            ClockMechanism::Faketime => "faketime",
-        })
+        self.serialize(f)
     }
 }

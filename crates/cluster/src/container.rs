@@ -62,14 +62,10 @@ impl Confines {
     }
 }
 
-pub(crate) fn is_container() -> bool {
-    container_here().is_some()
-}
-
 /// What made the container that this program runs in; none outside of one. The files by which a container
 /// is known also lie in the root of a virtual machine that was made of an image, so they count only where
 /// processes or names are not those that the kernel began with.
-fn container_here() -> Option<String> {
+pub(crate) fn container_here() -> Option<String> {
     let is_first = |name: &str, number: &str| {
         fs::read_link(format!("/proc/self/ns/{name}")).is_ok_and(|it| it.to_string_lossy().contains(number))
     };

@@ -12,7 +12,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tar::Builder;
 
-/// Takes a [`DataCall`] as JSON, and gives [`PackedData`].
 pub struct DataTool;
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -145,7 +145,6 @@ pub enum AttachedAnswer {
     },
 }
 
-/// One line from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromAgent {
@@ -181,7 +180,6 @@ pub enum FromAgent {
     },
 }
 
-/// How the process of a service ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceEnd {
     /// As a clause: `was ended by SIGKILL`, `ended by itself, with code 1`.

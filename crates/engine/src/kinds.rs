@@ -37,7 +37,7 @@ impl RunOptions {
     }
 
     /// Refuses a workload, readers or permits that do not suit the lock's kind or abilities.
-    pub(crate) fn check_kind(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
+    pub(crate) fn check_kind(&self, lock: &LockDefinition, workload: &Workload) -> Result<(), BadUsage> {
         let can = lock.capabilities(&self.lock_options);
         let kind = can.kind;
         let (name, is) = (&self.lock, kind.in_words());
@@ -62,14 +62,14 @@ impl RunOptions {
                     "--readers is for read-write locks, and {name} is {is}; use --lock postgres-read-write"
                 ),
             ),
-            _ if !workload.fits(kind) => (
+            _ if !(workload.fits)(kind) => (
                 "workload",
                 format!(
                     "the workload {} is not for {is}, and {name} is one; leave --workload out",
-                    workload.name()
+                    workload.name
                 ),
             ),
-            _ if workload.needs() == Some(f::PROLONG) && !can.prolong => (
+            _ if workload.needs == Some(f::PROLONG) && !can.prolong => (
                 "workload",
                 format!(
                     "{name} cannot be prolonged by its holder; use --lock redis-single, or leave --workload out"
@@ -85,7 +85,7 @@ impl RunOptions {
                     "--cancel is for clients that announce `cancel`, and that of {name} does not; use a lock of your own"
                 ),
             ),
-            _ if self.readers > 0 && !workload.has_readers() => (
+            _ if self.readers > 0 && !workload.has_readers => (
                 "workload",
                 format!("the workload {} has no readers; use read-write, lock or increment", self.workload),
             ),

@@ -39,7 +39,6 @@ impl Stop {
         }
     }
 
-    /// The reason, once there is one.
     pub fn reason(&self) -> Option<&StopReason> {
         self.reason.get()
     }

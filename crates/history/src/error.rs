@@ -142,7 +142,6 @@ pub struct OperationError {
 }
 
 impl OperationError {
-    /// What kind of error it is.
     pub fn code(&self) -> ErrorCode {
         self.code
     }

@@ -142,7 +142,6 @@ pub struct Event {
     pub process: Process,
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// The operation's name; see [`f`].
     pub f: Name,
     /// What is locked or counted. Faults have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,6 @@ pub fn fields(options: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// The fields whose values differ from the defaults.
 pub fn changed_fields<T: Serialize + Default>(options: &T) -> Map<String, Value> {
     let default = fields(&T::default());
     fields(options).into_iter().filter(|(name, value)| default.get(name) != Some(value)).collect()

@@ -60,9 +60,9 @@ pub use run::run_nodes::{
 };
 pub use run::run_phase::{PHASE, RunPhase};
 pub use seed::{Seed, Stream};
-pub use shard::{InvalidShard, Shard};
+pub use shard::Shard;
 pub use shared_data::{Balance, LogEntry, Pair, ResourceUse, Tick, is_set, users};
 pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
-pub use time_span::{InvalidDuration, TimeSpan};
+pub use time_span::TimeSpan;
 pub use values::{AcquireArguments, Grant, Millis, Mode, NoticeValue, ObservedTarget, Released};

@@ -20,25 +20,16 @@ pub enum Lease {
 }
 
 impl Lease {
-    /// Its name in `lock.toml` and in histories.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lease::Ttl => "ttl",
-            Lease::Session => "session",
-            Lease::Connection => "connection",
-            Lease::None => "none",
-        }
-    }
-
     /// Whether a grant ends when the TTL has passed and nothing has prolonged it.
     pub fn runs_out(self) -> bool {
         matches!(self, Lease::Ttl | Lease::Session)
     }
 }
 
+/// Its name in `lock.toml` and in histories.
 impl fmt::Display for Lease {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        self.serialize(out)
     }
 }
 

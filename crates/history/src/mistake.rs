@@ -18,7 +18,6 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// The mistake at the beginning of `span`.
     pub fn new(span: Range<usize>, sentence: impl Into<String>) -> Mistake {
         Mistake { at: span.start, sentence: sentence.into() }
     }
@@ -44,7 +43,6 @@ impl Mistake {
     }
 }
 
-/// A mistake in a file, at a line.
 #[derive(Debug, thiserror::Error)]
 pub struct MistakeInFile {
     pub file: String,
@@ -95,7 +93,6 @@ pub fn json_sentence(error: &serde_json::Error) -> String {
     sentence
 }
 
-/// The number of the line of this byte, from 1.
 pub fn line_at(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().iter().take(byte);
     1 + before.filter(|byte| **byte == b'\n').count()

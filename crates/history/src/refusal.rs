@@ -19,7 +19,6 @@ impl Refusal {
         Refusal { key: None, sentence: sentence.into(), known: None, place: None }
     }
 
-    /// A refusal of what stands at this key.
     pub fn at(key: &str, sentence: impl Into<String>) -> Refusal {
         Refusal { key: Some(key.to_owned()), ..Refusal::new(sentence) }
     }

@@ -11,7 +11,6 @@ pub type Stream = ChaCha8Rng;
 #[serde(try_from = "u64")]
 pub struct Seed(pub u64);
 
-/// The error for a number that is no seed.
 #[derive(Debug, thiserror::Error)]
 #[error("expected a whole number from 0 to {}", Seed::MAX)]
 pub struct NoSeed;
@@ -20,7 +19,6 @@ impl Seed {
     /// Every JSON reader keeps numbers up to this one whole.
     pub const MAX: u64 = (1 << 53) - 1;
 
-    /// A fresh seed.
     pub fn fresh() -> Seed {
         Seed(rand::random::<u64>() >> 11)
     }

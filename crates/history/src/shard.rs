@@ -1,3 +1,4 @@
+use crate::Refusal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,11 +12,6 @@ pub struct Shard {
     of: NonZeroU32,
 }
 
-/// The error for a text that names no part: one sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidShard(String);
-
 impl Shard {
     /// A campaign that is not divided.
     pub const WHOLE: Shard = Shard { number: NonZeroU32::MIN, of: NonZeroU32::MIN };
@@ -24,15 +20,13 @@ impl Shard {
     pub const PARTS_MAX: u32 = 100_000;
 
     /// Part `number` of `of`; an error where there is no such part.
-    pub fn new(number: u32, of: u32) -> Result<Shard, InvalidShard> {
-        let refused = |why: &str| InvalidShard(format!("{why}; parts are numbered from 1/{of} to {of}/{of}"));
+    pub fn new(number: u32, of: u32) -> Result<Shard, Refusal> {
+        let refused = |why: &str| Refusal::new(format!("{why}; parts are numbered from 1/{of} to {of}/{of}"));
         let Some(parts) = NonZeroU32::new(of) else {
-            return Err(InvalidShard(
-                "nothing can be divided into 0 parts; write K/N, such as 1/4".to_owned(),
-            ));
+            return Err(Refusal::new("nothing can be divided into 0 parts; write K/N, such as 1/4"));
         };
         if of > Shard::PARTS_MAX {
-            return Err(InvalidShard(format!(
+            return Err(Refusal::new(format!(
                 "{of} parts are too many: there are at most {}",
                 Shard::PARTS_MAX
             )));
@@ -49,7 +43,6 @@ impl Shard {
         (1..=of.get()).filter_map(NonZeroU32::new).map(move |number| Shard { number, of })
     }
 
-    /// Its number, from 1 on.
     pub fn number(self) -> u32 {
         self.number.get()
     }
@@ -72,14 +65,14 @@ impl fmt::Display for Shard {
 }
 
 impl FromStr for Shard {
-    type Err = InvalidShard;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Shard, InvalidShard> {
+    fn from_str(text: &str) -> Result<Shard, Refusal> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let numbers = text.split_once('/').filter(|(number, of)| digits(number) && digits(of));
         let numbers = numbers.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
         let Some((number, of)) = numbers else {
-            return Err(InvalidShard(format!(
+            return Err(Refusal::new(format!(
                 "invalid part \"{text}\": expected K/N, such as 1/4 for the first of four parts"
             )));
         };
@@ -88,9 +81,9 @@ impl FromStr for Shard {
 }
 
 impl TryFrom<String> for Shard {
-    type Error = InvalidShard;
+    type Error = Refusal;
 
-    fn try_from(text: String) -> Result<Shard, InvalidShard> {
+    fn try_from(text: String) -> Result<Shard, Refusal> {
         text.parse()
     }
 }

@@ -50,7 +50,6 @@ impl ResourceUse {
         }
     }
 
-    /// The resource afterwards.
     pub fn apply(self, resource: &Value) -> Value {
         let mut users = users(resource).unwrap_or_default();
         let (ResourceUse::Enter(process) | ResourceUse::Leave(process)) = self;
@@ -75,7 +74,6 @@ impl From<ResourceUse> for Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogEntry {
     pub number: u64,
-    /// The process that wrote it.
     pub process: u64,
     /// The token of its leadership; none where the election gives none.
     pub term: Option<i64>,

@@ -9,7 +9,6 @@ pub fn shell_word(text: &str) -> String {
     }
 }
 
-/// The same for a path.
 pub fn shell_path(path: &Path) -> String {
     shell_word(&path.display().to_string())
 }

@@ -1,3 +1,4 @@
+use crate::Refusal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +9,6 @@ use std::time::Duration;
 #[serde(try_from = "Written", into = "String")]
 pub struct TimeSpan(pub Duration);
 
-/// The error for a text that is no length of time.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid duration \"{0}\": expected a number with a unit, such as 500ms or 2s")]
-pub struct InvalidDuration(pub String);
-
 impl TimeSpan {
     pub const fn from_millis(milliseconds: u64) -> TimeSpan {
         TimeSpan(Duration::from_millis(milliseconds))
@@ -22,7 +18,6 @@ impl TimeSpan {
         TimeSpan(Duration::from_secs(seconds))
     }
 
-    /// Whole milliseconds.
     pub fn millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
@@ -47,11 +42,15 @@ impl fmt::Display for TimeSpan {
 }
 
 impl FromStr for TimeSpan {
-    type Err = InvalidDuration;
+    type Err = Refusal;
 
     /// A number without a unit is seconds.
-    fn from_str(text: &str) -> Result<TimeSpan, InvalidDuration> {
-        let invalid = || InvalidDuration(text.to_owned());
+    fn from_str(text: &str) -> Result<TimeSpan, Refusal> {
+        let invalid = || {
+            Refusal::new(format!(
+                "invalid duration \"{text}\": expected a number with a unit, such as 500ms or 2s"
+            ))
+        };
         let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         if is_bare {
             let seconds: f64 = text.parse().map_err(|_| invalid())?;
@@ -72,9 +71,9 @@ enum Written {
 }
 
 impl TryFrom<Written> for TimeSpan {
-    type Error = InvalidDuration;
+    type Error = Refusal;
 
-    fn try_from(written: Written) -> Result<TimeSpan, InvalidDuration> {
+    fn try_from(written: Written) -> Result<TimeSpan, Refusal> {
         match written {
             Written::Text(text) => text.parse(),
             Written::Seconds(seconds) => seconds.to_string().parse(),

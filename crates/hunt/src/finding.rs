@@ -15,7 +15,6 @@ use fencepost_report::pictured;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A finding in its folder.
 #[derive(Clone, Debug)]
 pub struct KeptFinding {
     pub folder: PathBuf,
@@ -85,7 +84,6 @@ fn draw_report(run: &Path, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// The signature's name, with a number where another finding has it.
 fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> String {
     free_name(signature.name(), |name| {
         let folder = findings.join(name);
@@ -126,7 +124,6 @@ impl KeptFinding {
         Ok(Schedule { options: spec.options, plan: spec.plan, script: run.script.clone() })
     }
 
-    /// The violation that it is about.
     pub fn violation(&self) -> Violation {
         let signature = &self.file.signature;
         Violation { checker: signature.checker.clone(), class: signature.class.clone() }

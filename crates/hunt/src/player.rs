@@ -20,7 +20,6 @@ pub trait Player: Send + Sync {
     }
 }
 
-/// Plays schedules as runs.
 pub struct SchedulePlayer {
     pub player: Arc<dyn RunPlayer>,
     pub results: PathBuf,

@@ -17,7 +17,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// Whether the servers speak TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }

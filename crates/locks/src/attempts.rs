@@ -49,7 +49,6 @@ impl Attempts {
         format!("{}-{}-{}-{:016x}", self.client, self.process, self.count, rand::random::<u64>())
     }
 
-    /// The process whose attempt had this value.
     pub(crate) fn process_of(value: &str) -> Option<u64> {
         value.rsplit('-').nth(2)?.parse().ok()
     }

@@ -24,9 +24,7 @@ pub struct Capabilities {
     pub loss_notice: bool,
     /// A client prolongs its locks by itself, and reports it.
     pub renewal: bool,
-    /// Its holder can prolong it by [`crate::Lock::prolong`].
     pub prolong: bool,
-    /// It can say who leads, by [`crate::Lock::leader`].
     pub leader: bool,
     /// How much longer than its TTL the lock may stay taken after its holder was lost.
     pub lock_delay: Duration,

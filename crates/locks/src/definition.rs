@@ -82,7 +82,6 @@ impl LockDefinition {
         self.recipe.check_ttl(ttl)
     }
 
-    /// Client side: connects to the servers. One session a client program.
     pub async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
         self.recipe.connect(hello).await
     }

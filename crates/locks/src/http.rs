@@ -34,12 +34,6 @@ impl Tool for HttpTool {
     }
 }
 
-/// [`HttpTool`] inside a runtime. Errors: bad arguments, no connection, no answer in time, no HTTP.
-pub async fn http_get(args: Value) -> Result<Value, ToolError> {
-    let called = tokio::task::spawn_blocking(move || HttpTool.call(args)).await;
-    called.map_err(|error| format!("{}: {error}", HttpTool::NAME))?
-}
-
 #[derive(Deserialize)]
 struct HttpRequest {
     address: SocketAddr,

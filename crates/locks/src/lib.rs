@@ -47,7 +47,7 @@ pub use client::{run_client, serve_client};
 pub use definition::LockDefinition;
 pub use error::{ClientError, OptionError};
 pub use existing::ExistingService;
-pub use http::{HttpTool, http_get};
+pub use http::HttpTool;
 pub use notices::Notices;
 pub use on_server::on_server;
 pub use options::{

@@ -17,7 +17,6 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hello {
     pub hello: u32,
-    /// This client's name (`c1`).
     pub client: String,
     pub lock: String,
     pub servers: Vec<Server>,
@@ -78,7 +77,6 @@ impl Hello {
     }
 }
 
-/// A server of the lock service under test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     pub name: String,
@@ -145,7 +143,6 @@ pub enum FromClient {
     Notice(Notice),
 }
 
-/// The answer to the command of that `id`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub id: u64,
@@ -218,7 +215,6 @@ impl Notice {
 }
 
 impl Answer {
-    /// The answer that reports this completion.
     pub fn new(id: u64, completion: Completion) -> Answer {
         match completion {
             Completion::Ok(value) => Answer { id, kind: AnswerKind::Ok, value, error: None },

@@ -86,7 +86,6 @@ pub trait Lock: Send {
     async fn acquire_all(&mut self, _names: &[&str], _ttl: Duration, _timeout: Duration) -> Completion {
         no_such_share()
     }
-    /// Releases all these names, which were acquired at once.
     async fn release_all(&mut self, _names: &[&str], _timeout: Duration) -> Completion {
         no_such_share()
     }

@@ -20,7 +20,6 @@ pub struct RunAccess {
     certificates: Option<Certificates>,
 }
 
-/// A file in the folder of the access.
 pub struct AccessFile {
     pub(crate) name: &'static str,
     pub(crate) content: String,
@@ -57,7 +56,6 @@ impl RunAccess {
         Ok(Some(RunAccess { password, certificates }))
     }
 
-    /// The access in the hello of a client.
     pub fn of_client(&self) -> Access {
         let file = |name: &str| Some(format!("{FOLDER}/{name}"));
         Access {

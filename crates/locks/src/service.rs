@@ -121,7 +121,6 @@ pub struct ServiceDefaults {
     pub redis_persistence: Option<Persistence>,
 }
 
-/// How one server leads the others.
 #[derive(Clone, Copy)]
 pub struct ServiceLeadership {
     /// The place of the leading server, by the servers' own word and newest term; none without a leader.
@@ -202,17 +201,14 @@ impl LockService {
         for_clients.map_or(0, |kind| kind.port)
     }
 
-    /// Port at which server `index` is reached.
     pub fn port_of(&self, index: usize) -> u16 {
         self.kind(index).port
     }
 
-    /// Whether clients are given the address of server `index`.
     pub fn is_for_clients(&self, index: usize) -> bool {
         self.kind(index).for_clients
     }
 
-    /// The process that server `index` of these nodes runs.
     pub fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
         (self.start)(self, index, nodes, &self.set_up(options))
     }

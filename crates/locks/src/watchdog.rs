@@ -4,6 +4,7 @@
 use crate::client::client_clock::{ClientClock, Reading};
 use crate::notices::Notices;
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::OperationError;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -72,19 +73,9 @@ pub(crate) trait Renews: Send + Sync + 'static {
     async fn renew(&self, lease: &RenewedLease, deadline: Instant) -> RenewalOutcome;
 }
 
-/// The task that renews one lock. Dropping it stops that.
-pub(crate) struct Watchdog(tokio::task::JoinHandle<()>);
-
-impl Watchdog {
-    pub(crate) fn start(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) -> Watchdog {
-        Watchdog(tokio::spawn(keep(by, lease, notices)))
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Renews one lock for as long as the task is kept.
+pub(crate) fn keep_renewed(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) -> OwnTask {
+    OwnTask::spawn(keep(by, lease, notices))
 }
 
 async fn keep(by: impl Renews, lease: Arc<RenewedLease>, notices: Notices) {

@@ -61,7 +61,6 @@ impl FindingFile {
             .map_err(|error| RunError::Malformed { path, reason: format!("this is no finding: {error}") })
     }
 
-    /// Writes it into this folder. Errors: the file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).expect("a finding is always JSON") + "\n";
         write_inside(folder, FINDING, text.as_bytes())

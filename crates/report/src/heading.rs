@@ -32,7 +32,6 @@ pub struct Heading {
     pub data: Vec<String>,
 }
 
-/// The heading of a run that is kept in a folder.
 pub fn heading(run: &RunFile) -> Heading {
     let spec = &run.spec;
     let facts = run.lock.clone().unwrap_or_default();
@@ -60,7 +59,6 @@ pub fn heading(run: &RunFile) -> Heading {
     }
 }
 
-/// What was kept of the servers' data, in the folder of the run.
 pub(crate) fn kept_data(folder: &RunFolder) -> Vec<String> {
     let files = std::fs::read_dir(folder.data()).into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());

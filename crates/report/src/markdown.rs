@@ -29,7 +29,6 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The text as code, on one line, outside of tables.
 pub fn code(text: &str) -> String {
     let text = line(text);
     let longest = text.split(|sign| sign != '`').map(str::len).max().unwrap_or(0);
@@ -38,12 +37,10 @@ pub fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// The text as code in a cell of a table.
 pub fn code_in_table(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// The text on one line, for a block of code.
 pub fn line(text: &str) -> String {
     text.chars().map(|sign| if is_steering(sign) { ' ' } else { sign }).collect()
 }

@@ -6,7 +6,6 @@ use fencepost_checker::{Claim, Finding, RunIndex, RunVerdict, find_class, ledger
 use fencepost_history::{Event, f};
 use serde_json::Value;
 
-/// The proof of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// What was found, in a sentence.

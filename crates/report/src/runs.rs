@@ -146,7 +146,6 @@ impl<F, J> Run<F, J> {
 }
 
 impl Judgement {
-    /// The verdict of one checker, if it judged the run.
     pub fn of_checker(&self, name: &str) -> Option<&PropertyVerdict> {
         self.verdicts.iter().find(|verdict| verdict.checker == name)
     }

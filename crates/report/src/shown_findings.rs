@@ -22,7 +22,6 @@ pub fn shown_findings<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<ShownF
     groups(run, verdict, 1).into_iter().flatten().collect()
 }
 
-/// The finding that a run's picture shows.
 pub fn pictured<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Option<&'a Finding> {
     shown_findings(run, verdict).into_iter().find(|shown| !shown.holds.is_empty()).map(|shown| shown.finding)
 }

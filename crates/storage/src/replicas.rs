@@ -46,7 +46,6 @@ impl ProtectedStorage {
         ProtectedStorage { replicas, next_number: AtomicU64::new(1) }
     }
 
-    /// The value of `key`.
     pub async fn read(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         if let [alone] = &self.replicas[..] {
             return alone.read(key, credentials, timeout).await;

@@ -10,7 +10,6 @@ use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
 
 const SHOWN_MAX: usize = 80;
 
-/// Why a line could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The stream broke, or holds bytes that are not UTF-8.
@@ -38,7 +37,6 @@ impl LineError {
     }
 }
 
-/// The beginning of a line, for a message.
 pub fn beginning(line: &str) -> String {
     line.trim_end().chars().take(SHOWN_MAX).collect()
 }

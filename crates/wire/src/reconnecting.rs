@@ -62,7 +62,6 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         Reconnecting { current, doubt, failure }
     }
 
-    /// The current connection, if any.
     pub fn current(&self) -> Option<Connected<C>> {
         self.current.borrow().as_ref().filter(|connected| !connected.is_dead()).cloned()
     }
@@ -72,7 +71,6 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         self.current().is_none().then(|| self.failure.borrow().clone()).flatten()
     }
 
-    /// The connection, as soon as there is one.
     pub async fn wait(&self, deadline: Instant) -> Option<Connected<C>> {
         if let Some(connected) = self.current() {
             return Some(connected);

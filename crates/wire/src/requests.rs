@@ -12,8 +12,10 @@ use tokio::time::{Instant, timeout_at};
 
 /// What a line from the other end is.
 pub enum Received<A> {
-    /// The answer to the request of that id.
-    Answer { id: u64, answer: A },
+    Answer {
+        id: u64,
+        answer: A,
+    },
     /// Something that is no answer, and was dealt with.
     Handled,
     /// Not of the protocol: the connection ends.
@@ -44,7 +46,6 @@ struct SharedRequests<A> {
 
 struct PendingRequests<A> {
     by_id: HashMap<u64, oneshot::Sender<A>>,
-    /// Requests that were given up: their answers may come yet.
     given_up: HashSet<u64>,
     is_closed: bool,
 }

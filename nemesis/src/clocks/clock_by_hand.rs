@@ -5,7 +5,6 @@ use crate::tools::clock::{self, ClockError, Observed, Skew};
 use serde::Serialize;
 use std::time::Instant;
 
-/// What the clocks of one process show.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessClock {
     pub pid: i32,
@@ -19,7 +18,6 @@ pub struct ProcessClock {
     pub seen: Observed,
 }
 
-/// What is to be done to clocks.
 pub type ClockChange<'a> = &'a dyn Fn(Skew) -> Skew;
 
 /// After a change, by how much a clock may differ from what was asked for: it was read a little later.

@@ -3,7 +3,7 @@
 //! had been. Sources: "Can
 //! Applications Recover from fsync Failures?" (Rebello et al., USENIX ATC 2020); PostgreSQL's "fsyncgate".
 
-use crate::disks::disk_fault::{DiskNemesis, Words};
+use crate::disks::disk_fault::DiskNemesis;
 use crate::disks::disk_tool::DiskCall;
 use crate::tools::disk::{DiskCallKind, Failing};
 use fencepost_history::Refusal;
@@ -37,23 +37,21 @@ pub(crate) const DISK_ERROR: DiskNemesis<Failing> = DiskNemesis {
         _ => Ok(DiskCall::Fail(failing.clone())),
     },
     shows: |_, probe| probe.failed,
-    words: Words {
-        sentence: |failing| {
-            let call = match failing.call {
-                DiskCallKind::Read => "read",
-                DiskCallKind::Write => "write",
-                DiskCallKind::Fsync => "fsync",
-            };
-            let ended = if failing.lost { "was lost, but reported as done" } else { "ended with EIO" };
-            let of = failing.path.as_ref().map_or_else(String::new, |path| format!(" of *{path}*"));
-            match failing.nth {
-                0 => format!("failed: {} % of {call}s{of} {ended}", (failing.share * 100.0).round()),
-                nth => format!("failed once: {call} number {nth}{of} {ended}"),
-            }
-        },
-        healing: "failed no more",
-        label: "disk errors",
-        summary: "disks failed with errors",
+    sentence: |failing| {
+        let call = match failing.call {
+            DiskCallKind::Read => "read",
+            DiskCallKind::Write => "write",
+            DiskCallKind::Fsync => "fsync",
+        };
+        let ended = if failing.lost { "was lost, but reported as done" } else { "ended with EIO" };
+        let of = failing.path.as_ref().map_or_else(String::new, |path| format!(" of *{path}*"));
+        match failing.nth {
+            0 => format!("failed: {} % of {call}s{of} {ended}", (failing.share * 100.0).round()),
+            nth => format!("failed once: {call} number {nth}{of} {ended}"),
+        }
     },
+    healing: "failed no more",
+    label: "disk errors",
+    summary: "disks failed with errors",
     still: |probe| probe.failed.then_some("failing"),
 };

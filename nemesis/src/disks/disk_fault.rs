@@ -40,11 +40,7 @@ pub(crate) struct DiskNemesis<P: 'static> {
     /// What the disk tool has to do, or why these parameters make no sense.
     pub call: fn(&P) -> Result<DiskCall, Refusal>,
     pub shows: fn(&P, &DiskProbe) -> bool,
-    pub words: Words<P>,
     pub still: fn(&DiskProbe) -> Option<&'static str>,
-}
-
-pub(crate) struct Words<P: 'static> {
     pub sentence: fn(&P) -> String,
     pub healing: &'static str,
     pub label: &'static str,
@@ -76,7 +72,7 @@ where
 
     fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {
         let call = (self.call)(&parameters)?;
-        let Words { sentence, healing, label, summary } = &self.words;
+        let DiskNemesis { sentence, healing, label, summary, .. } = self;
         let and_on = and(on);
         // A server may end on such a disk, and then it keeps no memory.
         let description = FaultDescription {

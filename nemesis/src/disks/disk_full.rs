@@ -1,6 +1,6 @@
 //! `disk-full`: servers' disks have no room for a while. A server that ends of this is then started again.
 
-use crate::disks::disk_fault::{DiskNemesis, Words};
+use crate::disks::disk_fault::DiskNemesis;
 use crate::disks::disk_tool::DiskCall;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -18,15 +18,13 @@ pub(crate) const DISK_FULL: DiskNemesis<DiskFullParameters> = DiskNemesis {
         Ok(DiskCall::Full { bytes_left: bytes_left.into(), copy_on_write })
     },
     shows: |_, probe| probe.full,
-    words: Words {
-        sentence: |parameters| match parameters.bytes_left {
-            0 => "was full".to_owned(),
-            left => format!("had only {left} bytes left"),
-        },
-        healing: "had room again",
-        label: "disk full",
-        summary: "disks ran full",
+    sentence: |parameters| match parameters.bytes_left {
+        0 => "was full".to_owned(),
+        left => format!("had only {left} bytes left"),
     },
+    healing: "had room again",
+    label: "disk full",
+    summary: "disks ran full",
     still: |probe| probe.full.then_some("full"),
 };
 

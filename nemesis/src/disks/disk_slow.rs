@@ -1,6 +1,6 @@
 //! `disk-slow`: servers' disks are slow, as dying ones. A server that gives up on its disk is started again.
 
-use crate::disks::disk_fault::{DiskNemesis, Words};
+use crate::disks::disk_fault::DiskNemesis;
 use crate::disks::disk_tool::DiskCall;
 use crate::plan::distributions::{draw_log, millis};
 use crate::plan::topology::Topology;
@@ -15,12 +15,10 @@ pub(crate) const DISK_SLOW: DiskNemesis<Slow> = DiskNemesis {
     draw,
     call,
     shows,
-    words: Words {
-        sentence: slowed,
-        healing: "was as fast as before",
-        label: "disk slow",
-        summary: "disks were slow",
-    },
+    sentence: slowed,
+    healing: "was as fast as before",
+    label: "disk slow",
+    summary: "disks were slow",
     still: |_| None,
 };
 

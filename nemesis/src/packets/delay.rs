@@ -1,7 +1,6 @@
 //! `delay`: packets take a tenth of the TTL to twice as much: answers come too late, writes after the lease.
 
-use crate::packets::network::NetworkNemesis;
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Shown, Words};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters, Shown};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
@@ -19,12 +18,12 @@ pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     on_connections: false,
     aims: AIMS,
     adapt_to_aim,
-    look: Look { by: Shown::Echoes, probes: |_| (5, 84), shows },
-    words: Words {
-        sentence: held_back,
-        label: |impairment| format!("delay {} ms", impairment.delay_ms),
-        summary: "packets were held back",
-    },
+    shown_by: Shown::Echoes,
+    probes: |_| (5, 84),
+    shows,
+    sentence: held_back,
+    label: |impairment| format!("delay {} ms", impairment.delay_ms),
+    summary: "packets were held back",
 };
 
 fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Direction) {

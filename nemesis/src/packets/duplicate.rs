@@ -1,7 +1,7 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
-use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
+use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 
@@ -16,14 +16,10 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look {
-        by: Shown::Echoes,
-        probes: |_| (60, 84),
-        shows: |_, before, after| after.duplicates > before.duplicates,
-    },
-    words: Words {
-        sentence: |impairment| format!("{} of the packets came twice", percent(impairment.duplicate)),
-        label: |impairment| format!("duplicate {}", percent(impairment.duplicate)),
-        summary: "packets came twice",
-    },
+    shown_by: Shown::Echoes,
+    probes: |_| (60, 84),
+    shows: |_, before, after| after.duplicates > before.duplicates,
+    sentence: |impairment| format!("{} of the packets came twice", percent(impairment.duplicate)),
+    label: |impairment| format!("duplicate {}", percent(impairment.duplicate)),
+    summary: "packets came twice",
 };

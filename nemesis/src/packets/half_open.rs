@@ -3,8 +3,8 @@
 //! old one for alive until it asks, or for ever. Sources: Toxiproxy's `timeout`; the kernel's documentation
 //! of conntrack, whose entries end by themselves; RFC 5382, which lets a NAT forget.
 
-use crate::packets::network::{NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Shown, Words};
+use crate::packets::network::as_drawn;
+use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown};
 use crate::plan::aim::{Aim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
@@ -21,21 +21,17 @@ pub(crate) const HALF_OPEN: NetworkNemesis = NetworkNemesis {
     on_connections: true,
     aims: AIMS,
     adapt_to_aim: as_drawn,
-    look: Look {
-        by: Shown::IdleConnections,
-        probes: |_| (1, 0),
-        shows: |_, _, after| after.answered < after.sent,
+    shown_by: Shown::IdleConnections,
+    probes: |_| (1, 0),
+    shows: |_, _, after| after.answered < after.sent,
+    sentence: |impairment| {
+        format!(
+            "connections over which nothing had gone for {} ms were forgotten, and their packets lost",
+            impairment.idle_ms
+        )
     },
-    words: Words {
-        sentence: |impairment| {
-            format!(
-                "connections over which nothing had gone for {} ms were forgotten, and their packets lost",
-                impairment.idle_ms
-            )
-        },
-        label: |impairment| format!("forgets after {} ms", impairment.idle_ms),
-        summary: "idle connections were forgotten",
-    },
+    label: |impairment| format!("forgets after {} ms", impairment.idle_ms),
+    summary: "idle connections were forgotten",
 };
 
 /// The session of a holder in its section, and of who waits for a lock.

@@ -1,7 +1,7 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again: answers come too late.
 
-use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
+use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -22,15 +22,15 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
-    look: Look { by: Shown::Echoes, probes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
-    words: Words {
-        sentence: |impairment| {
-            let bursts = if impairment.loss_correlation > 0.0 { ", in bursts" } else { "" };
-            format!("{} of the packets were lost{bursts}", percent(impairment.loss))
-        },
-        label: |impairment| format!("loss {}", percent(impairment.loss)),
-        summary: "packets were lost",
+    shown_by: Shown::Echoes,
+    probes: |_| (60, 84),
+    shows: |_, _, after| after.answered < after.sent,
+    sentence: |impairment| {
+        let bursts = if impairment.loss_correlation > 0.0 { ", in bursts" } else { "" };
+        format!("{} of the packets were lost{bursts}", percent(impairment.loss))
     },
+    label: |impairment| format!("loss {}", percent(impairment.loss)),
+    summary: "packets were lost",
 };
 
 fn hundredth(share: f64) -> f64 {

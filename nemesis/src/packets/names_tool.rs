@@ -12,7 +12,6 @@ const HOSTS: &str = "/etc/hosts";
 /// Behind each line that is the tool's.
 const MARK: &str = " # fencepost";
 
-/// Takes a `NamesCall` as JSON.
 pub struct NamesTool;
 
 /// Gives [`Addresses`].

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
 use crate::packets::network_fault::Impaired;
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Words};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::{around_ttl, subset};
 use crate::plan::roles::Role;
@@ -14,21 +14,6 @@ use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A nemesis that makes the way between its targets and some peers worse.
-pub(crate) struct NetworkNemesis {
-    pub name: &'static str,
-    pub about: &'static str,
-    /// The parameter without which this nemesis does nothing.
-    pub field: &'static str,
-    pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
-    /// Whether it acts on connections to servers: netem cannot do that, and the storage is spared.
-    pub on_connections: bool,
-    pub aims: &'static [Aim],
-    pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
-    pub look: Look,
-    pub words: Words,
-}
 
 impl TypedNemesis for NetworkNemesis {
     type Parameters = NetworkParameters;
@@ -93,7 +78,7 @@ impl TypedNemesis for NetworkNemesis {
         }
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let id = format!("{}-{}", self.name, NUMBER.fetch_add(1, Ordering::Relaxed));
-        Ok(Box::new(Impaired::new(id, on.to_vec(), parameters, self.look, self.words)))
+        Ok(Box::new(Impaired::new(id, on.to_vec(), parameters, *self)))
     }
 }
 

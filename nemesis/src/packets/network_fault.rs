@@ -2,7 +2,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Shown, Words};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters, Shown};
 use crate::packets::packets_tool::{Cleared, Kept, PacketsCall};
 use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State, Streams};
 use async_trait::async_trait;
@@ -28,8 +28,7 @@ pub(crate) struct Impaired {
     id: String,
     on: Vec<String>,
     parameters: NetworkParameters,
-    look: Look,
-    words: Words,
+    nemesis: NetworkNemesis,
     before: Vec<Echoes>,
     /// Nodes in which something may have been set.
     at: BTreeSet<String>,
@@ -40,10 +39,9 @@ impl Impaired {
         id: String,
         on: Vec<String>,
         parameters: NetworkParameters,
-        look: Look,
-        words: Words,
+        nemesis: NetworkNemesis,
     ) -> Impaired {
-        Impaired { id, on, parameters, look, words, before: Vec::new(), at: BTreeSet::new() }
+        Impaired { id, on, parameters, nemesis, before: Vec::new(), at: BTreeSet::new() }
     }
 
     fn peers(&self, context: &FaultContext) -> Vec<String> {
@@ -147,9 +145,9 @@ impl Impaired {
     }
 
     async fn look(&self, context: &FaultContext, peers: &[String]) -> Result<(Vec<Echoes>, f64), FaultError> {
-        let (count, bytes) = (self.look.probes)(&self.parameters.impairment);
+        let (count, bytes) = (self.nemesis.probes)(&self.parameters.impairment);
         let patience_ms = self.patience_ms(count, bytes);
-        let seen = match self.look.by {
+        let seen = match self.nemesis.shown_by {
             Shown::Connections => self.connect(context, peers, count).await?,
             Shown::Echoes => self.probe(context, peers, count, bytes, patience_ms).await?,
             Shown::IdleConnections => self.look_at_kept(context, peers, count).await?,
@@ -158,7 +156,7 @@ impl Impaired {
     }
 
     fn observed(&self, by: Option<&Mechanism>, before: &Echoes, after: &Echoes, patience_ms: f64) -> Value {
-        match self.look.by {
+        match self.nemesis.shown_by {
             Shown::Echoes => {}
             Shown::Connections => {
                 return json!({"mechanism": by, "connections": after.sent, "lasted": after.answered});
@@ -245,10 +243,10 @@ impl Fault for Impaired {
             effects: vec![if only_duplicates { FaultEffect::Duplicates } else { FaultEffect::Delays }],
             keeps_memory: true,
             between: ends.into_iter().filter(|end| !end.is_empty()).cloned().collect(),
-            sentence: format!("on the way {way}, {}", (self.words.sentence)(impairment)),
+            sentence: format!("on the way {way}, {}", (self.nemesis.sentence)(impairment)),
             healing: format!("the network around {targets} was as before"),
-            label: format!("{} {}", self.on.join(" "), (self.words.label)(impairment)),
-            summary: self.words.summary.to_owned(),
+            label: format!("{} {}", self.on.join(" "), (self.nemesis.label)(impairment)),
+            summary: self.nemesis.summary.to_owned(),
             ..FaultDescription::default()
         }
     }
@@ -256,7 +254,7 @@ impl Fault for Impaired {
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let peers = self.peers(context);
         self.before = self.probe(context, &peers, 3, 84, PATIENCE_MS).await?;
-        if self.look.by == Shown::IdleConnections {
+        if self.nemesis.shown_by == Shown::IdleConnections {
             self.keep(context, &peers).await?;
         }
         let (outward, inward) =
@@ -273,7 +271,7 @@ impl Fault for Impaired {
         let mut seen = Observation::default();
         for ((target, before), after) in self.on.iter().zip(&self.before).zip(&after) {
             // Where no echo came back before, another fault has this way already.
-            seen.effective |= before.answered > 0 && (self.look.shows)(&self.parameters, before, after);
+            seen.effective |= before.answered > 0 && (self.nemesis.shows)(&self.parameters, before, after);
             seen.observed.insert(target.clone(), self.observed(used.first(), before, after, patience_ms));
         }
         Ok(seen)

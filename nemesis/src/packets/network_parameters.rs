@@ -1,9 +1,32 @@
-//! Parameters of the nemeses of the network: what happens to packets, and between which nodes.
+//! Nemeses of the network and their parameters: what happens to packets, and between which nodes.
 
+use crate::plan::aim::{Aim, DrawnAim};
+use crate::plan::topology::Topology;
 use crate::tools::packets::{Echoes, Impairment};
-use fencepost_history::{Refusal, read_fields};
+use fencepost_history::{Refusal, Stream, read_fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// A nemesis that makes the way between its targets and some peers worse.
+#[derive(Clone, Copy)]
+pub(crate) struct NetworkNemesis {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The parameter without which this nemesis does nothing.
+    pub field: &'static str,
+    pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
+    /// Whether it acts on connections to servers: netem cannot do that, and the storage is spared.
+    pub on_connections: bool,
+    pub aims: &'static [Aim],
+    pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
+    /// Echoes or connections to each peer, and bytes of each echo.
+    pub probes: fn(&Impairment) -> (u16, usize),
+    pub shown_by: Shown,
+    pub shows: fn(&NetworkParameters, &Echoes, &Echoes) -> bool,
+    pub sentence: fn(&Impairment) -> String,
+    pub label: fn(&Impairment) -> String,
+    pub summary: &'static str,
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NetworkParameters {
@@ -60,21 +83,6 @@ pub(crate) enum Shown {
     Connections,
     /// Connections that were opened before, beside new ones.
     IdleConnections,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Look {
-    /// Echoes or connections to each peer, and bytes of each echo.
-    pub probes: fn(&Impairment) -> (u16, usize),
-    pub by: Shown,
-    pub shows: fn(&NetworkParameters, &Echoes, &Echoes) -> bool,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Words {
-    pub sentence: fn(&Impairment) -> String,
-    pub label: fn(&Impairment) -> String,
-    pub summary: &'static str,
 }
 
 /// "30 % of the packets", of a share between 0 and 1.

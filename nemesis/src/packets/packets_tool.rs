@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// Takes a `PacketsCall` as JSON.
 #[derive(Default)]
 pub struct PacketsTool {
     network: Mutex<Network>,
@@ -20,10 +19,15 @@ pub struct PacketsTool {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum PacketsCall {
-    /// Impairs packets to these addresses. Gives the mechanism.
-    Set { id: String, to: Vec<Ipv4Addr>, impairment: Impairment },
+    Set {
+        id: String,
+        to: Vec<Ipv4Addr>,
+        impairment: Impairment,
+    },
     /// Gives a [`Cleared`]. No such fault is no error.
-    Clear { id: String },
+    Clear {
+        id: String,
+    },
     /// Gives the state of the network ([`crate::tools::packets::State`]).
     Look,
     /// Gives the mechanism that this node offers, found by trying.
@@ -35,9 +39,15 @@ pub(crate) enum PacketsCall {
     /// Gives how many of them were not reset.
     Streams(Streams),
     /// Opens a connection, and keeps it.
-    Keep { id: String, stream: Streams },
+    Keep {
+        id: String,
+        stream: Streams,
+    },
     /// After so many milliseconds gives a [`Kept`]. The connections are closed.
-    LookAtKept { id: String, after_ms: u64 },
+    LookAtKept {
+        id: String,
+        after_ms: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

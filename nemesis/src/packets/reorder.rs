@@ -1,7 +1,7 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
-use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
+use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown, percent};
 use crate::plan::distributions::draw_log;
 use crate::tools::packets::Impairment;
 use rand::RngExt;
@@ -19,17 +19,13 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look {
-        by: Shown::Echoes,
-        probes: |_| (60, 84),
-        shows: |_, before, after| after.overtaken > before.overtaken,
+    shown_by: Shown::Echoes,
+    probes: |_| (60, 84),
+    shows: |_, before, after| after.overtaken > before.overtaken,
+    sentence: |impairment| {
+        let share = percent(impairment.reorder);
+        format!("{share} of the packets overtook the others, which were held back")
     },
-    words: Words {
-        sentence: |impairment| {
-            let share = percent(impairment.reorder);
-            format!("{share} of the packets overtook the others, which were held back")
-        },
-        label: |impairment| format!("reorder {}", percent(impairment.reorder)),
-        summary: "packets overtook each other",
-    },
+    label: |impairment| format!("reorder {}", percent(impairment.reorder)),
+    summary: "packets overtook each other",
 };

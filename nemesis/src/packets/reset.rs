@@ -1,8 +1,8 @@
 //! `reset`: connections break while they are in use. Where the request is hit, the server never sees it;
 //! where the answer is, the server has done what was asked, and the client cannot know.
 
-use crate::packets::network::{NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, Shown, Words, percent};
+use crate::packets::network::as_drawn;
+use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown, percent};
 use crate::plan::aim::{Aim, Moment, OtherEnd};
 use crate::plan::roles::Role;
 use crate::tools::packets::Impairment;
@@ -23,18 +23,14 @@ pub(crate) const RESET: NetworkNemesis = NetworkNemesis {
     aims: AIMS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, all of 20 connections last in 8 of 10,000 looks.
-    look: Look {
-        by: Shown::Connections,
-        probes: |_| (20, 0),
-        shows: |_, _, after| after.answered < after.sent,
+    shown_by: Shown::Connections,
+    probes: |_| (20, 0),
+    shows: |_, _, after| after.answered < after.sent,
+    sentence: |impairment| {
+        format!("{} of the packets with data reset their connection", percent(impairment.reset))
     },
-    words: Words {
-        sentence: |impairment| {
-            format!("{} of the packets with data reset their connection", percent(impairment.reset))
-        },
-        label: |impairment| format!("reset {}", percent(impairment.reset)),
-        summary: "connections were reset",
-    },
+    label: |impairment| format!("reset {}", percent(impairment.reset)),
+    summary: "connections were reset",
 };
 
 /// The holder as it renews and releases, and who acquires.

@@ -1,7 +1,7 @@
 //! `slow`: the line carries little, so that packets wait. A lock sends little: only a very slow line matters.
 
-use crate::packets::network::{FLOWS, NetworkNemesis, as_drawn};
-use crate::packets::network_parameters::{Direction, Look, NetworkParameters, Shown, Words};
+use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters, Shown};
 use crate::plan::distributions::draw_log;
 use crate::tools::packets::{Echoes, Impairment};
 
@@ -16,12 +16,12 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     on_connections: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look { by: Shown::Echoes, probes: echoes, shows },
-    words: Words {
-        sentence: |impairment| format!("no more than {} kbit passed a second", impairment.rate_kbit),
-        label: |impairment| format!("{} kbit/s", impairment.rate_kbit),
-        summary: "lines were slow",
-    },
+    shown_by: Shown::Echoes,
+    probes: echoes,
+    shows,
+    sentence: |impairment| format!("no more than {} kbit passed a second", impairment.rate_kbit),
+    label: |impairment| format!("{} kbit/s", impairment.rate_kbit),
+    summary: "lines were slow",
 };
 
 /// As many as fill the line for 300 ms, four at least.

@@ -1,8 +1,7 @@
 //! `stall`: the first request to the servers passes, and those after it are held back. Two requests in a row,
 //! such as a look at a key and its deletion, are far apart: the first answer is old when the second arrives.
 
-use crate::packets::network::NetworkNemesis;
-use crate::packets::network_parameters::{Direction, Look, Shown, Words};
+use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
@@ -20,21 +19,18 @@ pub(crate) const STALL: NetworkNemesis = NetworkNemesis {
     aims: AIMS,
     adapt_to_aim,
     // Echoes are no requests: each is held back.
-    look: Look { by: Shown::Echoes, probes: |_| (5, 84), shows: crate::packets::delay::shows },
-    words: Words {
-        sentence: |impairment| {
-            let first = match impairment.pass_first {
-                1 => "the first request".to_owned(),
-                many => format!("the first {many} requests"),
-            };
-            format!(
-                "{first} to each passed, and what came after was held back for {} ms",
-                impairment.delay_ms
-            )
-        },
-        label: |impairment| format!("stall {} ms", impairment.delay_ms),
-        summary: "requests after the first were held back",
+    shown_by: Shown::Echoes,
+    probes: |_| (5, 84),
+    shows: crate::packets::delay::shows,
+    sentence: |impairment| {
+        let first = match impairment.pass_first {
+            1 => "the first request".to_owned(),
+            many => format!("the first {many} requests"),
+        };
+        format!("{first} to each passed, and what came after was held back for {} ms", impairment.delay_ms)
     },
+    label: |impairment| format!("stall {} ms", impairment.delay_ms),
+    summary: "requests after the first were held back",
 };
 
 fn stalled(topology: &Topology, ttls: f64, pass_first: u64) -> Impairment {

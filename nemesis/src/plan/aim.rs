@@ -122,7 +122,6 @@ impl OtherEnd {
 pub struct Aim {
     pub role: Role,
     pub other_end: Option<OtherEnd>,
-    /// Moments at which it matters; one of them is drawn.
     pub moments: &'static [Moment],
     /// Shortest and longest fault, in TTLs: time for what the aim makes possible; none: the nemesis's.
     pub around: Option<(f64, f64)>,
@@ -196,7 +195,6 @@ pub struct PossibleAim {
     pub cuts_off: bool,
 }
 
-/// One aim, drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrawnAim {
     pub aim: Aim,

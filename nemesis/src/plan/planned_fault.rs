@@ -56,7 +56,6 @@ impl PlannedFault {
         }
     }
 
-    /// Waits for the next such event.
     #[must_use]
     pub fn then(self, event: Trigger) -> PlannedFault {
         PlannedFault { then: Some(event), ..self }

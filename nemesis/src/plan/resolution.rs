@@ -7,12 +7,10 @@ use serde_json::{Value, json};
 
 const NAMING: [&str; 2] = ["peers", "groups"];
 
-/// The roles of a fault, resolved: each with its nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolution(Vec<(String, RoleTarget, Vec<String>)>);
 
 impl Resolution {
-    /// Notes which nodes a role, as it was written, stands for.
     pub fn add(&mut self, text: String, target: RoleTarget, nodes: Vec<String>) {
         self.0.push((text, target, nodes));
     }

@@ -57,7 +57,6 @@ impl Topology {
         }
     }
 
-    /// The nodes that may play a role in this run.
     pub fn players(&self, role: Role) -> &[String] {
         if role.is_of_clients() { &self.clients } else { &self.servers }
     }

@@ -22,7 +22,6 @@ pub const OF_PROCESSES: [&str; 5] = ["pause", "cpu", "thread-pause", "terminate"
 /// What a fault does where its parameters are left out.
 const USUAL: [(&str, &str, &str); 2] = [("thread-pause", "thread", "\"main\""), ("cpu", "share", "0.1")];
 
-/// A fault of one process, and of all that it started.
 pub struct ProcessFault {
     context: FaultContext,
     fault: Box<dyn Fault>,

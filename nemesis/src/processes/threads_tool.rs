@@ -16,7 +16,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// Takes a `ThreadsCall` as JSON.
 #[derive(Default)]
 pub struct ThreadsTool {
     held: Mutex<HashMap<i32, Held>>,

@@ -25,7 +25,6 @@ struct ShownByReference {
     hunts: u64,
 }
 
-/// What is known of a hunt's reference, and where that is kept.
 pub struct KnownReference {
     folder: PathBuf,
     name: String,

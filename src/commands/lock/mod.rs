@@ -26,7 +26,6 @@ enum LockCommand {
     Check(CheckLockArgs),
 }
 
-/// `fencepost lock …`.
 pub fn lock(args: LockArgs) -> Result<i32> {
     match args.command {
         LockCommand::New(args) => new::new(&args),

@@ -144,7 +144,7 @@ impl Language {
             self.title,
             capitalized(about),
             self.start,
-            lease.name()
+            lease
         )
     }
 

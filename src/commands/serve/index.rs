@@ -97,7 +97,6 @@ impl RunStatus {
     }
 }
 
-/// What is known of this run.
 pub fn status<F>(run: &Run<F, impl HasOutcome>) -> RunStatus {
     match &run.state {
         State::Judged(_, judgement) => RunStatus::Judged(judgement.outcome()),

@@ -63,7 +63,6 @@ pub struct UpArgs {
     pub command: Vec<String>,
 }
 
-/// `fencepost up`.
 pub fn up(args: &UpArgs) -> Result<i32> {
     if args.env {
         return background::start(args.time);

@@ -5,7 +5,6 @@ use fencepost_history::run::RunFile;
 use fencepost_report::runs::Run;
 use std::collections::HashMap;
 
-/// Runs that were judged, to be found by their seeds.
 pub struct JudgedRuns<'a> {
     by_seed: HashMap<u64, Vec<&'a Run>>,
 }

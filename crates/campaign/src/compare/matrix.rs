@@ -230,7 +230,6 @@ impl Matrix {
         RunSpec::new(options)
     }
 
-    /// Repeats the comparison.
     pub fn command(&self, repeat: &Repeat) -> String {
         let lists = [("--locks", &self.locks), ("--guards", &self.guards), ("--nemeses", &self.nemeses)];
         let lists = lists.map(|(option, names)| format!("{option} {}", shell_word(&names.join(","))));

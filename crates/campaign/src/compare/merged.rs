@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What all parts of a comparison have in common.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CompareCampaign {
@@ -57,7 +56,6 @@ pub enum CellRecord {
 }
 
 impl CellRecord {
-    /// The name of the run's folder, if there is a run.
     pub fn folder_name(&self) -> Option<&str> {
         match self {
             CellRecord::Made(made) => Some(&made.name),

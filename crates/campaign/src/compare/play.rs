@@ -75,7 +75,6 @@ impl Sitting<ComparePlay> {
         }
     }
 
-    /// How many runs failed.
     pub fn failed(&self) -> usize {
         self.outcomes.values().filter(|record| matches!(record, CellRecord::Failed(_))).count()
     }

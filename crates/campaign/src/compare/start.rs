@@ -33,7 +33,6 @@ impl CompareStart {
         Ok(CompareStart { matrix, durations, seeds, alone })
     }
 
-    /// Whether the folder of this name can be that of one of its runs.
     pub fn can_have_made(&self, folder: &str) -> bool {
         folder.rsplit('-').next().is_some_and(|seed| self.seeds.contains(seed))
     }

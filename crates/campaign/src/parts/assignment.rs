@@ -32,7 +32,6 @@ pub fn assign(lengths_ms: &[Option<u64>], of: NonZeroU32) -> Assignment {
 }
 
 impl Assignment {
-    /// The runs of a part, by their numbers in the campaign.
     pub fn runs(&self, part: u32) -> Vec<u64> {
         (0..).zip(&self.part_of).filter(|(_, assigned)| **assigned == part).map(|(run, _)| run).collect()
     }

@@ -5,10 +5,8 @@ use super::records::RecordHead;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Parts of one campaign.
 #[derive(Clone, Debug)]
 pub struct MergedParts {
-    /// What the parts have in common, with the state of each.
     pub file: PartFile,
     /// What came of each run, by its number in the campaign.
     pub records: BTreeMap<u64, RecordHead>,

@@ -14,7 +14,6 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The folder of a part, or of parts that were merged.
 pub struct PartFolder {
     pub path: PathBuf,
     /// Whether the part is still at work.
@@ -122,7 +121,6 @@ impl PartFolder {
         self.merged.records.values().filter_map(|head| serde_json::from_slice(&self.line(head).ok()?).ok())
     }
 
-    /// The line of one of its records. Errors: it cannot be read.
     pub fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
         let path = self.path.join(RECORDS);
         match &self.records {

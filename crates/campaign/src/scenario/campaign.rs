@@ -30,7 +30,6 @@ pub struct ScenarioCampaign {
     pub driver: String,
 }
 
-/// What is shown of a scenario that was not played.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ScenarioFacts {
@@ -50,7 +49,6 @@ impl ScenarioCampaign {
         (self.scenarios.len() * self.times) as u64
     }
 
-    /// The report of a play that is not there, and why.
     pub fn missing(&self, play: u64, seed: Seed, why: &str) -> Option<Report> {
         let facts = self.scenarios.get(play as usize / self.times.max(1))?.clone();
         let ScenarioFacts { name, source, about, expected } = facts;
@@ -79,7 +77,6 @@ pub fn turn_seed(seed: Seed, turn: usize) -> Seed {
 #[derive(Clone, Debug)]
 pub struct ScenarioRequest {
     pub scenarios: Vec<Arc<Scenario>>,
-    /// What names them on the command line.
     pub names: String,
     pub times: usize,
     /// The part of the plays that is made here. None: all of them.
@@ -87,7 +84,6 @@ pub struct ScenarioRequest {
     pub options: PlayOptions,
 }
 
-/// One play of a scenario, with the seed of its turn.
 #[derive(Clone, Debug)]
 pub struct ScenarioTurn {
     scenario: Arc<Scenario>,

@@ -48,7 +48,6 @@ fn spec(
     run.spec(own).map_err(|mistake| scenario.error(mistake))
 }
 
-/// The seed of a scenario's runs, or of the first of them.
 pub fn shown_seed(scenario: &Scenario, options: &PlayOptions) -> Seed {
     let own = scenario.runs.first().and_then(|run| run.options().seed).filter(|_| !options.seed_given);
     own.unwrap_or(options.seed)

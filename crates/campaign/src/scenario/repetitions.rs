@@ -32,7 +32,6 @@ pub fn outcome(plays: &[Report]) -> String {
     found.collect::<Vec<_>>().join(", ")
 }
 
-/// The worst of how they ended.
 pub fn worst(plays: &[Report]) -> Ending {
     let mut worst = [
         Ending::Broken,

@@ -72,7 +72,6 @@ pub struct Report {
     pub driver: String,
     pub seed: Seed,
     pub seconds: f64,
-    /// The environment failed: one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }

@@ -22,7 +22,6 @@ pub fn list(scenarios: &[Scenario]) -> String {
     text
 }
 
-/// What is about to be played.
 pub fn opening(scenario: &Scenario, options: &PlayOptions) -> String {
     let rows = [
         ("scenario", scenario.name.clone()),

@@ -78,16 +78,16 @@ pub(super) fn names_granting(run: &RunIndex) -> bool {
 /// Whether a target led the other servers when the fault came: the whole fault was aimed so, or it was seen.
 fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     let requested = run.event(fault.inject).and_then(FaultEvent::read);
-    let aimed: BTreeSet<&str> =
-        requested.iter().flat_map(|event| &event.aimed).copied().map(role_of).collect();
+    let aimed: BTreeSet<&str> = requested
+        .iter()
+        .flat_map(|event| &event.aimed)
+        .copied()
+        .map(|target| target.split(':').next().unwrap_or(target))
+        .collect();
     let mut roles = aimed.into_iter();
     match (roles.next(), roles.next()) {
         (Some("leader"), None) => Some(true),
         (Some("follower"), None) => Some(false),
         _ => ObservedTarget::of(fault.observed.get(target)?).led,
     }
-}
-
-fn role_of(target: &str) -> &str {
-    target.split(':').next().unwrap_or(target)
 }

@@ -72,7 +72,6 @@ impl fmt::Display for Coverage {
 }
 
 impl Coverage {
-    /// The coverage of one run.
     pub fn of(run: &RunIndex) -> Coverage {
         let mut coverage = Coverage::default();
         for situation in possible::possible(run) {
@@ -125,7 +124,6 @@ impl Coverage {
         self.situations.get(situation).copied()
     }
 
-    /// The situations that are covered here, and not in `known`.
     pub fn beyond<'a>(&'a self, known: &'a Coverage) -> impl Iterator<Item = &'a Situation> {
         let is_known =
             |situation: &Situation| known.reached(situation).is_some_and(|reached| reached.times > 0);

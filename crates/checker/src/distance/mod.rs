@@ -40,7 +40,6 @@ pub struct Handover {
     pub distance_ns: i64,
 }
 
-/// An event that a near miss consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissEvent {
     pub index: u64,

@@ -37,7 +37,6 @@ pub struct LeftOut {
     pub count: usize,
 }
 
-/// One operation of the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShownOperation {
     pub process: u64,

@@ -45,7 +45,6 @@ impl Cause {
 pub struct End {
     pub cause: Cause,
     pub interval: Interval,
-    /// Indices of the events that speak for it.
     pub events: Vec<u64>,
 }
 

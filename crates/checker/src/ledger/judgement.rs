@@ -63,16 +63,23 @@ pub(crate) enum Because<'r, 'a> {
     Service(ServiceEffect<'r, 'a>),
     /// Nothing that was in force can have done it.
     NothingElse,
-    /// The holder was hindered.
     Hindered,
     /// Its library had promised to report the loss.
-    PromisedToKnow { over_ns: u64 },
+    PromisedToKnow {
+        over_ns: u64,
+    },
     /// The same, and nothing had hindered it for long.
-    NeverSaid { clear_ns: u64 },
+    NeverSaid {
+        clear_ns: u64,
+    },
     /// The run asked the holder to hold the lock for longer than its TTL.
-    AskedToOutlast { asked_ns: u64 },
+    AskedToOutlast {
+        asked_ns: u64,
+    },
     /// The machine was late; for so long it certainly gave the holder's client hardly any time.
-    Machine { stalled_ns: u64 },
+    Machine {
+        stalled_ns: u64,
+    },
 }
 
 pub(crate) fn class(run: &RunIndex, a: &Hold, b: &Hold) -> Class {

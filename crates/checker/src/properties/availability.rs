@@ -14,7 +14,7 @@
 //!
 //! A run says nothing here if no minority was down, or too shortly and nothing was acquired.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
@@ -33,8 +33,6 @@ figures! {
     }
 }
 
-pub struct Availability;
-
 /// How long a service may take to notice that servers are gone, and to do without them.
 pub const NOTICE_NS: u64 = 10_000_000_000;
 
@@ -48,74 +46,71 @@ struct Drought<'a> {
     events: [u64; 2],
 }
 
-impl Checker for Availability {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: "unavailable",
-                meaning: "With less than half of the servers down, no process could acquire a free lock for longer than the bound.",
-                advice: "Check how long the service takes to elect a leader and to notice that a server is down.",
-            }],
-            harm: Harm::Stuck,
-            blame: Blame::Service,
-            needs_a_whole_run: true,
-            ..Property::new(
-                AvailabilityFigures::CHECKER,
-                "fault tolerance: with a minority of the servers down, the lock can still be acquired",
-            )
-        }
-    }
+pub(super) const AVAILABILITY: Checker = Checker {
+    classes: &[FindingClass {
+        name: "unavailable",
+        meaning: "With less than half of the servers down, no process could acquire a free lock for longer than the bound.",
+        advice: "Check how long the service takes to elect a leader and to notice that a server is down.",
+    }],
+    harm: Harm::Stuck,
+    blame: Blame::Service,
+    needs_a_whole_run: true,
+    ..Checker::new(
+        AvailabilityFigures::CHECKER,
+        "fault tolerance: with a minority of the servers down, the lock can still be acquired",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let stretches = minority_down(run);
-        if stretches.is_empty() {
-            return Err(NotJudged::because("a minority of the servers was never down without another fault"));
-        }
-        let bound_ns = bound_ns(run);
-        let down_ns: u64 = stretches.iter().map(|(from, until)| until - from).sum();
-        let droughts = droughts(run, &stretches);
-        let longest = droughts.iter().map(|drought| drought.tried_ns).max().unwrap_or(0);
-        let findings: Vec<Finding> = droughts
-            .iter()
-            .filter(|drought| drought.tried_ns > bound_ns)
-            .map(|drought| finding(drought, bound_ns))
-            .collect();
-        let acquired = acquired_within(run, &stretches);
-        let outcome = match (findings.len(), acquired) {
-            (0, 0) => {
-                return Err(NotJudged::because(format!(
-                    "nothing was learned while a minority of {} servers was down for {}: no lock was acquired, and a free \
-                     one was tried for in vain for at most {} (bound: {})",
-                    run.servers.len(),
-                    seconds(down_ns),
-                    seconds(longest),
-                    seconds(bound_ns),
-                )));
-            }
-            (0, _) => Outcome::Valid,
-            _ => Outcome::Violation,
-        };
-        if let Some(ended) = run.not_back().filter(|_| outcome == Outcome::Violation) {
-            let summary =
-                format!("no lock was acquired for too long, but not only by faults: {}", ended.sentence());
-            return Ok(Verdict::new(self.name(), Outcome::Unknown, summary));
-        }
-        let summary = format!(
-            "with a minority of {} servers down for {}, locks were acquired {acquired} times, and a free one was tried \
-             for in vain for at most {} (bound: {})",
-            run.servers.len(),
-            seconds(down_ns),
-            seconds(longest),
-            seconds(bound_ns),
-        );
-        let ms = |ns: u64| ns / 1_000_000;
-        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&AvailabilityFigures {
-            down_ms: ms(down_ns),
-            longest_ms: ms(longest),
-            bound_ms: ms(bound_ns),
-        });
-        Ok(verdict.with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let stretches = minority_down(run);
+    if stretches.is_empty() {
+        return Err(NotJudged::because("a minority of the servers was never down without another fault"));
     }
+    let bound_ns = bound_ns(run);
+    let down_ns: u64 = stretches.iter().map(|(from, until)| until - from).sum();
+    let droughts = droughts(run, &stretches);
+    let longest = droughts.iter().map(|drought| drought.tried_ns).max().unwrap_or(0);
+    let findings: Vec<Finding> = droughts
+        .iter()
+        .filter(|drought| drought.tried_ns > bound_ns)
+        .map(|drought| finding(drought, bound_ns))
+        .collect();
+    let acquired = acquired_within(run, &stretches);
+    let outcome = match (findings.len(), acquired) {
+        (0, 0) => {
+            return Err(NotJudged::because(format!(
+                "nothing was learned while a minority of {} servers was down for {}: no lock was acquired, and a free \
+                 one was tried for in vain for at most {} (bound: {})",
+                run.servers.len(),
+                seconds(down_ns),
+                seconds(longest),
+                seconds(bound_ns),
+            )));
+        }
+        (0, _) => Outcome::Valid,
+        _ => Outcome::Violation,
+    };
+    if let Some(ended) = run.not_back().filter(|_| outcome == Outcome::Violation) {
+        let summary =
+            format!("no lock was acquired for too long, but not only by faults: {}", ended.sentence());
+        return Ok(Verdict::new(checker.name, Outcome::Unknown, summary));
+    }
+    let summary = format!(
+        "with a minority of {} servers down for {}, locks were acquired {acquired} times, and a free one was tried \
+         for in vain for at most {} (bound: {})",
+        run.servers.len(),
+        seconds(down_ns),
+        seconds(longest),
+        seconds(bound_ns),
+    );
+    let ms = |ns: u64| ns / 1_000_000;
+    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&AvailabilityFigures {
+        down_ms: ms(down_ns),
+        longest_ms: ms(longest),
+        bound_ms: ms(bound_ns),
+    });
+    Ok(verdict.with_findings(findings))
 }
 
 fn bound_ns(run: &RunIndex) -> u64 {
@@ -268,7 +263,7 @@ mod tests {
 
     #[test]
     fn rejects_a_lock_that_no_process_gets_while_a_minority_is_down() {
-        let verdict = verdict(&Availability, &tried("fail acquire a null no-majority", THREE));
+        let verdict = verdict(&AVAILABILITY, &tried("fail acquire a null no-majority", THREE));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(
             verdict.findings[0].sentence,
@@ -284,7 +279,7 @@ mod tests {
         let at = text.find("30001 ").expect("an attempt of then");
         let judged = |stalled: &str| {
             let text = format!("{}{stalled}{}", &text[..at], &text[at..]);
-            maybe_verdict(&Availability, &text).map(|verdict| verdict.outcome)
+            maybe_verdict(&AVAILABILITY, &text).map(|verdict| verdict.outcome)
         };
         assert_eq!(judged(stalled), None, "11 s are left, and the bound is 13 s");
         assert_eq!(judged(&stalled.replace("26000", "20000")), Some(Outcome::Violation));
@@ -298,7 +293,7 @@ mod tests {
              25000 nemesis ok pause - {id:2,stage:\"heal\"}\n";
         let text = tried("fail acquire a null no-majority", THREE);
         let at = text.find("20001 ").expect("an attempt of then");
-        let verdict = verdict(&Availability, &format!("{}{again}{}", &text[..at], &text[at..]));
+        let verdict = verdict(&AVAILABILITY, &format!("{}{again}{}", &text[..at], &text[at..]));
         let sentence = &verdict.findings[0].sentence;
         assert!(sentence.starts_with("between 1.000 s and 41.001 s only a minority"), "{sentence}");
     }
@@ -311,7 +306,7 @@ mod tests {
                 .replace("9 1 invoke release a", "9 1 info lost a")
                 .replace("9 1 ok release a", "");
             let released = "41002 1 invoke release a\n41003 1 ok release a {believed:false}";
-            maybe_verdict(&Availability, &format!("{lock}{text}\n{released}")).map(|verdict| verdict.outcome)
+            maybe_verdict(&AVAILABILITY, &format!("{lock}{text}\n{released}")).map(|verdict| verdict.outcome)
         };
         assert_eq!(lost("ttl"), Some(Outcome::Violation));
         assert_eq!(lost("session"), None, "it was not free");
@@ -320,7 +315,7 @@ mod tests {
     #[test]
     fn does_not_know_where_a_server_did_not_come_back() {
         let ended = "\n41002 nemesis info server-ended - {node:\"n1\",after_fault:1,log:[\"broken\"]}";
-        let verdict = verdict(&Availability, &(tried("fail acquire a null no-majority", THREE) + ended));
+        let verdict = verdict(&AVAILABILITY, &(tried("fail acquire a null no-majority", THREE) + ended));
         assert_eq!(verdict.outcome, Outcome::Unknown);
         assert!(verdict.summary.contains("its log says: broken"), "{}", verdict.summary);
     }
@@ -331,7 +326,7 @@ mod tests {
             .replace("10999 19 fail acquire a null taken", "10999 19 ok acquire a")
             .replace("23999 32 fail acquire a null taken", "23999 32 ok acquire a")
             .replace("34999 43 fail acquire a null taken", "34999 43 ok acquire a");
-        let judged = verdict(&Availability, &acquired);
+        let judged = verdict(&AVAILABILITY, &acquired);
         assert_eq!(judged.outcome, Outcome::Valid, "{judged:?}");
         assert_eq!(
             judged.summary,
@@ -346,7 +341,7 @@ mod tests {
         let judged = |targets: &str| {
             let lock = "0 nemesis info lock - {name:\"redis-cluster\",may-be-down:1}\n";
             let text = tried("fail acquire a null unreachable", six).replace("targets:[\"n1\"]", targets);
-            maybe_verdict(&Availability, &format!("{lock}{text}")).map(|verdict| verdict.outcome)
+            maybe_verdict(&AVAILABILITY, &format!("{lock}{text}")).map(|verdict| verdict.outcome)
         };
         assert_eq!(judged("targets:[\"n1\"]"), Some(Outcome::Violation));
         assert_eq!(judged("targets:[\"n2\",\"n5\"]"), None, "they may be a primary and its only replica");
@@ -355,11 +350,11 @@ mod tests {
     #[test]
     fn is_silent_where_no_minority_was_down() {
         let two = tried("fail acquire a null no-majority", "[\"n1\",\"n2\"]");
-        assert!(maybe_verdict(&Availability, &two).is_none());
+        assert!(maybe_verdict(&AVAILABILITY, &two).is_none());
         let unnamed = two.replace("servers", "phase");
-        assert!(maybe_verdict(&Availability, &unnamed).is_none());
+        assert!(maybe_verdict(&AVAILABILITY, &unnamed).is_none());
         let without_effect = tried("fail acquire a null no-majority", THREE).replace("true", "false");
-        assert!(maybe_verdict(&Availability, &without_effect).is_none());
+        assert!(maybe_verdict(&AVAILABILITY, &without_effect).is_none());
     }
 
     #[test]
@@ -372,7 +367,7 @@ mod tests {
         let at = lines.iter().position(|line| line.trim().starts_with("9001 ")).unwrap();
         let moved = lines.remove(heal);
         lines.insert(at, moved);
-        assert!(maybe_verdict(&Availability, &lines.join("\n")).is_none());
+        assert!(maybe_verdict(&AVAILABILITY, &lines.join("\n")).is_none());
     }
 
     #[test]
@@ -382,6 +377,6 @@ mod tests {
         let text = tried("fail acquire a null no-majority", THREE);
         let at = text.find("1000 nemesis").unwrap();
         let disturbed = format!("{}{cut}{}", &text[..at], &text[at..]);
-        assert!(maybe_verdict(&Availability, &disturbed).is_none());
+        assert!(maybe_verdict(&AVAILABILITY, &disturbed).is_none());
     }
 }

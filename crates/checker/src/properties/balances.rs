@@ -6,7 +6,7 @@
 //! *Which transfer was lost.* On an account of which every write has a known end, a write whose process had
 //! read something else than the write before it left has undone that one. Those two are the finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
@@ -27,8 +27,6 @@ figures! {
     }
 }
 
-pub struct Balances;
-
 const LOST_MONEY: &str = "lost-money";
 
 #[derive(Default)]
@@ -41,57 +39,47 @@ struct Account<'r, 'a> {
     closing: Option<(i64, &'r Operation<'a>)>,
 }
 
-impl Checker for Balances {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: LOST_MONEY,
-                meaning: "A transfer between two accounts was acknowledged, and one of them does not show it: the sum has changed.",
-                advice: "Look at the two holders of this story: a lock on several names must exclude every set that has one of them.",
-            }],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            kind: Some(LockKind::Several),
-            ..Property::new(
-                BalancesFigures::CHECKER,
-                "the accounts: transfers neither lose money nor make it",
-            )
-        }
-    }
+pub(super) const BALANCES: Checker = Checker {
+    classes: &[FindingClass {
+        name: LOST_MONEY,
+        meaning: "A transfer between two accounts was acknowledged, and one of them does not show it: the sum has changed.",
+        advice: "Look at the two holders of this story: a lock on several names must exclude every set that has one of them.",
+    }],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    kind: Some(LockKind::Several),
+    ..Checker::new(BalancesFigures::CHECKER, "the accounts: transfers neither lose money nor make it", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let accounts = accounts(run);
-        let transfers: usize = accounts.values().map(|account| account.writes.len()).sum::<usize>() / 2;
-        if accounts.is_empty() {
-            return Err(NotJudged::because("the workload moves no money between accounts"));
-        }
-        let wrong: Vec<(&str, &Account)> =
-            accounts.iter().filter(|(_, it)| it.is_wrong()).map(|(name, it)| (*name, it)).collect();
-        let sum: i64 =
-            accounts.values().filter_map(|it| Some(it.closing?.0.saturating_sub(it.changed))).sum();
-        let unread = accounts.iter().find(|(_, account)| account.closing.is_none());
-        let (outcome, summary) = match (&wrong[..], unread) {
-            ([], Some((name, _))) => {
-                (Outcome::Unknown, format!("no process read what is on {name} at the end"))
-            }
-            ([], None) => {
-                (Outcome::Valid, format!("after {transfers} transfers every account has what it should have"))
-            }
-            (wrong, _) => {
-                let by = match sum {
-                    0 => "the sum is as before".to_owned(),
-                    sum if sum < 0 => format!("{} units are missing in the sum", -sum),
-                    sum => format!("the sum has {sum} units too many"),
-                };
-                let summary = format!("{} of {} accounts are wrong: {by}", wrong.len(), accounts.len());
-                (Outcome::Violation, summary)
-            }
-        };
-        let findings = wrong.iter().map(|(name, account)| finding(run, name, account)).collect();
-        let figures = BalancesFigures { transfers: transfers as u64, wrong: wrong.len() as u64, sum };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let accounts = accounts(run);
+    let transfers: usize = accounts.values().map(|account| account.writes.len()).sum::<usize>() / 2;
+    if accounts.is_empty() {
+        return Err(NotJudged::because("the workload moves no money between accounts"));
     }
+    let wrong: Vec<(&str, &Account)> =
+        accounts.iter().filter(|(_, it)| it.is_wrong()).map(|(name, it)| (*name, it)).collect();
+    let sum: i64 = accounts.values().filter_map(|it| Some(it.closing?.0.saturating_sub(it.changed))).sum();
+    let unread = accounts.iter().find(|(_, account)| account.closing.is_none());
+    let (outcome, summary) = match (&wrong[..], unread) {
+        ([], Some((name, _))) => (Outcome::Unknown, format!("no process read what is on {name} at the end")),
+        ([], None) => {
+            (Outcome::Valid, format!("after {transfers} transfers every account has what it should have"))
+        }
+        (wrong, _) => {
+            let by = match sum {
+                0 => "the sum is as before".to_owned(),
+                sum if sum < 0 => format!("{} units are missing in the sum", -sum),
+                sum => format!("the sum has {sum} units too many"),
+            };
+            let summary = format!("{} of {} accounts are wrong: {by}", wrong.len(), accounts.len());
+            (Outcome::Violation, summary)
+        }
+    };
+    let findings = wrong.iter().map(|(name, account)| finding(run, name, account)).collect();
+    let figures = BalancesFigures { transfers: transfers as u64, wrong: wrong.len() as u64, sum };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 impl Account<'_, '_> {
@@ -233,13 +221,13 @@ mod tests {
 
     #[test]
     fn accepts_transfers_one_after_the_other() {
-        let verdict = verdict(&Balances, &(two_transfers((-1, 1), "ok") + &closing(-2, 2)));
+        let verdict = verdict(&BALANCES, &(two_transfers((-1, 1), "ok") + &closing(-2, 2)));
         assert_eq!((verdict.outcome, &verdict.stats["transfers"]), (Outcome::Valid, &2.into()));
     }
 
     #[test]
     fn rejects_a_transfer_that_another_has_undone_by_half() {
-        let verdict = verdict(&Balances, &(two_transfers((-1, 0), "ok") + &closing(-2, 1)));
+        let verdict = verdict(&BALANCES, &(two_transfers((-1, 0), "ok") + &closing(-2, 1)));
         assert_eq!(verdict.summary, "1 of 2 accounts are wrong: 1 units are missing in the sum");
         assert_eq!(
             verdict.findings[0].sentence,
@@ -252,22 +240,22 @@ mod tests {
     fn a_write_of_unknown_end_may_be_there_or_not() {
         for (read, last) in [(1, 2), (0, 1)] {
             let text = two_transfers((-1, read), "info") + &closing(-2, last);
-            assert_eq!(verdict(&Balances, &text).outcome, Outcome::Valid, "{last}");
+            assert_eq!(verdict(&BALANCES, &text).outcome, Outcome::Valid, "{last}");
         }
         let gone = two_transfers((-1, 0), "info") + &closing(-2, 0);
-        assert_eq!(verdict(&Balances, &gone).outcome, Outcome::Violation);
+        assert_eq!(verdict(&BALANCES, &gone).outcome, Outcome::Violation);
     }
 
     #[test]
     fn a_write_that_certainly_failed_moved_nothing() {
         let text = two_transfers((-1, 0), "fail") + &closing(-2, 1);
-        assert_eq!(verdict(&Balances, &text).outcome, Outcome::Valid);
+        assert_eq!(verdict(&BALANCES, &text).outcome, Outcome::Valid);
     }
 
     #[test]
     fn other_workloads_have_no_accounts() {
-        assert_eq!(maybe_verdict(&Balances, &format!("{LOCK}{}{}", acquire(10, 1), release(11, 1))), None);
-        let unread = verdict(&Balances, &two_transfers((-1, 1), "ok"));
+        assert_eq!(maybe_verdict(&BALANCES, &format!("{LOCK}{}{}", acquire(10, 1), release(11, 1))), None);
+        let unread = verdict(&BALANCES, &two_transfers((-1, 1), "ok"));
         assert_eq!(unread.outcome, Outcome::Unknown);
     }
 
@@ -289,7 +277,7 @@ mod tests {
             }
             let transfers = stale.len() as i64;
             let is_lost = now != (-transfers, transfers);
-            let verdict = verdict(&Balances, &(text + &closing(now.0, now.1)));
+            let verdict = verdict(&BALANCES, &(text + &closing(now.0, now.1)));
             prop_assert_eq!(verdict.outcome == Outcome::Violation, is_lost);
         }
     }

@@ -5,18 +5,7 @@ use fencepost_history::LockKind;
 use std::borrow::Cow;
 
 /// One property and how it is checked. A new one is a file of its own and a line in the registry.
-pub trait Checker: Sync {
-    fn property(&self) -> Property;
-    fn name(&self) -> &'static str {
-        self.property().name
-    }
-    /// Judges a history. The error: it has nothing that the property is about, or no time to decide.
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged>;
-}
-
-/// What is known of a property before any run.
-#[derive(Debug)]
-pub struct Property {
+pub struct Checker {
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
@@ -31,11 +20,15 @@ pub struct Property {
     pub needs_a_whole_run: bool,
     /// The kind of locks that it is about; of a lock of another kind it says nothing. None: all.
     pub kind: Option<LockKind>,
+    pub(super) judge: Judge,
 }
 
-impl Property {
-    pub(super) const fn new(name: &'static str, about: &'static str) -> Property {
-        Property {
+/// Judges a history. The error: it has nothing that the property is about, or no time to decide.
+type Judge = fn(&Checker, &RunIndex) -> Result<Verdict, NotJudged>;
+
+impl Checker {
+    pub(super) const fn new(name: &'static str, about: &'static str, judge: Judge) -> Checker {
+        Checker {
             name,
             about,
             classes: &[],
@@ -44,7 +37,12 @@ impl Property {
             blame: Blame::Library,
             needs_a_whole_run: false,
             kind: None,
+            judge,
         }
+    }
+
+    pub fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        (self.judge)(self, run)
     }
 }
 
@@ -69,7 +67,6 @@ impl NotJudged {
     /// It is about another workload, and nothing is said of it.
     pub const OTHER_WORKLOAD: NotJudged = NotJudged(Cow::Borrowed(""));
 
-    /// For this reason.
     pub fn because(reason: impl Into<Cow<'static, str>>) -> NotJudged {
         NotJudged(reason.into())
     }

@@ -12,7 +12,7 @@
 //! say no. That a lock is taken, that a library said no, that a guard rejected a write are results, and no
 //! errors; so is every `fail` with a code of the client's own.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;
@@ -29,8 +29,6 @@ figures! {
     }
 }
 
-pub struct Errors;
-
 /// The share of operations that may end with an error that slowness does not explain: one of a hundred.
 pub const SHARE_MAX: f64 = 0.01;
 
@@ -42,70 +40,66 @@ const ACQUIRES_MIN: usize = 20;
 /// Where a text of an error is cut: those that differ only later count as one.
 const TEXT_MAX: usize = 120;
 
-impl Checker for Errors {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: "errors-without-faults",
-                meaning: "Without any fault, more than half of the acquires ended with an error.",
-                advice: "Read the text of the error: the library, its version or the way in which it is called is broken.",
-            }],
-            claim: None,
-            needs_a_whole_run: true,
-            ..Property::new(ErrorsFigures::CHECKER, "errors: without faults, operations end with a result")
-        }
-    }
+pub(super) const ERRORS: Checker = Checker {
+    classes: &[FindingClass {
+        name: "errors-without-faults",
+        meaning: "Without any fault, more than half of the acquires ended with an error.",
+        advice: "Read the text of the error: the library, its version or the way in which it is called is broken.",
+    }],
+    claim: None,
+    needs_a_whole_run: true,
+    ..Checker::new(ErrorsFigures::CHECKER, "errors: without faults, operations end with a result", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.is_in_peace() {
-            return Err(NotJudged::because("faults were injected, and faults excuse errors"));
-        }
-        let ended = || run.operations.iter().filter_map(|operation| Some((operation, operation.completion?)));
-        let is_an_error = |(operation, end): &(&Operation, &Event)| is_error(end) && !is_up(operation, end);
-        let failed: Vec<(&Operation, &Event)> = ended().filter(is_an_error).collect();
-        let (all, errors) = (ended().count(), failed.len());
-        if all == 0 {
-            return Err(NotJudged::because("no operation came to an end"));
-        }
-        let indeterminate = failed.iter().filter(|(_, end)| end.kind == Kind::Info).count();
-        let acquires = ended().filter(|(operation, _)| operation.f() == f::ACQUIRE).count();
-        let broken: Vec<&Event> = failed
-            .iter()
-            .filter(|(operation, end)| operation.f() == f::ACQUIRE && !by_slowness(end))
-            .map(|(_, end)| *end)
-            .collect();
-        let unusable = acquires >= ACQUIRES_MIN && 2 * broken.len() > acquires;
-        let unexplained = failed.iter().filter(|(_, end)| !by_slowness(end)).count();
-        let too_many = unexplained >= ERRORS_MIN && unexplained as f64 > SHARE_MAX * all as f64;
-        let too_many = too_many || (errors >= ACQUIRES_MIN && 2 * errors > all);
-        let verdict = if unusable {
-            let summary = format!(
-                "{} of {acquires} acquires ended with an error although there was no fault; the most frequent: {}",
-                broken.len(),
-                most_frequent(broken.iter().copied()),
-            );
-            let findings = vec![finding(&broken, summary.clone())];
-            Verdict::new(self.name(), Outcome::Violation, summary).with_findings(findings)
-        } else if too_many {
-            let summary = format!(
-                "{errors} of {all} operations ended with an error although there was no fault, so too little is known of \
-                 what they did; the most frequent: {}",
-                most_frequent(failed.iter().map(|(_, end)| *end)),
-            );
-            Verdict::new(self.name(), Outcome::Unknown, summary)
-        } else {
-            let summary = match errors {
-                0 => format!("none of {all} operations ended with an error"),
-                _ => format!("{errors} of {all} operations ended with an error"),
-            };
-            Verdict::new(self.name(), Outcome::Valid, summary)
-        };
-        Ok(verdict.with_figures(&ErrorsFigures {
-            operations: all as u64,
-            errors: errors as u64,
-            indeterminate: indeterminate as u64,
-        }))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    if !run.is_in_peace() {
+        return Err(NotJudged::because("faults were injected, and faults excuse errors"));
     }
+    let ended = || run.operations.iter().filter_map(|operation| Some((operation, operation.completion?)));
+    let is_an_error = |(operation, end): &(&Operation, &Event)| is_error(end) && !is_up(operation, end);
+    let failed: Vec<(&Operation, &Event)> = ended().filter(is_an_error).collect();
+    let (all, errors) = (ended().count(), failed.len());
+    if all == 0 {
+        return Err(NotJudged::because("no operation came to an end"));
+    }
+    let indeterminate = failed.iter().filter(|(_, end)| end.kind == Kind::Info).count();
+    let acquires = ended().filter(|(operation, _)| operation.f() == f::ACQUIRE).count();
+    let broken: Vec<&Event> = failed
+        .iter()
+        .filter(|(operation, end)| operation.f() == f::ACQUIRE && !by_slowness(end))
+        .map(|(_, end)| *end)
+        .collect();
+    let unusable = acquires >= ACQUIRES_MIN && 2 * broken.len() > acquires;
+    let unexplained = failed.iter().filter(|(_, end)| !by_slowness(end)).count();
+    let too_many = unexplained >= ERRORS_MIN && unexplained as f64 > SHARE_MAX * all as f64;
+    let too_many = too_many || (errors >= ACQUIRES_MIN && 2 * errors > all);
+    let verdict = if unusable {
+        let summary = format!(
+            "{} of {acquires} acquires ended with an error although there was no fault; the most frequent: {}",
+            broken.len(),
+            most_frequent(broken.iter().copied()),
+        );
+        let findings = vec![finding(&broken, summary.clone())];
+        Verdict::new(checker.name, Outcome::Violation, summary).with_findings(findings)
+    } else if too_many {
+        let summary = format!(
+            "{errors} of {all} operations ended with an error although there was no fault, so too little is known of \
+             what they did; the most frequent: {}",
+            most_frequent(failed.iter().map(|(_, end)| *end)),
+        );
+        Verdict::new(checker.name, Outcome::Unknown, summary)
+    } else {
+        let summary = match errors {
+            0 => format!("none of {all} operations ended with an error"),
+            _ => format!("{errors} of {all} operations ended with an error"),
+        };
+        Verdict::new(checker.name, Outcome::Valid, summary)
+    };
+    Ok(verdict.with_figures(&ErrorsFigures {
+        operations: all as u64,
+        errors: errors as u64,
+        indeterminate: indeterminate as u64,
+    }))
 }
 
 /// Whether an acquire ended because its time was up. Many libraries raise an error to say no then.
@@ -168,7 +162,7 @@ mod tests {
 
     #[test]
     fn rejects_a_library_that_raises_at_most_acquires() {
-        let verdict = verdict(&Errors, &ending(60, "info acquire a null raised: TypeError: 'x'"));
+        let verdict = verdict(&ERRORS, &ending(60, "info acquire a null raised: TypeError: 'x'"));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(
             verdict.summary,
@@ -182,30 +176,30 @@ mod tests {
     fn the_most_frequent_error_is_named_wherever_it_stands_in_the_alphabet() {
         let of = |text: &str| format!("info acquire a null raised: {text}");
         let history = ending(60, &of("Aborted")).replacen("Aborted", "Zero", 20);
-        assert!(verdict(&Errors, &history).summary.ends_with("raised: Aborted"));
+        assert!(verdict(&ERRORS, &history).summary.ends_with("raised: Aborted"));
         let history = ending(60, &of("Zero")).replacen("Zero", "Aborted", 20);
-        assert!(verdict(&Errors, &history).summary.ends_with("raised: Zero"));
+        assert!(verdict(&ERRORS, &history).summary.ends_with("raised: Zero"));
     }
 
     #[test]
     fn accepts_what_is_no_error_and_an_error_now_and_then() {
         for end in ["taken", "refused-by-library: no", "own-code: busy", "expired", "no-majority"] {
-            let verdict = verdict(&Errors, &ending(99, &format!("fail acquire a null {end}")));
+            let verdict = verdict(&ERRORS, &ending(99, &format!("fail acquire a null {end}")));
             assert_eq!(verdict.outcome, Outcome::Valid, "{end}");
         }
         for slow in
             ["fail acquire a null timeout: n1 did not answer", "info acquire a null taken: by another"]
         {
-            let slow = verdict(&Errors, &ending(9, slow));
+            let slow = verdict(&ERRORS, &ending(9, slow));
             assert_eq!(
                 (slow.outcome, &*slow.summary),
                 (Outcome::Valid, "9 of 100 operations ended with an error")
             );
         }
         // Slow, and fewer than half.
-        let slow = verdict(&Errors, &ending(30, "fail acquire a null timeout: n1 did not answer"));
+        let slow = verdict(&ERRORS, &ending(30, "fail acquire a null timeout: n1 did not answer"));
         assert_eq!(slow.outcome, Outcome::Valid);
-        let seldom = verdict(&Errors, &ending(2, "info acquire a null raised: x"));
+        let seldom = verdict(&ERRORS, &ending(2, "info acquire a null raised: x"));
         assert_eq!(
             (seldom.outcome, &*seldom.summary),
             (Outcome::Valid, "2 of 100 operations ended with an error")
@@ -215,11 +209,11 @@ mod tests {
     #[test]
     fn does_not_know_where_too_much_is_unknown() {
         for (count, end) in [(3, "info acquire a null raised: x"), (99, "info acquire a null timeout: n1")] {
-            let verdict = verdict(&Errors, &ending(count, end));
+            let verdict = verdict(&ERRORS, &ending(count, end));
             assert_eq!(verdict.outcome, Outcome::Unknown, "{end}");
             assert!(verdict.summary.contains("too little is known"), "{}", verdict.summary);
         }
-        let refused = verdict(&Errors, &ending(50, "fail acquire a null refused: ERR unknown command"));
+        let refused = verdict(&ERRORS, &ending(50, "fail acquire a null refused: ERR unknown command"));
         assert_eq!(refused.outcome, Outcome::Unknown);
     }
 
@@ -234,15 +228,15 @@ mod tests {
             };
             (0..30).map(acquire).collect()
         };
-        assert_eq!(verdict(&Errors, &ended(500)).summary, "none of 30 operations ended with an error");
-        assert_eq!(verdict(&Errors, &ended(100)).outcome, Outcome::Violation);
+        assert_eq!(verdict(&ERRORS, &ended(500)).summary, "none of 30 operations ended with an error");
+        assert_eq!(verdict(&ERRORS, &ended(100)).outcome, Outcome::Violation);
     }
 
     #[test]
     fn is_silent_where_faults_excuse_errors_and_where_nothing_ended() {
         let raised = ending(60, "info acquire a null raised: x");
         let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
-        assert!(maybe_verdict(&Errors, &(fault.to_owned() + &raised)).is_none());
-        assert!(maybe_verdict(&Errors, "0 1 invoke acquire a").is_none());
+        assert!(maybe_verdict(&ERRORS, &(fault.to_owned() + &raised)).is_none());
+        assert!(maybe_verdict(&ERRORS, "0 1 invoke acquire a").is_none());
     }
 }

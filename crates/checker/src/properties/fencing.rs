@@ -4,7 +4,7 @@
 //! One pass: at the invocation note the greatest token that was complete by then, at the completion compare.
 //! And a guard that compares tokens must accept a write of a holder that overlapped no other.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::{holds_of_operations, is_rejected};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
@@ -22,56 +22,47 @@ figures! {
     }
 }
 
-pub struct Fencing;
+pub(super) const FENCING: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "token-not-greater",
+            meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
+            advice: "Draw tokens from one place that never goes back, such as a counter under consensus, in the step that grants the lock.",
+        },
+        FindingClass {
+            name: "rightful-write-refused",
+            meaning: "The storage refused a write of a process that alone held the lock: an earlier holder had a greater token.",
+            advice: "Draw the token in the step that grants the lock, not before it.",
+        },
+    ],
+    blame: Blame::ByMemory,
+    ..Checker::new(FencingFigures::CHECKER, "fencing tokens: a later acquisition gets a greater token", check)
+};
 
-impl Checker for Fencing {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "token-not-greater",
-                    meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
-                    advice: "Draw tokens from one place that never goes back, such as a counter under consensus, in the step that grants the lock.",
-                },
-                FindingClass {
-                    name: "rightful-write-refused",
-                    meaning: "The storage refused a write of a process that alone held the lock: an earlier holder had a greater token.",
-                    advice: "Draw the token in the step that grants the lock, not before it.",
-                },
-            ],
-            blame: Blame::ByMemory,
-            ..Property::new(
-                FencingFigures::CHECKER,
-                "fencing tokens: a later acquisition gets a greater token",
-            )
-        }
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let by_key = holds_with_tokens(run);
+    let tokens: usize = by_key.values().map(Vec::len).sum();
+    if tokens == 0 {
+        return Err(NotJudged::because("no acquire returned a fencing token"));
     }
-
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let by_key = holds_with_tokens(run);
-        let tokens: usize = by_key.values().map(Vec::len).sum();
-        if tokens == 0 {
-            return Err(NotJudged::because("no acquire returned a fencing token"));
-        }
-        let mut findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
-        let count = findings.len();
-        let refused = refused_writes(run);
-        let tokens_say = match count {
-            0 => format!("each of {tokens} tokens was greater than those before it"),
-            _ => format!("{count} of {tokens} tokens were not greater than one before"),
-        };
-        let summary = match refused.len() {
-            0 => tokens_say,
-            1 => format!("{tokens_say}; a write of a rightful holder was refused"),
-            many => format!("{tokens_say}; {many} writes of rightful holders were refused"),
-        };
-        findings.extend(refused);
-        findings.sort_by_key(|finding| finding.time);
-        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-        let verdict = Verdict::new(self.name(), outcome, summary)
-            .with_figures(&FencingFigures { tokens: tokens as u64, not_greater: count as u64 });
-        Ok(verdict.with_findings(findings))
-    }
+    let mut findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
+    let count = findings.len();
+    let refused = refused_writes(run);
+    let tokens_say = match count {
+        0 => format!("each of {tokens} tokens was greater than those before it"),
+        _ => format!("{count} of {tokens} tokens were not greater than one before"),
+    };
+    let summary = match refused.len() {
+        0 => tokens_say,
+        1 => format!("{tokens_say}; a write of a rightful holder was refused"),
+        many => format!("{tokens_say}; {many} writes of rightful holders were refused"),
+    };
+    findings.extend(refused);
+    findings.sort_by_key(|finding| finding.time);
+    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
+    let verdict = Verdict::new(checker.name, outcome, summary)
+        .with_figures(&FencingFigures { tokens: tokens as u64, not_greater: count as u64 });
+    Ok(verdict.with_findings(findings))
 }
 
 /// Which of two grants of a key certainly came later: by the ledger, or by their tokens if in order.
@@ -308,23 +299,23 @@ mod tests {
             3 1 fail   release a {believed:true} unreachable
             4 1 invoke acquire a
             5 1 ok     acquire a {token:5}";
-        assert_eq!(verdict(&Fencing, again).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FENCING, again).outcome, Outcome::Valid);
         let released =
             again.replace("fail   release a {believed:true} unreachable", "ok release a {believed:true}");
-        assert_eq!(verdict(&Fencing, &released).outcome, Outcome::Violation);
+        assert_eq!(verdict(&FENCING, &released).outcome, Outcome::Violation);
         let another = again.replace("4 1", "4 2").replace("5 1", "5 2");
-        assert_eq!(verdict(&Fencing, &another).outcome, Outcome::Violation);
+        assert_eq!(verdict(&FENCING, &another).outcome, Outcome::Violation);
     }
 
     #[test]
     fn accepts_growing_tokens_and_any_order_of_overlapping_acquires() {
-        assert_eq!(verdict(&Fencing, GROWING).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FENCING, GROWING).outcome, Outcome::Valid);
     }
 
     #[test]
     fn rejects_a_token_that_is_equal_or_smaller() {
         for token in ["34", "12"] {
-            let verdict = verdict(&Fencing, &GROWING.replace("35", token));
+            let verdict = verdict(&FENCING, &GROWING.replace("35", token));
             assert_eq!(verdict.outcome, Outcome::Violation);
             assert_eq!(verdict.findings[0].events, [2, 4, 5]);
         }
@@ -341,7 +332,7 @@ mod tests {
 
     #[test]
     fn rejects_a_lower_token_of_a_grant_that_certainly_came_later() {
-        let found = verdict(&Fencing, DRAWN_EARLY);
+        let found = verdict(&FENCING, DRAWN_EARLY);
         assert_eq!((found.outcome, found.findings.len()), (Outcome::Violation, 1));
         assert_eq!(
             found.findings[0].sentence,
@@ -353,24 +344,24 @@ mod tests {
         let first = first.replacen("        2  1 invoke acquire a {ttl_ms:100}\n", "", 1);
         let first =
             first.replace("        10 1 ok", "        2  1 invoke acquire a {ttl_ms:100}\n        10 1 ok");
-        assert_eq!(verdict(&Fencing, &first).findings.len(), 1);
+        assert_eq!(verdict(&FENCING, &first).findings.len(), 1);
         let greater = DRAWN_EARLY.replace("token:5", "token:10");
-        assert_eq!(verdict(&Fencing, &greater).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FENCING, &greater).outcome, Outcome::Valid);
         // Where its validity says nothing, process 1 held the lock until then all the same. A grant of its
         // own that may have run out before that may be the earlier one, and its token the lower.
         for validity in ["validity_ms:70", "validity_ms:100"] {
             let certain = DRAWN_EARLY.replace("validity_ms:95", validity);
-            assert_eq!(verdict(&Fencing, &certain).outcome, Outcome::Violation, "{validity}");
+            assert_eq!(verdict(&FENCING, &certain).outcome, Outcome::Violation, "{validity}");
             let unknown =
                 certain.replace("1  2 invoke acquire a {ttl_ms:100}", "1 2 invoke acquire a {ttl_ms:5}");
-            assert_eq!(verdict(&Fencing, &unknown).outcome, Outcome::Valid, "{validity}");
+            assert_eq!(verdict(&FENCING, &unknown).outcome, Outcome::Valid, "{validity}");
         }
         // Nor does a validity that a client measured by a clock that a fault moved.
         let moved = format!(
             "0 nemesis info nodes - {{slots:[\"c1\",\"c2\",\"c3\"],storage:[],leader:false}}\n\
              0 nemesis invoke clock-jump - {{id:0,stage:\"inject\",targets:[\"c3\"],description:{{moves_clocks:true,sentence:\"x\"}}}}{DRAWN_EARLY}"
         );
-        assert_eq!(verdict(&Fencing, &moved).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FENCING, &moved).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -381,7 +372,7 @@ mod tests {
             DRAWN_EARLY.replace("validity_ms:95", "validity_ms:70")
         );
         let refusals = |text: &str| {
-            let found = verdict(&Fencing, text).findings;
+            let found = verdict(&FENCING, text).findings;
             found.iter().filter(|finding| finding.class == "rightful-write-refused").count()
         };
         assert_eq!(refusals(&refused), 1);
@@ -403,6 +394,6 @@ mod tests {
 
     #[test]
     fn has_nothing_to_say_without_tokens() {
-        assert!(maybe_verdict(&Fencing, "0 1 invoke acquire a\n1 1 ok acquire a").is_none());
+        assert!(maybe_verdict(&FENCING, "0 1 invoke acquire a\n1 1 ok acquire a").is_none());
     }
 }

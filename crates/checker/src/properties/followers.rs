@@ -6,7 +6,7 @@
 //!   leadership was certainly over before the first question, which named another.
 //! - How old an answer was at most is a figure: no follower can know sooner than its messages come.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
@@ -24,79 +24,73 @@ figures! {
     }
 }
 
-pub struct Followers;
-
 const NEVER_LED: &str = "never-led";
 const WENT_BACK: &str = "went-back";
 
-impl Checker for Followers {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: NEVER_LED,
-                    meaning: "A client named a leader that had never campaigned.",
-                    advice: "Answer with the identity in the record that elects, which its candidate wrote.",
-                },
-                FindingClass {
-                    name: WENT_BACK,
-                    meaning: "A client named an earlier leader after it had named a later one.",
-                    advice: "Compare the terms of two answers, and keep the later one.",
-                },
-            ],
-            claim: Some("exclusion"),
-            blame: Blame::Library,
-            kind: Some(LockKind::Election),
-            ..Property::new(
-                FollowersFigures::CHECKER,
-                "followers: a client that is asked for the leader names one that leads, and never goes back to an earlier one",
-            )
-        }
-    }
+pub(super) const FOLLOWERS: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: NEVER_LED,
+            meaning: "A client named a leader that had never campaigned.",
+            advice: "Answer with the identity in the record that elects, which its candidate wrote.",
+        },
+        FindingClass {
+            name: WENT_BACK,
+            meaning: "A client named an earlier leader after it had named a later one.",
+            advice: "Compare the terms of two answers, and keep the later one.",
+        },
+    ],
+    claim: Some("exclusion"),
+    blame: Blame::Library,
+    kind: Some(LockKind::Election),
+    ..Checker::new(
+        FollowersFigures::CHECKER,
+        "followers: a client that is asked for the leader names one that leads, and never goes back to an earlier one",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let leaderships = Leaderships::of(run);
-        let (mut answers, mut late_ns, mut findings) = (0, 0, Vec::new());
-        let mut before: FxHashMap<(u64, &str), Answer> = FxHashMap::default();
-        for answer in run.operations.iter().filter_map(Answer::of) {
-            answers += 1;
-            let over_ns = match leaderships.at(answer) {
-                Leads::Maybe => None,
-                Leads::OverSince(over_ns) => Some(over_ns),
-                Leads::Never => {
-                    findings.push(never_led(answer));
-                    continue;
-                }
-            };
-            if let Some(over_ns) = over_ns {
-                late_ns = late_ns.max(answer.asked_ns - over_ns);
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let leaderships = Leaderships::of(run);
+    let (mut answers, mut late_ns, mut findings) = (0, 0, Vec::new());
+    let mut before: FxHashMap<(u64, &str), Answer> = FxHashMap::default();
+    for answer in run.operations.iter().filter_map(Answer::of) {
+        answers += 1;
+        let over_ns = match leaderships.at(answer) {
+            Leads::Maybe => None,
+            Leads::OverSince(over_ns) => Some(over_ns),
+            Leads::Never => {
+                findings.push(never_led(answer));
+                continue;
             }
-            let asker = (answer.process, answer.key);
-            let last = before.get(&asker).filter(|last| last.leader != answer.leader);
-            match (last, over_ns) {
-                (Some(last), Some(over_ns)) if over_ns < last.asked_ns => {
-                    findings.push(went_back(*last, answer, over_ns));
-                }
-                _ => {
-                    before.insert(asker, answer);
-                }
+        };
+        if let Some(over_ns) = over_ns {
+            late_ns = late_ns.max(answer.asked_ns - over_ns);
+        }
+        let asker = (answer.process, answer.key);
+        let last = before.get(&asker).filter(|last| last.leader != answer.leader);
+        match (last, over_ns) {
+            (Some(last), Some(over_ns)) if over_ns < last.asked_ns => {
+                findings.push(went_back(*last, answer, over_ns));
+            }
+            _ => {
+                before.insert(asker, answer);
             }
         }
-        if answers == 0 {
-            return Err(NotJudged::OTHER_WORKLOAD);
-        }
-        let figures =
-            FollowersFigures { answers, wrong: findings.len() as u64, late_ms: late_ns / 1_000_000 };
-        let late = match late_ns {
-            0 => "none named a leader that had certainly gone".to_owned(),
-            late_ns => format!("the oldest named a leader that had been gone for {}", seconds(late_ns)),
-        };
-        let (outcome, summary) = match findings.len() {
-            0 => (Outcome::Valid, format!("of {answers} answers to who leads, {late}")),
-            wrong => (Outcome::Violation, format!("{wrong} of {answers} answers to who leads were wrong")),
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
     }
+    if answers == 0 {
+        return Err(NotJudged::OTHER_WORKLOAD);
+    }
+    let figures = FollowersFigures { answers, wrong: findings.len() as u64, late_ms: late_ns / 1_000_000 };
+    let late = match late_ns {
+        0 => "none named a leader that had certainly gone".to_owned(),
+        late_ns => format!("the oldest named a leader that had been gone for {}", seconds(late_ns)),
+    };
+    let (outcome, summary) = match findings.len() {
+        0 => (Outcome::Valid, format!("of {answers} answers to who leads, {late}")),
+        wrong => (Outcome::Violation, format!("{wrong} of {answers} answers to who leads were wrong")),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 /// An answer that names a leader.
@@ -253,7 +247,7 @@ mod tests {
 
     #[test]
     fn rejects_a_leader_that_was_never_elected() {
-        let verdict = verdict(&Followers, &asked("70 3 invoke leader a\n80 3 ok leader a 5"));
+        let verdict = verdict(&FOLLOWERS, &asked("70 3 invoke leader a\n80 3 ok leader a 5"));
         assert_eq!((verdict.outcome, &*verdict.findings[0].class), (Outcome::Violation, NEVER_LED));
         assert_eq!(
             verdict.findings[0].sentence,
@@ -267,14 +261,14 @@ mod tests {
             "62 5 invoke acquire a\n72 5 fail acquire a null taken\n71 3 invoke leader a\n80 3 ok leader a 5";
         let mut lines: Vec<&str> = gave_up.lines().collect();
         lines.swap(1, 2);
-        assert_eq!(verdict(&Followers, &asked(&lines.join("\n"))).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FOLLOWERS, &asked(&lines.join("\n"))).outcome, Outcome::Valid);
     }
 
     const BACK: &str = "70 3 invoke leader a\n80 3 ok leader a 2\n90 3 invoke leader a\n95 3 ok leader a 1";
 
     #[test]
     fn rejects_an_answer_that_goes_back() {
-        let verdict = verdict(&Followers, &asked(BACK));
+        let verdict = verdict(&FOLLOWERS, &asked(BACK));
         assert_eq!((verdict.outcome, &*verdict.findings[0].class), (Outcome::Violation, WENT_BACK));
         assert_eq!(
             verdict.findings[0].sentence,
@@ -289,15 +283,15 @@ mod tests {
             .replace("30 1 invoke release a\n40 1 ok release a {believed:true}", "")
             .replace("20 1 ok acquire a", "20 1 ok acquire a {token:7}")
             .replace("60 2 ok acquire a", "60 2 ok acquire a {token:9}");
-        assert_eq!(verdict(&Followers, &killed).findings[0].class, WENT_BACK);
+        assert_eq!(verdict(&FOLLOWERS, &killed).findings[0].class, WENT_BACK);
         let without_terms = killed.replace("{token:7}", "").replace("{token:9}", "");
-        assert_eq!(verdict(&Followers, &without_terms).outcome, Outcome::Valid, "it may lead again");
+        assert_eq!(verdict(&FOLLOWERS, &without_terms).outcome, Outcome::Valid, "it may lead again");
     }
 
     #[test]
     fn accepts_late_answers_and_counts_how_late() {
         let late = verdict(
-            &Followers,
+            &FOLLOWERS,
             &asked("70 3 invoke leader a\n80 3 ok leader a 1\n90 3 invoke leader a\n95 3 ok leader a 2"),
         );
         assert_eq!(late.outcome, Outcome::Valid);
@@ -306,9 +300,9 @@ mod tests {
             "of 2 answers to who leads, the oldest named a leader that had been gone for 0.030 s"
         );
         let again = format!("62 1 invoke acquire a\n{BACK}\n99 1 ok acquire a");
-        assert_eq!(verdict(&Followers, &asked(&again)).outcome, Outcome::Valid, "it was elected once more");
+        assert_eq!(verdict(&FOLLOWERS, &asked(&again)).outcome, Outcome::Valid, "it was elected once more");
         let none = verdict(
-            &Followers,
+            &FOLLOWERS,
             &asked("35 3 invoke leader a\n36 3 ok leader a 1\n45 3 invoke leader a\n46 3 ok leader a null"),
         );
         assert_eq!(none.summary, "of 1 answers to who leads, none named a leader that had certainly gone");
@@ -317,7 +311,7 @@ mod tests {
     #[test]
     fn has_nothing_to_say_where_no_process_asked() {
         assert_eq!(
-            maybe_verdict(&Followers, &asked("70 2 invoke release a\n71 2 ok release a {believed:true}")),
+            maybe_verdict(&FOLLOWERS, &asked("70 2 invoke release a\n71 2 ok release a {believed:true}")),
             None
         );
     }

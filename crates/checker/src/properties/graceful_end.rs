@@ -4,7 +4,7 @@
 //!   held a lock, and another process asked for that lock for longer than [`BOUND_NS`] and did not get it.
 //! - *Not judged*: the client does not announce it, or none that held a lock was asked to end in peace.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
@@ -20,8 +20,6 @@ figures! {
     }
 }
 
-pub struct GracefulEnd;
-
 const KEPT: &str = "kept";
 
 const FREES: &str = "frees-on-terminate";
@@ -29,60 +27,55 @@ const FREES: &str = "frees-on-terminate";
 /// A lock that was given back is granted sooner than this to a process that asks for it.
 const BOUND_NS: u64 = 1_000_000_000;
 
-impl Checker for GracefulEnd {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: KEPT,
-                meaning: "A client that announces that it frees its locks when it is asked to end left a lock taken.",
-                advice: "Release what is held in the handler of SIGTERM, and wait for the answer before the program ends.",
-            }],
-            claim: Some("progress"),
-            harm: Harm::Stuck,
-            ..Property::new(
-                GracefulEndFigures::CHECKER,
-                "graceful end: a client that is asked to end gives its locks back",
-            )
-        }
-    }
+pub(super) const GRACEFUL_END: Checker = Checker {
+    classes: &[FindingClass {
+        name: KEPT,
+        meaning: "A client that announces that it frees its locks when it is asked to end left a lock taken.",
+        advice: "Release what is held in the handler of SIGTERM, and wait for the answer before the program ends.",
+    }],
+    claim: Some("progress"),
+    harm: Harm::Stuck,
+    ..Checker::new(
+        GracefulEndFigures::CHECKER,
+        "graceful end: a client that is asked to end gives its locks back",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.lock.can(FREES) {
-            return Err(NotJudged::OTHER_WORKLOAD);
-        }
-        let (mut held, mut findings) = (0, Vec::new());
-        for (fault, client, ended_ns) in run.faults.iter().flat_map(|fault| asked_to_end(fault)) {
-            // A release that began later was sent to no client.
-            let is_held = |hold: &Hold| match hold.ends.how {
-                HoldEnd::Open => true,
-                HoldEnd::Released => hold.ends.let_go_ns >= ended_ns,
-                HoldEnd::Lost | HoldEnd::Reacquired => false,
-            };
-            let of_client = |hold: &&Hold| {
-                let is_of_client = run.nodes.client_of(hold.process) == Some(client);
-                is_of_client && hold.from_ns < fault.inject_ns && is_held(hold)
-            };
-            for hold in run.holds.iter().filter(of_client) {
-                if let Some(refused_ns) = refused_for_ns(run, hold, ended_ns, fault) {
-                    held += 1;
-                    if refused_ns.1 > BOUND_NS {
-                        findings.push(kept(hold, client, ended_ns, refused_ns));
-                    }
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    if !run.lock.can(FREES) {
+        return Err(NotJudged::OTHER_WORKLOAD);
+    }
+    let (mut held, mut findings) = (0, Vec::new());
+    for (fault, client, ended_ns) in run.faults.iter().flat_map(|fault| asked_to_end(fault)) {
+        // A release that began later was sent to no client.
+        let is_held = |hold: &Hold| match hold.ends.how {
+            HoldEnd::Open => true,
+            HoldEnd::Released => hold.ends.let_go_ns >= ended_ns,
+            HoldEnd::Lost | HoldEnd::Reacquired => false,
+        };
+        let of_client = |hold: &&Hold| {
+            let is_of_client = run.nodes.client_of(hold.process) == Some(client);
+            is_of_client && hold.from_ns < fault.inject_ns && is_held(hold)
+        };
+        for hold in run.holds.iter().filter(of_client) {
+            if let Some(refused_ns) = refused_for_ns(run, hold, ended_ns, fault) {
+                held += 1;
+                if refused_ns.1 > BOUND_NS {
+                    findings.push(kept(hold, client, ended_ns, refused_ns));
                 }
             }
         }
-        if held == 0 {
-            return Err(NotJudged::because(
-                "no client that held a lock was asked to end without other faults",
-            ));
-        }
-        let figures = GracefulEndFigures { held, kept: findings.len() as u64 };
-        let (outcome, summary) = match findings.first() {
-            None => (Outcome::Valid, format!("each of {held} locks was free once its client had ended")),
-            Some(first) => (Outcome::Violation, first.sentence.clone()),
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
     }
+    if held == 0 {
+        return Err(NotJudged::because("no client that held a lock was asked to end without other faults"));
+    }
+    let figures = GracefulEndFigures { held, kept: findings.len() as u64 };
+    let (outcome, summary) = match findings.first() {
+        None => (Outcome::Valid, format!("each of {held} locks was free once its client had ended")),
+        Some(first) => (Outcome::Violation, first.sentence.clone()),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 /// The clients that ended by themselves in answer to this fault, and when they had.
@@ -170,7 +163,7 @@ mod tests {
 
     #[test]
     fn rejects_a_lock_that_stays_taken() {
-        let judged = verdict(&GracefulEnd, &asked(4000));
+        let judged = verdict(&GRACEFUL_END, &asked(4000));
         assert_eq!(judged.outcome, Outcome::Violation);
         assert_eq!(
             judged.findings[0].sentence,
@@ -178,16 +171,16 @@ mod tests {
              another asked for it for 2.899 s and did not get it"
         );
         let refused = asked(4000).replace("2 ok acquire a", "2 fail acquire a null taken");
-        assert_eq!(verdict(&GracefulEnd, &refused).outcome, Outcome::Violation);
+        assert_eq!(verdict(&GRACEFUL_END, &refused).outcome, Outcome::Violation);
     }
 
     #[test]
     fn accepts_a_lock_that_is_free() {
-        assert_eq!(verdict(&GracefulEnd, &asked(1150)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&GRACEFUL_END, &asked(1150)).outcome, Outcome::Valid);
         let at_once = asked(1150).replace("1101 2 invoke", "900 2 invoke").replace("1150 2 ok", "1050 2 ok");
         let mut lines: Vec<&str> = at_once.lines().collect();
         lines.sort_by_key(|line| line.split_whitespace().next().and_then(|time| time.parse::<u64>().ok()));
-        assert_eq!(verdict(&GracefulEnd, &lines.join("\n")).outcome, Outcome::Valid);
+        assert_eq!(verdict(&GRACEFUL_END, &lines.join("\n")).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -204,7 +197,7 @@ mod tests {
             "1100 0 invoke acquire a {ttl_ms:9000}\n1100 0 info acquire a null timeout\n1101 2 inv",
         );
         for text in [killed, silent, other, unsure] {
-            assert!(maybe_verdict(&GracefulEnd, &text).is_none(), "{text}");
+            assert!(maybe_verdict(&GRACEFUL_END, &text).is_none(), "{text}");
         }
     }
 }

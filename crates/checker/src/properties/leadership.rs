@@ -3,7 +3,7 @@
 //! deposed; if it still believed afterwards that it led, it did not know. How long no process led is a
 //! figure: [`progress`](super::progress) and [`fairness`](super::fairness) bound it.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
 use crate::leaderless::{Leaderless, longest_without_leader};
@@ -26,51 +26,45 @@ figures! {
     }
 }
 
-pub struct Leadership;
-
 const DEPOSED: &str = "deposed";
 
-impl Checker for Leadership {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: DEPOSED,
-                meaning: "A leader read what the leader of a later term had written, and still believed that it led.",
-                advice: "Let the leader look whether it still leads before each step, and the storage reject an earlier term.",
-            }],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            kind: Some(LockKind::Election),
-            ..Property::new(LeadershipFigures::CHECKER, "leadership: a leader that was deposed finds out")
-        }
-    }
+pub(super) const LEADERSHIP: Checker = Checker {
+    classes: &[FindingClass {
+        name: DEPOSED,
+        meaning: "A leader read what the leader of a later term had written, and still believed that it led.",
+        advice: "Let the leader look whether it still leads before each step, and the storage reject an earlier term.",
+    }],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    kind: Some(LockKind::Election),
+    ..Checker::new(LeadershipFigures::CHECKER, "leadership: a leader that was deposed finds out", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if run.holds.is_empty() {
-            return Err(NotJudged::because("no process was ever elected"));
-        }
-        let findings = deposed(run);
-        let Leaderless { from_ns, at_least_ns, at_most_ns } = longest_without_leader(run);
-        let figures = LeadershipFigures {
-            leaderships: run.holds.len() as u64,
-            deposed: findings.len() as u64,
-            without_leader_ms: at_least_ns / 1_000_000,
-            without_leader_at_most_ms: at_most_ns / 1_000_000,
-        };
-        let said = match (figures.leaderships, figures.deposed) {
-            (all, 0) => format!("none of {all} leaders read what a later one had written, and went on"),
-            (all, deposed) => format!("{deposed} of {all} leaders did not know that they were deposed"),
-        };
-        let summary = format!(
-            "{said}; the longest time without a leader was {} to {}, from {} on",
-            seconds(at_least_ns),
-            seconds(at_most_ns),
-            seconds(from_ns)
-        );
-        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    if run.holds.is_empty() {
+        return Err(NotJudged::because("no process was ever elected"));
     }
+    let findings = deposed(run);
+    let Leaderless { from_ns, at_least_ns, at_most_ns } = longest_without_leader(run);
+    let figures = LeadershipFigures {
+        leaderships: run.holds.len() as u64,
+        deposed: findings.len() as u64,
+        without_leader_ms: at_least_ns / 1_000_000,
+        without_leader_at_most_ms: at_most_ns / 1_000_000,
+    };
+    let said = match (figures.leaderships, figures.deposed) {
+        (all, 0) => format!("none of {all} leaders read what a later one had written, and went on"),
+        (all, deposed) => format!("{deposed} of {all} leaders did not know that they were deposed"),
+    };
+    let summary = format!(
+        "{said}; the longest time without a leader was {} to {}, from {} on",
+        seconds(at_least_ns),
+        seconds(at_most_ns),
+        seconds(from_ns)
+    );
+    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 /// Leaders that read an entry of a later term, and are known to have believed afterwards that they led.
@@ -129,7 +123,7 @@ mod tests {
 
     #[test]
     fn rejects_a_leader_that_does_not_know_that_it_was_deposed() {
-        let verdict = verdict(&Leadership, &history(9, GOES_ON));
+        let verdict = verdict(&LEADERSHIP, &history(9, GOES_ON));
         let finding = &verdict.findings[0];
         assert_eq!((verdict.outcome, finding.class.as_str()), (Outcome::Violation, DEPOSED));
         assert_eq!(
@@ -143,7 +137,7 @@ mod tests {
     fn accepts_a_leader_that_resigns_and_an_entry_of_an_earlier_term() {
         let lost = "62 1 info lost a {reason:\"x\"}";
         for text in [history(9, lost), history(5, GOES_ON)] {
-            let verdict = verdict(&Leadership, &text);
+            let verdict = verdict(&LEADERSHIP, &text);
             assert_eq!(verdict.outcome, Outcome::Valid, "{}", verdict.summary);
             assert!(verdict.summary.starts_with("none of 2 leaders read"), "{}", verdict.summary);
         }
@@ -151,6 +145,6 @@ mod tests {
 
     #[test]
     fn has_nothing_to_say_where_no_process_was_elected() {
-        assert_eq!(maybe_verdict(&Leadership, "10 1 invoke acquire a\n20 1 fail acquire a null taken"), None);
+        assert_eq!(maybe_verdict(&LEADERSHIP, "10 1 invoke acquire a\n20 1 fail acquire a null taken"), None);
     }
 }

@@ -3,7 +3,7 @@
 //! acknowledged and is not in the list that is read in the closing phase is lost. An addition of unknown end
 //! may be there or not. Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::metrics::Metric;
 use crate::prose::{lost_of, seconds};
@@ -22,8 +22,6 @@ figures! {
         lost: u64,
     }
 }
-
-pub struct LostAdditions;
 
 pub(crate) const LOST: &str = "acknowledged additions lost";
 
@@ -46,44 +44,41 @@ impl<'a> AddedValues<'a> {
     }
 }
 
-impl Checker for LostAdditions {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: "lost-addition",
-                meaning: "The storage acknowledged an added value, and yet the value is not in the final set.",
-                advice: "Let the storage reject writes of superseded holders.",
-            }],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            ..Property::new(
-                LostAdditionsFigures::CHECKER,
-                "the set: every acknowledged addition is in the final set",
-            )
-        }
-    }
+pub(super) const LOST_ADDITIONS: Checker = Checker {
+    classes: &[FindingClass {
+        name: "lost-addition",
+        meaning: "The storage acknowledged an added value, and yet the value is not in the final set.",
+        advice: "Let the storage reject writes of superseded holders.",
+    }],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    ..Checker::new(
+        LostAdditionsFigures::CHECKER,
+        "the set: every acknowledged addition is in the final set",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let sets = collect(run);
-        if sets.is_empty() {
-            return Err(NotJudged::because("the workload adds to no set"));
-        }
-        let (lost, acknowledged) = counts(&sets);
-        let unread = sets.iter().find(|(_, set)| set.last.is_none());
-        let (outcome, summary) = if lost > 0 {
-            (Outcome::Violation, lost_of(lost, acknowledged, "additions"))
-        } else if let Some((key, _)) = unread {
-            (Outcome::Unknown, format!("no process read the final set of {key}"))
-        } else {
-            (Outcome::Valid, format!("all {acknowledged} acknowledged additions are in the final sets"))
-        };
-        let findings = sets.iter().flat_map(|(key, set)| findings(key, set)).collect();
-        let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict
-            .with_figures(&LostAdditionsFigures { acknowledged: acknowledged as u64, lost: lost as u64 })
-            .with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let sets = collect(run);
+    if sets.is_empty() {
+        return Err(NotJudged::because("the workload adds to no set"));
     }
+    let (lost, acknowledged) = counts(&sets);
+    let unread = sets.iter().find(|(_, set)| set.last.is_none());
+    let (outcome, summary) = if lost > 0 {
+        (Outcome::Violation, lost_of(lost, acknowledged, "additions"))
+    } else if let Some((key, _)) = unread {
+        (Outcome::Unknown, format!("no process read the final set of {key}"))
+    } else {
+        (Outcome::Valid, format!("all {acknowledged} acknowledged additions are in the final sets"))
+    };
+    let findings = sets.iter().flat_map(|(key, set)| findings(key, set)).collect();
+    let verdict = Verdict::new(checker.name, outcome, summary);
+    Ok(verdict
+        .with_figures(&LostAdditionsFigures { acknowledged: acknowledged as u64, lost: lost as u64 })
+        .with_findings(findings))
 }
 
 /// The share of acknowledged additions that are lost, where there is a set and it was read at the end.
@@ -162,17 +157,17 @@ mod tests {
 
     #[test]
     fn accepts_a_set_with_all_that_was_acknowledged() {
-        assert_eq!(verdict(&LostAdditions, SET).outcome, Outcome::Valid);
+        assert_eq!(verdict(&LOST_ADDITIONS, SET).outcome, Outcome::Valid);
         // The indeterminate one took the place of the second: that one is lost, itself it is not held against
         // anyone.
         let replaced = SET.replace("[1,2]\n        3 2 ok", "[1,2]\n        3 2 fail");
-        assert_eq!(verdict(&LostAdditions, &replaced).outcome, Outcome::Valid);
+        assert_eq!(verdict(&LOST_ADDITIONS, &replaced).outcome, Outcome::Valid);
     }
 
     #[test]
     fn rejects_a_set_that_lacks_an_acknowledged_one_and_tells_the_share() {
         let lacking = SET.replace("8 9 ok     read a [1,2]", "8 9 ok read a [1,3]");
-        let verdict = verdict(&LostAdditions, &lacking);
+        let verdict = verdict(&LOST_ADDITIONS, &lacking);
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.findings[0].events, [3, 8]);
         let events = events(&lacking);
@@ -183,7 +178,7 @@ mod tests {
     #[test]
     fn does_not_know_without_a_closing_read_and_says_nothing_of_counters() {
         let unread = SET.split("7 9").next().unwrap();
-        assert_eq!(verdict(&LostAdditions, unread).outcome, Outcome::Unknown);
-        assert!(maybe_verdict(&LostAdditions, "0 1 invoke write a 1\n1 1 ok write a 1").is_none());
+        assert_eq!(verdict(&LOST_ADDITIONS, unread).outcome, Outcome::Unknown);
+        assert!(maybe_verdict(&LOST_ADDITIONS, "0 1 invoke write a 1\n1 1 ok write a 1").is_none());
     }
 }

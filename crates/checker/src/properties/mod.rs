@@ -65,51 +65,48 @@ pub fn find_class(name: &str) -> Option<&'static FindingClass> {
 
 /// Every class of findings, in the order of the checkers: those that say most stand first.
 pub fn classes() -> impl Iterator<Item = &'static FindingClass> {
-    registry().iter().flat_map(|checker| checker.property().classes)
+    registry().iter().flat_map(|checker| checker.classes)
 }
 
 /// The properties that a lock can claim: what `properties` in a `lock.toml` may name.
 pub fn claimable() -> Vec<&'static str> {
-    registry()
-        .iter()
-        .filter_map(|checker| checker.property().claim.filter(|claim| *claim == checker.name()))
-        .collect()
+    registry().iter().filter_map(|checker| checker.claim.filter(|claim| *claim == checker.name)).collect()
 }
 
-pub(crate) fn is_claimed(lock: &LockFacts, checker: &dyn Checker) -> bool {
-    let (Some(properties), Some(claim)) = (&lock.properties, checker.property().claim) else { return true };
+pub(crate) fn is_claimed(lock: &LockFacts, checker: &Checker) -> bool {
+    let (Some(properties), Some(claim)) = (&lock.properties, checker.claim) else { return true };
     properties.iter().any(|property| property == claim)
 }
 
 /// All checkers, in the order in which reports show them.
-pub fn registry() -> &'static [&'static dyn Checker] {
+pub fn registry() -> &'static [&'static Checker] {
     &[
-        &exclusion::Exclusion,
-        &reentry::Reentry,
-        &ownership::Ownership,
-        &lost_updates::LostUpdates,
-        &lost_additions::LostAdditions,
-        &torn_reads::TornReads,
-        &balances::Balances,
-        &users::Users,
-        &ticks::Ticks,
-        &leadership::Leadership,
-        &followers::Followers,
-        &terms::Terms,
-        &stale_writes::StaleWrites,
-        &fencing::Fencing,
-        &linearizable::Linearizable,
-        &validity::Validity,
-        &renewal::Renewal,
-        &progress::Progress,
-        &availability::Availability,
-        &sets::Sets,
-        &fairness::Fairness,
-        &order::Order,
-        &graceful_end::GracefulEnd,
-        &time_outs::TimeOuts,
-        &errors::Errors,
-        &vacuous::Vacuous,
+        &exclusion::EXCLUSION,
+        &reentry::REENTRY,
+        &ownership::OWNERSHIP,
+        &lost_updates::LOST_UPDATES,
+        &lost_additions::LOST_ADDITIONS,
+        &torn_reads::TORN_READS,
+        &balances::BALANCES,
+        &users::USERS,
+        &ticks::TICKS,
+        &leadership::LEADERSHIP,
+        &followers::FOLLOWERS,
+        &terms::TERMS,
+        &stale_writes::STALE_WRITES,
+        &fencing::FENCING,
+        &linearizable::LINEARIZABLE,
+        &validity::VALIDITY,
+        &renewal::RENEWAL,
+        &progress::PROGRESS,
+        &availability::AVAILABILITY,
+        &sets::SETS,
+        &fairness::FAIRNESS,
+        &order::ORDER,
+        &graceful_end::GRACEFUL_END,
+        &time_outs::TIME_OUTS,
+        &errors::ERRORS,
+        &vacuous::VACUOUS,
     ]
 }
 
@@ -126,8 +123,8 @@ mod tests {
         let claimed = |lock: &LockFacts| -> Vec<&str> {
             registry()
                 .iter()
-                .filter(|checker| is_claimed(lock, **checker))
-                .map(|checker| checker.name())
+                .filter(|checker| is_claimed(lock, checker))
+                .map(|checker| checker.name)
                 .collect()
         };
         assert_eq!(claimed(&lock(None)).len(), registry().len());

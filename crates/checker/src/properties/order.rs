@@ -5,7 +5,7 @@
 //!   acquire was under way and whose place in the queue is the earlier one.
 //! - *Not judged*: grants have no place in a queue.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
@@ -20,55 +20,49 @@ figures! {
     }
 }
 
-pub struct Order;
-
 const OUT_OF_ORDER: &str = "out-of-order";
 
-impl Checker for Order {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: OUT_OF_ORDER,
-                meaning: "A process got the lock although another one stood before it in the queue that the service keeps.",
-                advice: "Let each waiter look whether it is the first of the queue whenever it is woken.",
-            }],
-            ..Property::new(
-                OrderFigures::CHECKER,
-                "fair order: a lock with a queue is granted in the order of arrival that its service recorded",
-            )
-        }
-    }
+pub(super) const ORDER: Checker = Checker {
+    classes: &[FindingClass {
+        name: OUT_OF_ORDER,
+        meaning: "A process got the lock although another one stood before it in the queue that the service keeps.",
+        advice: "Let each waiter look whether it is the first of the queue whenever it is woken.",
+    }],
+    ..Checker::new(
+        OrderFigures::CHECKER,
+        "fair order: a lock with a queue is granted in the order of arrival that its service recorded",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let is_claimed =
-            run.lock.properties.iter().flatten().any(|property| property == OrderFigures::CHECKER);
-        let mut grants = 0;
-        let mut last: FxHashMap<&str, (u64, &Hold)> = FxHashMap::default();
-        let mut findings = Vec::new();
-        for (_, hold) in run.excluding_holds() {
-            let acquire = &run.operations[hold.acquire];
-            let arrival = acquire.ok().and_then(|answer| answer.value.get("arrival")?.as_u64());
-            let Some(arrival) = arrival.filter(|_| is_claimed || acquire.asked().queue == Some(true)) else {
-                continue;
-            };
-            grants += 1;
-            let (last_arrival, before) = *last.entry(hold.key).or_insert((arrival, hold));
-            if last_arrival <= arrival {
-                last.insert(hold.key, (arrival, hold));
-            } else if acquire.invoke.index < before.from && before.excludes(hold) && hold.came_after(before) {
-                findings.push(out_of_order((last_arrival, before), (arrival, hold)));
-            }
-        }
-        if grants == 0 {
-            return Err(NotJudged::OTHER_WORKLOAD);
-        }
-        let figures = OrderFigures { grants, out_of_order: findings.len() as u64 };
-        let (outcome, summary) = match findings.first() {
-            None => (Outcome::Valid, format!("{grants} grants came in the order of arrival")),
-            Some(first) => (Outcome::Violation, first.sentence.clone()),
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let is_claimed = run.lock.properties.iter().flatten().any(|property| property == OrderFigures::CHECKER);
+    let mut grants = 0;
+    let mut last: FxHashMap<&str, (u64, &Hold)> = FxHashMap::default();
+    let mut findings = Vec::new();
+    for (_, hold) in run.excluding_holds() {
+        let acquire = &run.operations[hold.acquire];
+        let arrival = acquire.ok().and_then(|answer| answer.value.get("arrival")?.as_u64());
+        let Some(arrival) = arrival.filter(|_| is_claimed || acquire.asked().queue == Some(true)) else {
+            continue;
         };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+        grants += 1;
+        let (last_arrival, before) = *last.entry(hold.key).or_insert((arrival, hold));
+        if last_arrival <= arrival {
+            last.insert(hold.key, (arrival, hold));
+        } else if acquire.invoke.index < before.from && before.excludes(hold) && hold.came_after(before) {
+            findings.push(out_of_order((last_arrival, before), (arrival, hold)));
+        }
     }
+    if grants == 0 {
+        return Err(NotJudged::OTHER_WORKLOAD);
+    }
+    let figures = OrderFigures { grants, out_of_order: findings.len() as u64 };
+    let (outcome, summary) = match findings.first() {
+        None => (Outcome::Valid, format!("{grants} grants came in the order of arrival")),
+        Some(first) => (Outcome::Violation, first.sentence.clone()),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 fn out_of_order((behind, first): (u64, &Hold), (ahead, second): (u64, &Hold)) -> Finding {
@@ -115,7 +109,7 @@ mod tests {
 
     #[test]
     fn rejects_a_grant_to_one_that_stands_behind_another() {
-        let judged = verdict(&Order, &queue(11));
+        let judged = verdict(&ORDER, &queue(11));
         assert_eq!(judged.outcome, Outcome::Violation);
         assert_eq!(
             judged.findings[0].sentence,
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn accepts_grants_in_the_order_of_arrival() {
-        assert_eq!(verdict(&Order, &queue(13)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&ORDER, &queue(13)).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -135,7 +129,7 @@ mod tests {
         let later = queue(11)
             .replace("2  2 invoke acquire a {queue:true}\n", "")
             .replace("22 2 ok ", "21 2 invoke acquire a {queue:true}\n22 2 ok ");
-        assert_eq!(verdict(&Order, &later).outcome, Outcome::Valid);
+        assert_eq!(verdict(&ORDER, &later).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -145,14 +139,14 @@ mod tests {
             .replace("12 3 ok     acquire a {arrival:12}\n", "")
             .replace("20 3 invoke release a\n             21 3 ok     release a {believed:true}\n", "");
         let late = late + "\n23 3 ok acquire a {arrival:12}";
-        assert_eq!(verdict(&Order, &late).outcome, Outcome::Valid);
+        assert_eq!(verdict(&ORDER, &late).outcome, Outcome::Valid);
     }
 
     #[test]
     fn has_nothing_to_say_without_a_queue() {
-        assert_eq!(maybe_verdict(&Order, &queue(11).replace("{queue:true}", "null")), None);
+        assert_eq!(maybe_verdict(&ORDER, &queue(11).replace("{queue:true}", "null")), None);
         let claimed =
             queue(11).replace("{queue:true}", "null").replace("name:", "properties:[\"order\"],name:");
-        assert_eq!(verdict(&Order, &claimed).outcome, Outcome::Violation);
+        assert_eq!(verdict(&ORDER, &claimed).outcome, Outcome::Violation);
     }
 }

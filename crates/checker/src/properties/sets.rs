@@ -11,7 +11,7 @@
 //!   been refused before, had left one of them taken.
 //! - *Not judged*: no process asked for several names at once.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Hold, Operation, RunIndex};
@@ -32,65 +32,56 @@ figures! {
     }
 }
 
-pub struct Sets;
-
 const DEADLOCK: &str = "deadlock";
 const HALF_TAKEN: &str = "half-taken";
 
 /// Two acquires that wait for each other do so for this part of the time that each is given.
 const SHARED_TIME: f64 = 0.5;
 
-impl Checker for Sets {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: DEADLOCK,
-                    meaning: "Two acquires of several names waited for each other: each had a name that the other one waited for.",
-                    advice: "Take the names in one step, or in an order that is the same for all.",
-                },
-                FindingClass {
-                    name: HALF_TAKEN,
-                    meaning: "An acquire of several names was refused, and left some of them taken.",
-                    advice: "Where one name is refused, give back those that were taken before, or take all in one step.",
-                },
-            ],
-            claim: Some("progress"),
-            harm: Harm::Stuck,
-            kind: Some(LockKind::Several),
-            ..Property::new(
-                SetsFigures::CHECKER,
-                "sets of names: an acquire gets all of its names or none, and no two wait for each other",
-            )
-        }
-    }
+pub(super) const SETS: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: DEADLOCK,
+            meaning: "Two acquires of several names waited for each other: each had a name that the other one waited for.",
+            advice: "Take the names in one step, or in an order that is the same for all.",
+        },
+        FindingClass {
+            name: HALF_TAKEN,
+            meaning: "An acquire of several names was refused, and left some of them taken.",
+            advice: "Where one name is refused, give back those that were taken before, or take all in one step.",
+        },
+    ],
+    claim: Some("progress"),
+    harm: Harm::Stuck,
+    kind: Some(LockKind::Several),
+    ..Checker::new(
+        SetsFigures::CHECKER,
+        "sets of names: an acquire gets all of its names or none, and no two wait for each other",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let sets = sets(run);
-        let count = sets.iter().filter(|set| set.names.len() > 1).count();
-        if count == 0 {
-            return Err(NotJudged::because("no process asked for several names at once"));
-        }
-        let keys = wants(run, (0, u64::MAX), View::Benefit);
-        let mut deadlocks = deadlocks(run, &sets, &keys);
-        let number = deadlocks.len() as u64;
-        // One alone shows less.
-        if deadlocks.iter().any(|finding| finding.events.len() > 1) {
-            deadlocks.retain(|finding| finding.events.len() > 1);
-        }
-        let half_taken: Vec<Finding> =
-            sets.iter().filter_map(|set| half_taken(run, &sets, &keys, set)).collect();
-        let figures =
-            SetsFigures { sets: count as u64, deadlocks: number, half_taken: half_taken.len() as u64 };
-        let findings = [deadlocks, half_taken].concat();
-        let (outcome, summary) = match findings.first() {
-            None => {
-                (Outcome::Valid, format!("{count} acquires of several names each got all of them or none"))
-            }
-            Some(first) => (Outcome::Violation, first.sentence.clone()),
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let sets = sets(run);
+    let count = sets.iter().filter(|set| set.names.len() > 1).count();
+    if count == 0 {
+        return Err(NotJudged::because("no process asked for several names at once"));
     }
+    let keys = wants(run, (0, u64::MAX), View::Benefit);
+    let mut deadlocks = deadlocks(run, &sets, &keys);
+    let number = deadlocks.len() as u64;
+    // One alone shows less.
+    if deadlocks.iter().any(|finding| finding.events.len() > 1) {
+        deadlocks.retain(|finding| finding.events.len() > 1);
+    }
+    let half_taken: Vec<Finding> = sets.iter().filter_map(|set| half_taken(run, &sets, &keys, set)).collect();
+    let figures = SetsFigures { sets: count as u64, deadlocks: number, half_taken: half_taken.len() as u64 };
+    let findings = [deadlocks, half_taken].concat();
+    let (outcome, summary) = match findings.first() {
+        None => (Outcome::Valid, format!("{count} acquires of several names each got all of them or none")),
+        Some(first) => (Outcome::Violation, first.sentence.clone()),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 struct Set<'r, 'a> {
@@ -295,13 +286,13 @@ mod tests {
              1200 1 invoke release a {{also:[\"b\"]}}\n1210 1 ok release a {{believed:true}}
              1220 3 invoke acquire a {{ttl_ms:9000,timeout_ms:1000,also:[\"b\"]}}\n1230 3 ok acquire a"
         );
-        let verdict = verdict(&Sets, &held);
+        let verdict = verdict(&SETS, &held);
         assert_eq!((verdict.outcome, &verdict.stats["sets"]), (Outcome::Valid, &4.into()));
     }
 
     #[test]
     fn rejects_two_that_wait_for_each_other() {
-        let verdict = verdict(&Sets, &crossing("b", "a", 1130));
+        let verdict = verdict(&SETS, &crossing("b", "a", 1130));
         assert_eq!(verdict.findings[0].class, DEADLOCK);
         assert_eq!(
             verdict.findings[0].sentence,
@@ -313,7 +304,7 @@ mod tests {
 
     #[test]
     fn two_do_not_wait_for_each_other_in_one_order_or_where_a_fault_or_a_stall_was() {
-        let is_valid = |text: &str| verdict(&Sets, text).outcome == Outcome::Valid;
+        let is_valid = |text: &str| verdict(&SETS, text).outcome == Outcome::Valid;
         assert!(is_valid(&crossing("a", "b", 1130)), "in the same order");
         assert!(is_valid(&crossing("c", "a", 1130)), "only one name is common");
         assert!(is_valid(&crossing("b", "a", 3000)), "no process got it for long");
@@ -328,12 +319,12 @@ mod tests {
     fn rejects_what_the_service_calls_a_deadlock() {
         let refused = crossing("c", "a", 1130).replacen(TAKEN, "null refused: deadlock detected", 1);
         assert_eq!(
-            verdict(&Sets, &refused).findings[0].sentence,
+            verdict(&SETS, &refused).findings[0].sentence,
             "the service ended the acquire of a, then b by process 1 at 1.100 s to break a deadlock"
         );
         let granted = crossing("b", "a", 1130).replacen(TAKEN, "null refused: deadlock detected", 1);
         let granted = granted.replacen(&format!("1120 2 fail acquire b {TAKEN}"), "1102 2 ok acquire b", 1);
-        let judged = verdict(&Sets, &granted);
+        let judged = verdict(&SETS, &granted);
         let finding = &judged.findings[0];
         let partner = "; process 2 had asked for b, then a, and got them at 1.102 s";
         assert!(finding.sentence.ends_with(partner), "{}", finding.sentence);
@@ -354,7 +345,7 @@ mod tests {
     #[test]
     fn rejects_a_name_that_a_refused_acquire_left_taken() {
         let refused = "200 3 invoke acquire a {ttl_ms:9000,timeout_ms:100,also:[\"b\"]}\n300 3 fail acquire a null taken: x\n";
-        let verdict = verdict(&Sets, &left(refused));
+        let verdict = verdict(&SETS, &left(refused));
         assert_eq!(verdict.findings[0].class, HALF_TAKEN);
         assert_eq!(
             verdict.findings[0].sentence,
@@ -366,7 +357,7 @@ mod tests {
     #[test]
     fn an_acquire_beside_others_or_of_a_held_name_shows_nothing() {
         let refused = "200 3 invoke acquire a {ttl_ms:9000,timeout_ms:100,also:[\"b\"]}\n300 3 fail acquire a null taken: x\n";
-        let is_valid = |text: &str| verdict(&Sets, text).outcome == Outcome::Valid;
+        let is_valid = |text: &str| verdict(&SETS, text).outcome == Outcome::Valid;
         let beside =
             format!("190 4 invoke acquire b {{ttl_ms:9000,timeout_ms:1000}}\n{refused}310 4 ok acquire b");
         assert!(is_valid(&left(&beside)));
@@ -374,7 +365,7 @@ mod tests {
             format!("140 4 invoke acquire b {{ttl_ms:9000,timeout_ms:1000}}\n150 4 ok acquire b\n{refused}");
         assert!(is_valid(&left(&held)));
         let single = LOCK.to_owned() + "10 2 invoke acquire b {ttl_ms:9000}\n12 2 ok acquire b";
-        assert_eq!(maybe_verdict(&Sets, &single), None);
+        assert_eq!(maybe_verdict(&SETS, &single), None);
     }
 
     proptest! {
@@ -418,7 +409,7 @@ mod tests {
                     refused_before.push(set);
                 }
             }
-            let found = verdict(&Sets, &text).outcome == Outcome::Violation;
+            let found = verdict(&SETS, &text).outcome == Outcome::Violation;
             prop_assert_eq!(found, is_left, "{}", text);
         }
     }

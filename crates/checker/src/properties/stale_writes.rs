@@ -5,7 +5,7 @@
 //! had answered a holder B whose hold came after A's; or, where the history has the storage's log, a write of
 //! A that the log has after a read or write of B. The log also shows writes whose client had given them up.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::fencing::GrantOrder;
 use super::under_holds::{holds_of_operations, is_rejected};
 use crate::figures::{Figures, figures};
@@ -27,8 +27,6 @@ figures! {
     }
 }
 
-pub struct StaleWrites;
-
 /// The latest holder of a key that the storage has answered, and the answer.
 #[derive(Clone, Copy)]
 struct Latest {
@@ -38,53 +36,49 @@ struct Latest {
     wrote: bool,
 }
 
-impl Checker for StaleWrites {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: "stale-write",
-                meaning: "The storage accepted a write from a process after a later holder had been there.",
-                advice: "Let the storage reject a token lower than the highest that it has seen, in one step with the write.",
-            }],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            ..Property::new(
-                StaleWritesFigures::CHECKER,
-                "stale writes: the storage accepts no write from a holder that has been superseded",
-            )
-        }
-    }
+pub(super) const STALE_WRITES: Checker = Checker {
+    classes: &[FindingClass {
+        name: "stale-write",
+        meaning: "The storage accepted a write from a process after a later holder had been there.",
+        advice: "Let the storage reject a token lower than the highest that it has seen, in one step with the write.",
+    }],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    ..Checker::new(
+        StaleWritesFigures::CHECKER,
+        "stale writes: the storage accepts no write from a holder that has been superseded",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
-        if writes == 0 || run.excluding_holds().next().is_none() {
-            return Err(NotJudged::because("no writes under a lock that excludes anybody"));
-        }
-        let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
-        let grants = GrantOrder::of(run);
-        let mut findings = stale_by_log(run, &grants);
-        let found: FxHashSet<u64> = findings.iter().map(|finding| finding.events[3]).collect();
-        findings.extend(
-            stale_by_answers(run, &grants).into_iter().filter(|more| !found.contains(&more.events[3])),
-        );
-        findings.sort_by_key(|finding| finding.time);
-        let count = findings.len();
-        let summary = match (count, rejected) {
-            (0, 0) => format!("of {writes} writes, none is known to have come from a superseded holder"),
-            (0, _) => {
-                let rejected = counted(rejected as u64, "write", "writes");
-                format!("the storage rejected {rejected} and accepted no stale one")
-            }
-            (1, _) => "the storage accepted a write from a holder that had been superseded".to_owned(),
-            _ => format!("the storage accepted {count} writes from holders that had been superseded"),
-        };
-        let outcome = if count == 0 { Outcome::Valid } else { Outcome::Violation };
-        let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict
-            .with_figures(&StaleWritesFigures { accepted: count as u64, rejected: rejected as u64 })
-            .with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
+    if writes == 0 || run.excluding_holds().next().is_none() {
+        return Err(NotJudged::because("no writes under a lock that excludes anybody"));
     }
+    let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
+    let grants = GrantOrder::of(run);
+    let mut findings = stale_by_log(run, &grants);
+    let found: FxHashSet<u64> = findings.iter().map(|finding| finding.events[3]).collect();
+    findings
+        .extend(stale_by_answers(run, &grants).into_iter().filter(|more| !found.contains(&more.events[3])));
+    findings.sort_by_key(|finding| finding.time);
+    let count = findings.len();
+    let summary = match (count, rejected) {
+        (0, 0) => format!("of {writes} writes, none is known to have come from a superseded holder"),
+        (0, _) => {
+            let rejected = counted(rejected as u64, "write", "writes");
+            format!("the storage rejected {rejected} and accepted no stale one")
+        }
+        (1, _) => "the storage accepted a write from a holder that had been superseded".to_owned(),
+        _ => format!("the storage accepted {count} writes from holders that had been superseded"),
+    };
+    let outcome = if count == 0 { Outcome::Valid } else { Outcome::Violation };
+    let verdict = Verdict::new(checker.name, outcome, summary);
+    Ok(verdict
+        .with_figures(&StaleWritesFigures { accepted: count as u64, rejected: rejected as u64 })
+        .with_findings(findings))
 }
 
 /// One pass over the storage's log: a write of a hold that is earlier than one that had been there.
@@ -213,7 +207,7 @@ mod tests {
 
     #[test]
     fn rejects_a_write_behind_the_back_of_a_later_holder() {
-        let verdict = verdict(&StaleWrites, SUPERSEDED);
+        let verdict = verdict(&STALE_WRITES, SUPERSEDED);
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.findings[0].events, [1, 3, 5, 6, 7]);
     }
@@ -222,7 +216,7 @@ mod tests {
     fn accepts_when_the_guard_rejects_it() {
         let guarded = SUPERSEDED
             .replace("31 1 ok     write   a 1", "31 1 fail write a null rejected: made-up-code: 1 < 2");
-        let verdict = verdict(&StaleWrites, &guarded);
+        let verdict = verdict(&STALE_WRITES, &guarded);
         assert_eq!(verdict.outcome, Outcome::Valid);
         assert_eq!(verdict.summary, "the storage rejected 1 write and accepted no stale one");
     }
@@ -242,14 +236,14 @@ mod tests {
 
     #[test]
     fn of_grants_that_were_asked_for_together_the_greater_token_is_the_later() {
-        assert_eq!(verdict(&StaleWrites, LATE_GRANT).outcome, Outcome::Valid);
+        assert_eq!(verdict(&STALE_WRITES, LATE_GRANT).outcome, Outcome::Valid);
         let stale = format!("{LATE_GRANT}\n13 2 invoke write a 1\n14 2 ok write a 1");
-        let verdict_of_stale = verdict(&StaleWrites, &stale);
+        let verdict_of_stale = verdict(&STALE_WRITES, &stale);
         assert_eq!(verdict_of_stale.outcome, Outcome::Violation);
         assert_eq!(verdict_of_stale.findings[0].events, [5, 2, 9, 10, 11]);
         // Without tokens, the order of the answers, but for one that came when all was over.
         let without = LATE_GRANT.replace(" {token:40}", "").replace(" {token:33}", " {validity_ms:0}");
-        assert_eq!(verdict(&StaleWrites, &without).outcome, Outcome::Valid);
+        assert_eq!(verdict(&STALE_WRITES, &without).outcome, Outcome::Valid);
     }
 
     /// Process 2 waited for longer than its TTL, behind a holder that renewed: validity 0 when its answer
@@ -274,13 +268,13 @@ mod tests {
 
     #[test]
     fn a_grant_that_was_waited_for_longer_than_its_ttl_is_no_early_one() {
-        assert_eq!(verdict(&StaleWrites, WAITED).outcome, Outcome::Valid);
+        assert_eq!(verdict(&STALE_WRITES, WAITED).outcome, Outcome::Valid);
         // Without the renewal its place is not known: no finding either, for itself or for the other.
         let unknown = WAITED.replace("        15 2 info   renewed a\n", "");
-        assert_eq!(verdict(&StaleWrites, &unknown).outcome, Outcome::Valid);
+        assert_eq!(verdict(&STALE_WRITES, &unknown).outcome, Outcome::Valid);
         // Once renewed, it is later than the other, whose write then would be late.
         let late = format!("{WAITED}\n30 1 invoke write a 9\n31 1 ok write a 9");
-        assert_eq!(verdict(&StaleWrites, &late).outcome, Outcome::Violation);
+        assert_eq!(verdict(&STALE_WRITES, &late).outcome, Outcome::Violation);
     }
 
     const UNANSWERED: &str = "
@@ -299,7 +293,7 @@ mod tests {
     fn rejects_a_write_without_an_answer_that_the_log_has_too_late() {
         let with_log = |log: &str| {
             let history = format!("{UNANSWERED}\n40 nemesis info storage-log - {log}");
-            verdict(&StaleWrites, &history)
+            verdict(&STALE_WRITES, &history)
         };
         let late = with_log(r#"[["a",2,"read",null],["a",2,"write",5],["a",1,"write",5]]"#);
         assert_eq!(late.outcome, Outcome::Violation);
@@ -313,7 +307,7 @@ mod tests {
         let early = with_log(r#"[["a",1,"write",5],["a",2,"read",null],["a",2,"write",5]]"#);
         assert_eq!(early.outcome, Outcome::Valid);
         assert_eq!(with_log(r#"[["a",2,"read",null],["a",2,"write",5]]"#).outcome, Outcome::Valid);
-        assert_eq!(verdict(&StaleWrites, UNANSWERED).outcome, Outcome::Valid, "no log, no proof");
+        assert_eq!(verdict(&STALE_WRITES, UNANSWERED).outcome, Outcome::Valid, "no log, no proof");
     }
 
     #[test]
@@ -322,17 +316,17 @@ mod tests {
             "{SUPERSEDED}\n40 nemesis info storage-log - {}",
             r#"[["a",2,"write",1],["a",1,"write",1]]"#
         );
-        assert_eq!(verdict(&StaleWrites, &history).findings.len(), 1);
+        assert_eq!(verdict(&STALE_WRITES, &history).findings.len(), 1);
     }
 
     #[test]
     fn a_write_before_the_later_holder_touches_the_storage_is_not_stale() {
         let early = SUPERSEDED.replace("22 2 invoke write   a 1\n        23 2 ok     write   a 1\n", "");
-        assert_eq!(verdict(&StaleWrites, &early).outcome, Outcome::Valid);
+        assert_eq!(verdict(&STALE_WRITES, &early).outcome, Outcome::Valid);
         // A later holder that has only read is harmed just as well.
         let read = SUPERSEDED
             .replace("2 invoke write   a 1", "2 invoke read a")
             .replace("2 ok     write", "2 ok read");
-        assert_eq!(verdict(&StaleWrites, &read).outcome, Outcome::Violation);
+        assert_eq!(verdict(&STALE_WRITES, &read).outcome, Outcome::Violation);
     }
 }

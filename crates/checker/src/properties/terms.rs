@@ -1,7 +1,7 @@
 //! Terms of an election: at most one process is elected in a term, its leadership's token. `fencing` judges
 //! that later terms are greater; two leaders elected at once may come in either order, but not with one term.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
@@ -17,48 +17,42 @@ figures! {
     }
 }
 
-pub struct Terms;
-
 const SHARED_TERM: &str = "shared-term";
 
-impl Checker for Terms {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: SHARED_TERM,
-                meaning: "Two processes were elected in the same term, so nothing tells their writes apart.",
-                advice: "Count terms in the step that elects, in a place that never goes back.",
-            }],
-            claim: Some("fencing"),
-            blame: Blame::ByMemory,
-            kind: Some(LockKind::Election),
-            ..Property::new(TermsFigures::CHECKER, "terms: at most one process is elected in a term")
-        }
-    }
+pub(super) const TERMS: Checker = Checker {
+    classes: &[FindingClass {
+        name: SHARED_TERM,
+        meaning: "Two processes were elected in the same term, so nothing tells their writes apart.",
+        advice: "Count terms in the step that elects, in a place that never goes back.",
+    }],
+    claim: Some("fencing"),
+    blame: Blame::ByMemory,
+    kind: Some(LockKind::Election),
+    ..Checker::new(TermsFigures::CHECKER, "terms: at most one process is elected in a term", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let mut of_term: FxHashMap<(&str, i64), &Hold> = FxHashMap::default();
-        let mut findings = Vec::new();
-        for (_, hold) in run.excluding_holds() {
-            let Some(term) = hold.token else { continue };
-            // A process may be given its own term again.
-            match of_term.insert((hold.key, term), hold) {
-                Some(earlier) if earlier.process != hold.process => {
-                    findings.push(shared_term(earlier, hold, term));
-                }
-                _ => {}
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let mut of_term: FxHashMap<(&str, i64), &Hold> = FxHashMap::default();
+    let mut findings = Vec::new();
+    for (_, hold) in run.excluding_holds() {
+        let Some(term) = hold.token else { continue };
+        // A process may be given its own term again.
+        match of_term.insert((hold.key, term), hold) {
+            Some(earlier) if earlier.process != hold.process => {
+                findings.push(shared_term(earlier, hold, term));
             }
+            _ => {}
         }
-        if of_term.is_empty() {
-            return Err(NotJudged::because("the election gives its leaders no terms"));
-        }
-        let figures = TermsFigures { terms: of_term.len() as u64, shared: findings.len() as u64 };
-        let (outcome, summary) = match figures.shared {
-            0 => (Outcome::Valid, format!("each of {} terms had one leader", figures.terms)),
-            shared => (Outcome::Violation, format!("{shared} of {} terms had two leaders", figures.terms)),
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
     }
+    if of_term.is_empty() {
+        return Err(NotJudged::because("the election gives its leaders no terms"));
+    }
+    let figures = TermsFigures { terms: of_term.len() as u64, shared: findings.len() as u64 };
+    let (outcome, summary) = match figures.shared {
+        0 => (Outcome::Valid, format!("each of {} terms had one leader", figures.terms)),
+        shared => (Outcome::Violation, format!("{shared} of {} terms had two leaders", figures.terms)),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 fn shared_term(earlier: &Hold, later: &Hold, term: i64) -> Finding {
@@ -93,7 +87,7 @@ mod tests {
 
     #[test]
     fn rejects_two_leaders_in_one_term() {
-        let verdict = verdict(&Terms, &elected("{token:7}", (2, "{token:7}")));
+        let verdict = verdict(&TERMS, &elected("{token:7}", (2, "{token:7}")));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(
             verdict.findings[0].sentence,
@@ -104,12 +98,12 @@ mod tests {
     #[test]
     fn accepts_a_term_for_each_leader_and_a_leader_that_is_elected_again() {
         for again in [(2, "{token:8}"), (1, "{token:7}")] {
-            assert_eq!(verdict(&Terms, &elected("{token:7}", again)).outcome, Outcome::Valid);
+            assert_eq!(verdict(&TERMS, &elected("{token:7}", again)).outcome, Outcome::Valid);
         }
     }
 
     #[test]
     fn has_nothing_to_say_without_terms() {
-        assert_eq!(maybe_verdict(&Terms, &elected("{validity_ms:5}", (2, "null"))), None);
+        assert_eq!(maybe_verdict(&TERMS, &elected("{validity_ms:5}", (2, "null"))), None);
     }
 }

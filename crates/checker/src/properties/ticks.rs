@@ -11,7 +11,7 @@
 //!   refused, and while they asked, for half of the time that each was given, no process can have held it.
 //! - What ran twice or never and is explained is counted.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class};
@@ -35,67 +35,61 @@ figures! {
     }
 }
 
-pub struct Ticks;
-
 const RAN_TWICE: &str = "ran-twice";
 const MISSED: &str = "missed";
 
 /// A lock that is free must be given within this part of the time that an acquire has.
 const FREE_TIME: f64 = 0.5;
 
-impl Checker for Ticks {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: RAN_TWICE,
-                    meaning: "A job that must run once per tick ran twice in one tick, under a lock that was granted twice.",
-                    advice: "Let one clock decide when a lock ends, that of its servers, and make the job safe to repeat, or let the storage \
-                             refuse a tick that it has.",
-                },
-                FindingClass {
-                    name: MISSED,
-                    meaning: "A job did not run in a tick: each process that was to run it was refused the lock, which no process held.",
-                    advice: "Look at what an earlier acquire or release left behind at the servers.",
-                },
-            ],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            ..Property::new(TicksFigures::CHECKER, "jobs: each runs once a tick")
-        }
-    }
+pub(super) const TICKS: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: RAN_TWICE,
+            meaning: "A job that must run once per tick ran twice in one tick, under a lock that was granted twice.",
+            advice: "Let one clock decide when a lock ends, that of its servers, and make the job safe to repeat, or let the storage \
+                     refuse a tick that it has.",
+        },
+        FindingClass {
+            name: MISSED,
+            meaning: "A job did not run in a tick: each process that was to run it was refused the lock, which no process held.",
+            advice: "Look at what an earlier acquire or release left behind at the servers.",
+        },
+    ],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    ..Checker::new(TicksFigures::CHECKER, "jobs: each runs once a tick", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let jobs = jobs(run);
-        if jobs.is_empty() {
-            return Err(NotJudged::OTHER_WORKLOAD);
-        }
-        let keys = wants(run, (0, u64::MAX), View::Benefit);
-        let twice = jobs.iter().filter(|(_, job)| job.runs.len() > 1);
-        let ran_twice = twice.clone().filter_map(|(tick, job)| ran_twice(run, *tick, job));
-        let missed: Vec<_> = jobs.iter().filter(|(_, job)| job.is_missed()).collect();
-        let in_vain = missed.iter().filter_map(|(tick, job)| in_vain(run, &keys, **tick, job));
-        let mut findings: Vec<Finding> = ran_twice.chain(in_vain).collect();
-        findings.sort_by_key(|finding| finding.time);
-        let figures = TicksFigures {
-            ticks: jobs.len() as u64,
-            ran: jobs.values().filter(|job| !job.runs.is_empty()).count() as u64,
-            twice: twice.count() as u64,
-            missed: missed.len() as u64,
-        };
-        let TicksFigures { ticks, ran, twice, missed } = figures;
-        let (outcome, summary) = match findings.first() {
-            Some(first) => (Outcome::Violation, first.sentence.clone()),
-            None => {
-                let rest = [(twice, "ran more than once"), (missed, "ran never")];
-                let rest = rest.iter().filter(|(count, _)| *count > 0);
-                let rest: String = rest.map(|(count, what)| format!(", {count} {what}")).collect();
-                (Outcome::Valid, format!("{ran} of {ticks} ticks had their job run{rest}"))
-            }
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let jobs = jobs(run);
+    if jobs.is_empty() {
+        return Err(NotJudged::OTHER_WORKLOAD);
     }
+    let keys = wants(run, (0, u64::MAX), View::Benefit);
+    let twice = jobs.iter().filter(|(_, job)| job.runs.len() > 1);
+    let ran_twice = twice.clone().filter_map(|(tick, job)| ran_twice(run, *tick, job));
+    let missed: Vec<_> = jobs.iter().filter(|(_, job)| job.is_missed()).collect();
+    let in_vain = missed.iter().filter_map(|(tick, job)| in_vain(run, &keys, **tick, job));
+    let mut findings: Vec<Finding> = ran_twice.chain(in_vain).collect();
+    findings.sort_by_key(|finding| finding.time);
+    let figures = TicksFigures {
+        ticks: jobs.len() as u64,
+        ran: jobs.values().filter(|job| !job.runs.is_empty()).count() as u64,
+        twice: twice.count() as u64,
+        missed: missed.len() as u64,
+    };
+    let TicksFigures { ticks, ran, twice, missed } = figures;
+    let (outcome, summary) = match findings.first() {
+        Some(first) => (Outcome::Violation, first.sentence.clone()),
+        None => {
+            let rest = [(twice, "ran more than once"), (missed, "ran never")];
+            let rest = rest.iter().filter(|(count, _)| *count > 0);
+            let rest: String = rest.map(|(count, what)| format!(", {count} {what}")).collect();
+            (Outcome::Valid, format!("{ran} of {ticks} ticks had their job run{rest}"))
+        }
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 /// What became of one tick of a job.
@@ -229,14 +223,14 @@ mod tests {
 
     #[test]
     fn accepts_a_tick_that_ran_once_and_was_refused_to_others() {
-        let verdict = verdict(&Ticks, &second(1100, 200, "fail", ""));
+        let verdict = verdict(&TICKS, &second(1100, 200, "fail", ""));
         assert_eq!((verdict.outcome, &verdict.stats["ran"]), (Outcome::Valid, &1.into()));
         assert_eq!(verdict.summary, "1 of 1 ticks had their job run");
     }
 
     #[test]
     fn rejects_a_tick_that_ran_twice() {
-        let verdict = verdict(&Ticks, &second(1100, 200, "ok", &run_at(206, "ok write a 3")));
+        let verdict = verdict(&TICKS, &second(1100, 200, "ok", &run_at(206, "ok write a 3")));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.findings[0].class, RAN_TWICE);
         assert_eq!(
@@ -251,7 +245,7 @@ mod tests {
         let released = second(150, 200, "ok", &run_at(206, "ok write a 3"));
         let over = second(2800, 2200, "ok", &run_at(2206, "ok write a 3"));
         for text in [released, over] {
-            let verdict = verdict(&Ticks, &text);
+            let verdict = verdict(&TICKS, &text);
             assert_eq!(
                 (verdict.outcome, &verdict.stats["twice"]),
                 (Outcome::Valid, &1.into()),
@@ -265,7 +259,7 @@ mod tests {
     fn a_run_that_was_not_acknowledged_is_none() {
         for end in ["info write a null timeout: no answer", "fail write a null rejected: stale-token: 1 < 2"]
         {
-            let verdict = verdict(&Ticks, &second(1100, 200, "ok", &run_at(206, end)));
+            let verdict = verdict(&TICKS, &second(1100, 200, "ok", &run_at(206, end)));
             assert_eq!((verdict.outcome, &verdict.stats["twice"]), (Outcome::Valid, &0.into()), "{end}");
         }
     }
@@ -281,7 +275,7 @@ mod tests {
 
     #[test]
     fn rejects_a_tick_that_a_free_lock_was_refused_for() {
-        let verdict = verdict(&Ticks, &refused("taken: another holds it", ""));
+        let verdict = verdict(&TICKS, &refused("taken: another holds it", ""));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(
             verdict.findings[0].sentence,
@@ -291,15 +285,15 @@ mod tests {
 
     #[test]
     fn a_tick_that_errors_or_faults_explain_is_not_missed() {
-        let errors = verdict(&Ticks, &refused("refused-by-library: acquire returned false", ""));
+        let errors = verdict(&TICKS, &refused("refused-by-library: acquire returned false", ""));
         assert_eq!((errors.outcome, &errors.stats["missed"]), (Outcome::Valid, &0.into()));
         let fault = "2000 nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
-        let faulty = verdict(&Ticks, &refused("taken: another holds it", fault));
+        let faulty = verdict(&TICKS, &refused("taken: another holds it", fault));
         assert_eq!((faulty.outcome, &faulty.stats["missed"]), (Outcome::Valid, &1.into()));
     }
 
     #[test]
     fn other_workloads_have_no_ticks() {
-        assert_eq!(maybe_verdict(&Ticks, "10 1 invoke acquire a\n20 1 ok acquire a"), None);
+        assert_eq!(maybe_verdict(&TICKS, "10 1 invoke acquire a\n20 1 ok acquire a"), None);
     }
 }

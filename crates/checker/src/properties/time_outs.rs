@@ -4,7 +4,7 @@
 //! library has a part, or else the answers to `holds`. The first acquire of each process does not count: a
 //! library may connect in it, and a virtual machine compile what it does for the first time.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::metrics::quantile;
 use crate::prose::seconds;
@@ -21,8 +21,6 @@ figures! {
     }
 }
 
-pub struct TimeOuts;
-
 /// By this much an acquire may be late on a machine that has other things to do.
 pub const LATE_NS: u64 = 1_000_000_000;
 
@@ -31,88 +29,83 @@ pub const SLOW_NS: u64 = 100_000_000;
 
 const LATE_MIN: usize = 3;
 
-impl Checker for TimeOuts {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: "time-out-overrun",
-                meaning: "Without any fault, acquires took much longer than their time-outs.",
-                advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
-            }],
-            needs_a_whole_run: true,
-            ..Property::new(
-                TimeOutsFigures::CHECKER,
-                "time-outs: without faults, an acquire ends within its time-out",
-            )
-        }
-    }
+pub(super) const TIME_OUTS: Checker = Checker {
+    classes: &[FindingClass {
+        name: "time-out-overrun",
+        meaning: "Without any fault, acquires took much longer than their time-outs.",
+        advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
+    }],
+    needs_a_whole_run: true,
+    ..Checker::new(
+        TimeOutsFigures::CHECKER,
+        "time-outs: without faults, an acquire ends within its time-out",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.is_in_peace() {
-            return Err(NotJudged::because("faults were injected, so acquires may take longer"));
-        }
-        let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
-        let mut begun: FxHashSet<u64> = FxHashSet::default();
-        let timed: Vec<(&Operation, u64, u64)> = run
-            .acquires()
-            .filter(|acquire| {
-                acquire.invoke.time < closing_ns && !begun.insert(run.nodes.slot_of(acquire.process))
-            })
-            .filter_map(|acquire| {
-                let took = (acquire.invoke.time, acquire.completion?.time);
-                Some((acquire, acquire.timeout_ns()?, run.stalls.rest_of(took)))
-            })
-            .collect();
-        if timed.is_empty() {
-            return Err(NotJudged::because("no acquire had a time-out"));
-        }
-        let late: Vec<_> = timed
-            .iter()
-            .filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS))
-            .collect();
-        let (all, count) = (timed.len(), late.len());
-        let is_late = count >= LATE_MIN;
-        let others = if is_late { median_of_others(run) } else { None };
-        if let Some((what, half_ns)) = others.filter(|&(_, half_ns)| half_ns > SLOW_NS) {
-            return Err(NotJudged::because(format!(
-                "the machine was too slow: half of all {what}, took more than {}",
-                seconds(half_ns)
-            )));
-        }
-        let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
-            Some((worst, given_ns, took_ns)) if is_late => {
-                let sentence = format!(
-                    "{count} of {all} acquires took more than {} longer than they had been given; process {} gave one {} at {}, and it \
-                     ended after {}",
-                    seconds(LATE_NS),
-                    worst.process,
-                    seconds(*given_ns),
-                    seconds(worst.invoke.time),
-                    seconds(*took_ns),
-                );
-                let finding = Finding {
-                    class: "time-out-overrun".to_owned(),
-                    key: worst.key.to_owned(),
-                    time: worst.completion.map_or(worst.invoke.time, |end| end.time),
-                    events: late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect(),
-                    sentence: sentence.clone(),
-                    ..Finding::default()
-                };
-                Verdict::new(self.name(), Outcome::Violation, sentence).with_findings(vec![finding])
-            }
-            _ => {
-                let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
-                let summary = match longest_ns.max().unwrap_or(0) {
-                    0 => "every acquire ended within its time-out".to_owned(),
-                    late_ns => {
-                        format!("no acquire took more than {} longer than its time-out", seconds(late_ns))
-                    }
-                };
-                Verdict::new(self.name(), Outcome::Valid, summary)
-            }
-        };
-        Ok(verdict.with_figures(&TimeOutsFigures { acquires: all as u64, late: count as u64 }))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    if !run.is_in_peace() {
+        return Err(NotJudged::because("faults were injected, so acquires may take longer"));
     }
+    let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
+    let mut begun: FxHashSet<u64> = FxHashSet::default();
+    let timed: Vec<(&Operation, u64, u64)> = run
+        .acquires()
+        .filter(|acquire| {
+            acquire.invoke.time < closing_ns && !begun.insert(run.nodes.slot_of(acquire.process))
+        })
+        .filter_map(|acquire| {
+            let took = (acquire.invoke.time, acquire.completion?.time);
+            Some((acquire, acquire.timeout_ns()?, run.stalls.rest_of(took)))
+        })
+        .collect();
+    if timed.is_empty() {
+        return Err(NotJudged::because("no acquire had a time-out"));
+    }
+    let late: Vec<_> =
+        timed.iter().filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS)).collect();
+    let (all, count) = (timed.len(), late.len());
+    let is_late = count >= LATE_MIN;
+    let others = if is_late { median_of_others(run) } else { None };
+    if let Some((what, half_ns)) = others.filter(|&(_, half_ns)| half_ns > SLOW_NS) {
+        return Err(NotJudged::because(format!(
+            "the machine was too slow: half of all {what}, took more than {}",
+            seconds(half_ns)
+        )));
+    }
+    let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
+        Some((worst, given_ns, took_ns)) if is_late => {
+            let sentence = format!(
+                "{count} of {all} acquires took more than {} longer than they had been given; process {} gave one {} at {}, and it \
+                 ended after {}",
+                seconds(LATE_NS),
+                worst.process,
+                seconds(*given_ns),
+                seconds(worst.invoke.time),
+                seconds(*took_ns),
+            );
+            let finding = Finding {
+                class: "time-out-overrun".to_owned(),
+                key: worst.key.to_owned(),
+                time: worst.completion.map_or(worst.invoke.time, |end| end.time),
+                events: late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect(),
+                sentence: sentence.clone(),
+                ..Finding::default()
+            };
+            Verdict::new(checker.name, Outcome::Violation, sentence).with_findings(vec![finding])
+        }
+        _ => {
+            let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
+            let summary = match longest_ns.max().unwrap_or(0) {
+                0 => "every acquire ended within its time-out".to_owned(),
+                late_ns => {
+                    format!("no acquire took more than {} longer than its time-out", seconds(late_ns))
+                }
+            };
+            Verdict::new(checker.name, Outcome::Valid, summary)
+        }
+    };
+    Ok(verdict.with_figures(&TimeOutsFigures { acquires: all as u64, late: count as u64 }))
 }
 
 /// What shows how slow the machine was, with its median: storage operations, else questions to holders.
@@ -147,20 +140,20 @@ mod tests {
 
     #[test]
     fn accepts_acquires_that_end_by_their_time() {
-        let kept = verdict(&TimeOuts, &acquires(1299));
+        let kept = verdict(&TIME_OUTS, &acquires(1299));
         assert_eq!(kept.outcome, Outcome::Valid);
         assert_eq!(kept.summary, "no acquire took more than 0.999 s longer than its time-out");
     }
 
     #[test]
     fn an_acquire_that_is_late_by_as_much_as_may_be_is_not_late() {
-        assert_eq!(verdict(&TimeOuts, &acquires(1300)).outcome, Outcome::Valid);
-        assert_eq!(verdict(&TimeOuts, &acquires(1301)).outcome, Outcome::Violation);
+        assert_eq!(verdict(&TIME_OUTS, &acquires(1300)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&TIME_OUTS, &acquires(1301)).outcome, Outcome::Violation);
     }
 
     #[test]
     fn rejects_acquires_that_take_much_longer() {
-        let late = verdict(&TimeOuts, &acquires(2060));
+        let late = verdict(&TIME_OUTS, &acquires(2060));
         assert_eq!(late.outcome, Outcome::Violation);
         assert_eq!(
             late.findings[0].sentence,
@@ -175,9 +168,9 @@ mod tests {
             let read = |at: u64| format!("{at} 7 invoke read a null\n{} 7 ok read a 0\n", at + took_ms);
             acquires(2060) + &(10..13).map(|number| read(number * 5000)).collect::<String>()
         };
-        assert_eq!(verdict(&TimeOuts, &storage(99)).outcome, Outcome::Violation);
-        assert_eq!(verdict(&TimeOuts, &storage(100)).outcome, Outcome::Violation);
-        assert!(maybe_verdict(&TimeOuts, &storage(400)).is_none());
+        assert_eq!(verdict(&TIME_OUTS, &storage(99)).outcome, Outcome::Violation);
+        assert_eq!(verdict(&TIME_OUTS, &storage(100)).outcome, Outcome::Violation);
+        assert!(maybe_verdict(&TIME_OUTS, &storage(400)).is_none());
     }
 
     #[test]
@@ -186,7 +179,7 @@ mod tests {
             let stall = |at: u64| {
                 format!("{} nemesis info stalled - {{node:\"c1\",for_ms:{for_ms}}}\n", at * 5000 + 2000)
             };
-            verdict(&TimeOuts, &(acquires(2060) + &(0..5).map(stall).collect::<String>())).outcome
+            verdict(&TIME_OUTS, &(acquires(2060) + &(0..5).map(stall).collect::<String>())).outcome
         };
         assert_eq!(stalled(600), Outcome::Violation, "they were late by 1.1 s beside that");
         assert_eq!(stalled(900), Outcome::Valid);
@@ -198,19 +191,19 @@ mod tests {
             let asked = |at: u64| format!("{at} 7 invoke holds a null\n{} 7 ok holds a true\n", at + took_ms);
             acquires(2060) + &(10..13).map(|number| asked(number * 5000)).collect::<String>()
         };
-        assert_eq!(verdict(&TimeOuts, &holders(99)).outcome, Outcome::Violation);
-        assert!(maybe_verdict(&TimeOuts, &holders(400)).is_none());
+        assert_eq!(verdict(&TIME_OUTS, &holders(99)).outcome, Outcome::Violation);
+        assert!(maybe_verdict(&TIME_OUTS, &holders(400)).is_none());
     }
 
     #[test]
     fn says_nothing_under_faults_of_the_closing_ones_and_without_a_time_out() {
         let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
-        assert!(maybe_verdict(&TimeOuts, &(fault.to_owned() + &acquires(2060))).is_none());
+        assert!(maybe_verdict(&TIME_OUTS, &(fault.to_owned() + &acquires(2060))).is_none());
         let closing = "0 nemesis info phase - \"closing\"\n";
         assert!(
-            maybe_verdict(&TimeOuts, &(closing.to_owned() + &acquires(2060).replace("0 0 ", "1 0 ")))
+            maybe_verdict(&TIME_OUTS, &(closing.to_owned() + &acquires(2060).replace("0 0 ", "1 0 ")))
                 .is_none()
         );
-        assert!(maybe_verdict(&TimeOuts, &acquires(2060).replace("timeout_ms", "other")).is_none());
+        assert!(maybe_verdict(&TIME_OUTS, &acquires(2060).replace("timeout_ms", "other")).is_none());
     }
 }

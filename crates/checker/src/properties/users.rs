@@ -2,7 +2,7 @@
 //! the storage keeps, reads who is in it, and leaves it. Of those that a read found, one counts if it
 //! certainly held a permit from the read's invocation to its answer: a client that was ended never left.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::holds_of_operations;
 use crate::claim::Claim;
 use crate::figures::{Figures, figures};
@@ -24,69 +24,58 @@ figures! {
     }
 }
 
-pub struct Users;
-
 const CROWDED: &str = "crowded";
 
-impl Checker for Users {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: CROWDED,
-                meaning: "More processes used a resource at the same moment than its semaphore has permits, and all of them held one.",
-                advice: "Find out why the semaphore let in one more: a count and the place that it gives must be taken in one step, by one clock.",
-            }],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            kind: Some(LockKind::Semaphore),
-            ..Property::new(UsersFigures::CHECKER, "the resource: it never has more users than permits")
-        }
-    }
+pub(super) const USERS: Checker = Checker {
+    classes: &[FindingClass {
+        name: CROWDED,
+        meaning: "More processes used a resource at the same moment than its semaphore has permits, and all of them held one.",
+        advice: "Find out why the semaphore let in one more: a count and the place that it gives must be taken in one step, by one clock.",
+    }],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    kind: Some(LockKind::Semaphore),
+    ..Checker::new(UsersFigures::CHECKER, "the resource: it never has more users than permits", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let holds = holds_of_operations(run);
-        let mut of_process: FxHashMap<(u64, &str), Vec<usize>> = FxHashMap::default();
-        for (at, hold) in run.excluding_holds() {
-            of_process.entry((hold.process, hold.key)).or_default().push(at);
-        }
-        let (mut figures, mut findings) = (UsersFigures::default(), Vec::new());
-        for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
-            let Some((there, answer)) = read.ok().and_then(|ok| Some((users(&ok.value)?, ok))) else {
-                continue;
-            };
-            if !holds.contains_key(&read.invoke.index) {
-                continue;
-            }
-            figures.reads += 1;
-            // The reader itself, too: to read shows no belief, and its permit may have run out before.
-            let is_in = |hold: &Hold| hold.from < read.invoke.index && hold.until > answer.index;
-            let held = |process: u64| {
-                let of_process = of_process.get(&(process, read.key))?;
-                of_process.iter().copied().rfind(|&at| is_in(&run.holds[at]))
-            };
-            let certain: Vec<usize> = there.iter().filter_map(|process| held(*process)).collect();
-            figures.most = figures.most.max(certain.len() as u64);
-            if !Claim::fit(certain.iter().map(|&at| run.holds[at].claim)) {
-                findings.push(finding(run, read, &certain));
-            }
-        }
-        if figures.reads == 0 {
-            return Err(NotJudged::because("the workload uses no resource that counts its users"));
-        }
-        figures.crowded = findings.len() as u64;
-        let UsersFigures { reads, most, crowded } = figures;
-        let (outcome, summary) = match crowded {
-            0 => (
-                Outcome::Valid,
-                format!("{reads} times the users were counted, and there were at most {most}"),
-            ),
-            _ => {
-                (Outcome::Violation, format!("{crowded} of {reads} times there were more users than permits"))
-            }
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let holds = holds_of_operations(run);
+    let mut of_process: FxHashMap<(u64, &str), Vec<usize>> = FxHashMap::default();
+    for (at, hold) in run.excluding_holds() {
+        of_process.entry((hold.process, hold.key)).or_default().push(at);
     }
+    let (mut figures, mut findings) = (UsersFigures::default(), Vec::new());
+    for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+        let Some((there, answer)) = read.ok().and_then(|ok| Some((users(&ok.value)?, ok))) else {
+            continue;
+        };
+        if !holds.contains_key(&read.invoke.index) {
+            continue;
+        }
+        figures.reads += 1;
+        // The reader itself, too: to read shows no belief, and its permit may have run out before.
+        let is_in = |hold: &Hold| hold.from < read.invoke.index && hold.until > answer.index;
+        let held = |process: u64| {
+            let of_process = of_process.get(&(process, read.key))?;
+            of_process.iter().copied().rfind(|&at| is_in(&run.holds[at]))
+        };
+        let certain: Vec<usize> = there.iter().filter_map(|process| held(*process)).collect();
+        figures.most = figures.most.max(certain.len() as u64);
+        if !Claim::fit(certain.iter().map(|&at| run.holds[at].claim)) {
+            findings.push(finding(run, read, &certain));
+        }
+    }
+    if figures.reads == 0 {
+        return Err(NotJudged::because("the workload uses no resource that counts its users"));
+    }
+    figures.crowded = findings.len() as u64;
+    let UsersFigures { reads, most, crowded } = figures;
+    let (outcome, summary) = match crowded {
+        0 => (Outcome::Valid, format!("{reads} times the users were counted, and there were at most {most}")),
+        _ => (Outcome::Violation, format!("{crowded} of {reads} times there were more users than permits")),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 fn finding(run: &RunIndex, read: &Operation, certain: &[usize]) -> Finding {
@@ -148,13 +137,13 @@ mod tests {
     #[test]
     fn accepts_as_many_users_as_permits() {
         let leaves = "25 2 invoke write a [\"leave\",2]\n26 2 ok write a 1\n27 2 invoke release a\n28 2 ok release a {believed:true}\n";
-        let verdict = verdict(&Users, &history("[\"users\",1,3]", leaves));
+        let verdict = verdict(&USERS, &history("[\"users\",1,3]", leaves));
         assert_eq!((verdict.outcome, &verdict.stats["most"]), (Outcome::Valid, &2.into()));
     }
 
     #[test]
     fn rejects_more_users_than_permits() {
-        let verdict = verdict(&Users, &history("[\"users\",1,2,3]", ""));
+        let verdict = verdict(&USERS, &history("[\"users\",1,2,3]", ""));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(
             verdict.findings[0].sentence,
@@ -170,19 +159,19 @@ mod tests {
             "80 3 invoke release a\n81 3 fail release a {believed:false} not-held",
         );
         assert!(late.contains("not-held"));
-        let verdict = verdict(&Users, &late);
+        let verdict = verdict(&USERS, &late);
         assert_eq!((verdict.outcome, &verdict.stats["most"]), (Outcome::Valid, &2.into()));
     }
 
     #[test]
     fn a_user_that_never_left_and_no_longer_holds_does_not_count() {
         let gone = "28 2 info lost a {reason:\"x\"}\n";
-        let verdict = verdict(&Users, &history("[\"users\",1,2,3]", gone));
+        let verdict = verdict(&USERS, &history("[\"users\",1,2,3]", gone));
         assert_eq!((verdict.outcome, &verdict.stats["most"]), (Outcome::Valid, &2.into()));
     }
 
     #[test]
     fn other_workloads_use_no_resource() {
-        assert_eq!(maybe_verdict(&Users, &history("7", "")), None);
+        assert_eq!(maybe_verdict(&USERS, &history("7", "")), None);
     }
 }

@@ -4,7 +4,7 @@
 //! ended and no fault did that, it is not known what the run tested. A holder that abandons its section,
 //! because its lease is over before it could do anything, tests nothing.
 
-use super::checker::{Checker, NotJudged, Property};
+use super::checker::{Checker, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
@@ -22,59 +22,50 @@ figures! {
     }
 }
 
-pub struct Vacuous;
+pub(super) const VACUOUS: Checker = Checker {
+    claim: None,
+    ..Checker::new(
+        VacuousFigures::CHECKER,
+        "the test itself: processes competed for a lock, and the faults took effect",
+        check,
+    )
+};
 
-impl Checker for Vacuous {
-    fn property(&self) -> Property {
-        Property {
-            claim: None,
-            ..Property::new(
-                VacuousFigures::CHECKER,
-                "the test itself: processes competed for a lock, and the faults took effect",
-            )
-        }
-    }
-
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let contended = contended(run);
-        let (faults, effective) =
-            (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
-        let (outcome, summary) = if run.ended_unexplained().is_some() {
-            (Outcome::Unknown, run.why_its_end_says_nothing().unwrap_or_default())
-        } else if contended == 0 {
-            (Outcome::Vacuous, "no two processes ever competed for a lock: nothing was tested".to_owned())
-        } else if let Some(summary) = abandoned(run) {
-            (Outcome::Vacuous, summary)
-        } else if faults > 0 && effective == 0 {
-            (
-                Outcome::Vacuous,
-                format!("none of {faults} faults had an effect that could be observed: nothing was tested"),
-            )
-        } else if let Some(name) = without_effect(run) {
-            let summary = match run.faults.iter().any(|fault| fault.name == name) {
-                true => format!("no fault of the nemesis {name} took effect"),
-                false => format!("the nemesis {name} injected no fault: a longer run leaves it the time to"),
-            };
-            (Outcome::Vacuous, summary)
-        } else if faults == 0 {
-            (
-                Outcome::Valid,
-                format!("processes competed for a lock {}, without faults", times(contended as u64)),
-            )
-        } else {
-            let summary = format!(
-                "processes competed for a lock {}; {effective} of {faults} faults took effect",
-                times(contended as u64)
-            );
-            (Outcome::Valid, summary)
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let contended = contended(run);
+    let (faults, effective) = (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
+    let (outcome, summary) = if run.ended_unexplained().is_some() {
+        (Outcome::Unknown, run.why_its_end_says_nothing().unwrap_or_default())
+    } else if contended == 0 {
+        (Outcome::Vacuous, "no two processes ever competed for a lock: nothing was tested".to_owned())
+    } else if let Some(summary) = abandoned(run) {
+        (Outcome::Vacuous, summary)
+    } else if faults > 0 && effective == 0 {
+        (
+            Outcome::Vacuous,
+            format!("none of {faults} faults had an effect that could be observed: nothing was tested"),
+        )
+    } else if let Some(name) = without_effect(run) {
+        let summary = match run.faults.iter().any(|fault| fault.name == name) {
+            true => format!("no fault of the nemesis {name} took effect"),
+            false => format!("the nemesis {name} injected no fault: a longer run leaves it the time to"),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict.with_figures(&VacuousFigures {
-            contended: contended as u64,
-            faults: faults as u64,
-            effective: effective as u64,
-        }))
-    }
+        (Outcome::Vacuous, summary)
+    } else if faults == 0 {
+        (Outcome::Valid, format!("processes competed for a lock {}, without faults", times(contended as u64)))
+    } else {
+        let summary = format!(
+            "processes competed for a lock {}; {effective} of {faults} faults took effect",
+            times(contended as u64)
+        );
+        (Outcome::Valid, summary)
+    };
+    let verdict = Verdict::new(checker.name, outcome, summary);
+    Ok(verdict.with_figures(&VacuousFigures {
+        contended: contended as u64,
+        faults: faults as u64,
+        effective: effective as u64,
+    }))
 }
 
 /// Says so where nine of ten holders, or more, gave up before they used the lock.
@@ -143,8 +134,8 @@ mod tests {
     #[test]
     fn a_nemesis_none_of_whose_faults_took_effect_is_noticed() {
         let asked = |names: &str| format!("0 nemesis info nemeses - {names}{COMPETING}");
-        assert_eq!(verdict(&Vacuous, &asked("[]")).outcome, Outcome::Valid);
-        assert_eq!(verdict(&Vacuous, &asked("[\"pause\"]")).outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&VACUOUS, &asked("[]")).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VACUOUS, &asked("[\"pause\"]")).outcome, Outcome::Vacuous);
     }
 
     fn with_fault(effective: bool) -> String {
@@ -156,20 +147,20 @@ mod tests {
 
     #[test]
     fn accepts_competition_and_an_effective_fault() {
-        assert_eq!(verdict(&Vacuous, COMPETING).outcome, Outcome::Valid);
-        let verdict = verdict(&Vacuous, &with_fault(true));
+        assert_eq!(verdict(&VACUOUS, COMPETING).outcome, Outcome::Valid);
+        let verdict = verdict(&VACUOUS, &with_fault(true));
         assert_eq!(verdict.summary, "processes competed for a lock once; 1 of 1 faults took effect");
     }
 
     #[test]
     fn rejects_what_tested_nothing() {
-        assert_eq!(verdict(&Vacuous, &with_fault(false)).outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&VACUOUS, &with_fault(false)).outcome, Outcome::Vacuous);
         // One after the other, and a process against itself.
         let apart = COMPETING.replace("20 2 invoke", "35 2 invoke");
-        assert_eq!(verdict(&Vacuous, &apart).outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&VACUOUS, &apart).outcome, Outcome::Vacuous);
         let alone = COMPETING.replace("20 2 invoke acquire a", "").replace("40 2 ok     acquire a", "");
-        assert_eq!(verdict(&Vacuous, &alone).outcome, Outcome::Vacuous);
-        assert_eq!(verdict(&Vacuous, "").outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&VACUOUS, &alone).outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&VACUOUS, "").outcome, Outcome::Vacuous);
     }
 
     #[test]
@@ -177,10 +168,10 @@ mod tests {
         let gave_up = |process: u8| {
             format!("\n50 nemesis info section-abandoned - {{process:{process},key:\"a\",late_ms:0}}")
         };
-        let all = verdict(&Vacuous, &format!("{COMPETING}{}{}", gave_up(1), gave_up(2)));
+        let all = verdict(&VACUOUS, &format!("{COMPETING}{}{}", gave_up(1), gave_up(2)));
         assert_eq!(all.outcome, Outcome::Vacuous);
         assert!(all.summary.starts_with("2 of 2 holders gave up"), "{}", all.summary);
-        assert_eq!(verdict(&Vacuous, &format!("{COMPETING}{}", gave_up(2))).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VACUOUS, &format!("{COMPETING}{}", gave_up(2))).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -188,6 +179,6 @@ mod tests {
         let apart = COMPETING
             .replace("2 invoke acquire a", "2 invoke acquire b")
             .replace("2 ok     acquire a", "2 ok acquire b");
-        assert_eq!(verdict(&Vacuous, &apart).outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&VACUOUS, &apart).outcome, Outcome::Vacuous);
     }
 }

@@ -10,7 +10,7 @@
 //! stopped after its last look. Without faults, a machine does that too: for no longer than any acquire of
 //! the run outlasted its given time. Only locks whose history says that they have a TTL are judged.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
@@ -28,82 +28,75 @@ figures! {
     }
 }
 
-pub struct Validity;
+pub(super) const VALIDITY: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "validity-too-long",
+            meaning: "The library reported its lock as valid for longer than the TTL for which it had acquired it.",
+            advice: "Measure the time that an acquire takes by the monotonic clock, never by the wall clock.",
+        },
+        FindingClass {
+            name: "over-on-arrival",
+            meaning: "The library granted a lock and reported a validity that had already run out.",
+            advice: "Count the validity from the beginning of the attempt that was granted, and release a lock whose validity is already over.",
+        },
+    ],
+    claim: Some("exclusion"),
+    ..Checker::new(
+        ValidityFigures::CHECKER,
+        "validity: no grant was reported as valid for longer than its TTL, or as already expired",
+        check,
+    )
+};
 
-impl Checker for Validity {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "validity-too-long",
-                    meaning: "The library reported its lock as valid for longer than the TTL for which it had acquired it.",
-                    advice: "Measure the time that an acquire takes by the monotonic clock, never by the wall clock.",
-                },
-                FindingClass {
-                    name: "over-on-arrival",
-                    meaning: "The library granted a lock and reported a validity that had already run out.",
-                    advice: "Count the validity from the beginning of the attempt that was granted, and release a lock whose validity is already over.",
-                },
-            ],
-            claim: Some("exclusion"),
-            ..Property::new(
-                ValidityFigures::CHECKER,
-                "validity: no grant was reported as valid for longer than its TTL, or as already expired",
-            )
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    match run.lock.lease {
+        Lease::Ttl if run.lock.are_known() => {}
+        Lease::Ttl => return Err(NotJudged::because("the history does not say what lease the lock has")),
+        Lease::Session => {
+            return Err(NotJudged::because("the session of a lock may last longer than was requested"));
+        }
+        Lease::Connection | Lease::None => {
+            return Err(NotJudged::because("the lock has no lease that ends by itself"));
         }
     }
-
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        match run.lock.lease {
-            Lease::Ttl if run.lock.are_known() => {}
-            Lease::Ttl => return Err(NotJudged::because("the history does not say what lease the lock has")),
-            Lease::Session => {
-                return Err(NotJudged::because("the session of a lock may last longer than was requested"));
-            }
-            Lease::Connection | Lease::None => {
-                return Err(NotJudged::because("the lock has no lease that ends by itself"));
-            }
-        }
-        let reported: Vec<(&Hold, f64, u64)> =
-            run.holds.iter().filter_map(|hold| Some((hold, hold.validity_ms?, hold.ttl_ns?))).collect();
-        if reported.is_empty() {
-            return Err(NotJudged::because("no client reported for how long its lock is valid"));
-        }
-        let doubt_ns = longest_overrun_ns(run);
-        let too_long = |ms: f64, ttl_ns: u64| ms * 1e6 > ttl_ns as f64;
-        let is_over = |hold: &Hold, ms: f64| ms * 1e6 < -(doubt_ns as f64) && !may_be_excused(run, hold);
-        let findings: Vec<Finding> = reported
-            .iter()
-            .filter_map(|&(hold, ms, ttl_ns)| match () {
-                () if too_long(ms, ttl_ns) => Some(finding_too_long(hold, ms, ttl_ns)),
-                () if is_over(hold, ms) => Some(finding_over(hold, ms, ttl_ns)),
-                () => None,
-            })
-            .collect();
-        let count = |class: &str| findings.iter().filter(|finding| finding.class == class).count();
-        let (all, too_long, over) = (reported.len(), count(TOO_LONG), count(OVER));
-        let mut said = Vec::new();
-        if too_long > 0 {
-            let (were, their) = if too_long == 1 { ("was", "its") } else { ("were", "their") };
-            said.push(format!(
-                "{too_long} of {all} grants {were} reported as valid for longer than {their} TTL"
-            ));
-        }
-        if over > 0 {
-            said.push(match over {
-                1 => format!("1 of {all} grants had already expired when it came"),
-                _ => format!("{over} of {all} grants had already expired when they came"),
-            });
-        }
-        let outcome = if said.is_empty() { Outcome::Valid } else { Outcome::Violation };
-        if said.is_empty() {
-            said.push(format!("none of {all} grants was reported as valid for longer than its TTL"));
-        }
-        let (grants, too_long, over) = (all as u64, too_long as u64, over as u64);
-        Ok(Verdict::new(self.name(), outcome, said.join("; "))
-            .with_figures(&ValidityFigures { grants, too_long, over })
-            .with_findings(findings))
+    let reported: Vec<(&Hold, f64, u64)> =
+        run.holds.iter().filter_map(|hold| Some((hold, hold.validity_ms?, hold.ttl_ns?))).collect();
+    if reported.is_empty() {
+        return Err(NotJudged::because("no client reported for how long its lock is valid"));
     }
+    let doubt_ns = longest_overrun_ns(run);
+    let too_long = |ms: f64, ttl_ns: u64| ms * 1e6 > ttl_ns as f64;
+    let is_over = |hold: &Hold, ms: f64| ms * 1e6 < -(doubt_ns as f64) && !may_be_excused(run, hold);
+    let findings: Vec<Finding> = reported
+        .iter()
+        .filter_map(|&(hold, ms, ttl_ns)| match () {
+            () if too_long(ms, ttl_ns) => Some(finding_too_long(hold, ms, ttl_ns)),
+            () if is_over(hold, ms) => Some(finding_over(hold, ms, ttl_ns)),
+            () => None,
+        })
+        .collect();
+    let count = |class: &str| findings.iter().filter(|finding| finding.class == class).count();
+    let (all, too_long, over) = (reported.len(), count(TOO_LONG), count(OVER));
+    let mut said = Vec::new();
+    if too_long > 0 {
+        let (were, their) = if too_long == 1 { ("was", "its") } else { ("were", "their") };
+        said.push(format!("{too_long} of {all} grants {were} reported as valid for longer than {their} TTL"));
+    }
+    if over > 0 {
+        said.push(match over {
+            1 => format!("1 of {all} grants had already expired when it came"),
+            _ => format!("{over} of {all} grants had already expired when they came"),
+        });
+    }
+    let outcome = if said.is_empty() { Outcome::Valid } else { Outcome::Violation };
+    if said.is_empty() {
+        said.push(format!("none of {all} grants was reported as valid for longer than its TTL"));
+    }
+    let (grants, too_long, over) = (all as u64, too_long as u64, over as u64);
+    Ok(Verdict::new(checker.name, outcome, said.join("; "))
+        .with_figures(&ValidityFigures { grants, too_long, over })
+        .with_findings(findings))
 }
 
 const TOO_LONG: &str = "validity-too-long";
@@ -166,16 +159,16 @@ mod tests {
 
     #[test]
     fn accepts_what_remains_of_the_ttl() {
-        assert_eq!(verdict(&Validity, &granted("lease:\"ttl\"", 2000.0)).outcome, Outcome::Valid);
-        assert_eq!(verdict(&Validity, &granted("lease:\"ttl\"", 0.0)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VALIDITY, &granted("lease:\"ttl\"", 2000.0)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VALIDITY, &granted("lease:\"ttl\"", 0.0)).outcome, Outcome::Valid);
         // The library makes three seconds of two.
         let stepped = granted("lease:\"ttl\",ttl-step:\"3s\"", 2999.0);
-        assert_eq!(verdict(&Validity, &stepped).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VALIDITY, &stepped).outcome, Outcome::Valid);
     }
 
     #[test]
     fn rejects_more_than_the_ttl() {
-        let verdict = verdict(&Validity, &granted("lease:\"ttl\"", 60772.0));
+        let verdict = verdict(&VALIDITY, &granted("lease:\"ttl\"", 60772.0));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.summary, "1 of 1 grants was reported as valid for longer than its TTL");
         assert_eq!(
@@ -186,7 +179,7 @@ mod tests {
 
     #[test]
     fn rejects_a_grant_that_was_over_when_it_came() {
-        let over = verdict(&Validity, &granted("lease:\"ttl\"", -170.0));
+        let over = verdict(&VALIDITY, &granted("lease:\"ttl\"", -170.0));
         assert_eq!((over.outcome, &*over.findings[0].class), (Outcome::Violation, "over-on-arrival"));
         assert_eq!(over.summary, "1 of 1 grants had already expired when it came");
         assert_eq!(
@@ -204,24 +197,24 @@ mod tests {
                 "{over}\n30 2 invoke acquire b {{ttl_ms:2000,timeout_ms:100}}\n{ms} 2 fail acquire b null taken"
             )
         };
-        assert_eq!(verdict(&Validity, &late(300)).outcome, Outcome::Valid);
-        assert_eq!(verdict(&Validity, &late(299)).outcome, Outcome::Violation);
+        assert_eq!(verdict(&VALIDITY, &late(300)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VALIDITY, &late(299)).outcome, Outcome::Violation);
         // A fault that began only after the grant excuses nothing.
         let fault =
             |at: u64| format!("{at} nemesis invoke pause - {{id:1,stage:\"inject\",targets:[\"c1\"]}}");
         let before = over.replacen('\n', &format!("\n{}\n", fault(0)), 1);
-        assert_eq!(verdict(&Validity, &before).outcome, Outcome::Valid);
-        assert_eq!(verdict(&Validity, &format!("{over}\n{}", fault(30))).outcome, Outcome::Violation);
+        assert_eq!(verdict(&VALIDITY, &before).outcome, Outcome::Valid);
+        assert_eq!(verdict(&VALIDITY, &format!("{over}\n{}", fault(30))).outcome, Outcome::Violation);
     }
 
     #[test]
     fn is_silent_where_the_end_is_no_matter_of_a_ttl() {
         for lease in ["session", "connection", "none"] {
-            assert!(maybe_verdict(&Validity, &granted(&format!("lease:\"{lease}\""), 60772.0)).is_none());
+            assert!(maybe_verdict(&VALIDITY, &granted(&format!("lease:\"{lease}\""), 60772.0)).is_none());
         }
         let unknown = granted("lease:\"ttl\"", 60772.0).replace("name:\"x\"", "name:\"\"");
-        assert!(maybe_verdict(&Validity, &unknown).is_none());
+        assert!(maybe_verdict(&VALIDITY, &unknown).is_none());
         let silent = granted("lease:\"ttl\"", 1.0).replace("{validity_ms:1}", "");
-        assert!(maybe_verdict(&Validity, &silent).is_none());
+        assert!(maybe_verdict(&VALIDITY, &silent).is_none());
     }
 }

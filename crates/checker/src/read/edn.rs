@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::io::BufRead;
 
-/// Reads EDN.
 pub struct Edn<R> {
     text: Text<R>,
     /// Whether the maps stand in a vector, once that is known.

@@ -98,7 +98,6 @@ impl ReadOptions {
     }
 }
 
-/// The history of one key.
 pub struct KeyHistory<M: Codec> {
     /// None where the events have no key.
     pub key: Option<String>,

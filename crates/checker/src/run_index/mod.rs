@@ -96,7 +96,6 @@ impl<'a> RunIndex<'a> {
         self.cut_off.map(|(time_ns, why)| format!("the run was cut off at {}: {why}", seconds(time_ns)))
     }
 
-    /// The holds that exclude others, with their places.
     pub fn excluding_holds(&self) -> impl Iterator<Item = (usize, &Hold<'a>)> {
         self.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any())
     }
@@ -119,7 +118,6 @@ impl<'a> RunIndex<'a> {
         ttl_ns(&self.lock, acquire.invoke)
     }
 
-    /// What a node is; none where the history does not say.
     pub fn kind_of(&self, node: &str) -> Option<NodeKind> {
         match node {
             _ if self.servers.contains(&node) => Some(NodeKind::Server),
@@ -160,7 +158,6 @@ impl<'a> RunIndex<'a> {
         of_workload.filter_map(Operation::timeout_ns).max().unwrap_or(0)
     }
 
-    /// The event of this index.
     pub fn event(&self, index: u64) -> Option<&'a Event> {
         let at = self.events.binary_search_by_key(&index, |event| event.index).ok()?;
         Some(&self.events[at])

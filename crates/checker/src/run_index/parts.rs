@@ -69,7 +69,6 @@ impl<'a> Operation<'a> {
         self.asked().hold_ms.map(Millis::to_ns)
     }
 
-    /// What an acquire asked for.
     pub fn asked(&self) -> AcquireArguments {
         AcquireArguments::of(&self.invoke.value)
     }
@@ -130,7 +129,6 @@ impl Hold<'_> {
     }
 }
 
-/// A fault with its healing.
 #[derive(Debug)]
 pub struct Fault<'a> {
     pub id: u64,
@@ -152,7 +150,6 @@ pub struct Fault<'a> {
     pub healed_ns: Option<u64>,
 }
 
-/// From here on, the run was in this phase.
 #[derive(Debug)]
 pub struct Phase<'a> {
     pub name: &'a str,

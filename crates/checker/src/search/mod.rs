@@ -34,7 +34,6 @@ use crate::budget::Budget;
 use crate::model::Effect;
 use crate::model::{History, Model};
 
-/// Searches for an order that explains a history.
 pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> SearchOutcome<M::State> {
     let open = open_max::<M>(history);
     match open {

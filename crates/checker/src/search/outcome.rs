@@ -7,7 +7,6 @@ pub enum SearchOutcome<S> {
     Exhausted(Exhausted),
 }
 
-/// Where every order gets stuck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck<S> {
     /// The operation that can take effect in none of them.

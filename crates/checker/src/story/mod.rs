@@ -15,7 +15,6 @@ use meeting::two_holds;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One line of a story.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoryLine {
     pub time_ns: u64,

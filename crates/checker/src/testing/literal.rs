@@ -47,14 +47,14 @@ fn relaxed(text: &str) -> Value {
 }
 
 /// A checker's verdict on a literal history, if any; asserts that its findings are well-formed.
-pub fn maybe_verdict(checker: &dyn Checker, text: &str) -> Option<Verdict> {
+pub fn maybe_verdict(checker: &Checker, text: &str) -> Option<Verdict> {
     let events = events(text);
     let run = RunIndex::new(&events).unwrap();
     let verdict = checker.check(&run).ok()?;
     for finding in &verdict.findings {
         let cited: Vec<u64> =
             finding.events.iter().filter_map(|index| Some(run.event(*index)?.time)).collect();
-        let classes = checker.property().classes;
+        let classes = checker.classes;
         assert!(classes.iter().any(|class| finding.is_of_class(class.name)), "no class: {finding:?}");
         assert!(!finding.key.is_empty() && !finding.sentence.is_empty(), "of what? {finding:?}");
         // An idle lock that only acquires wait for that do not end leaves nothing to cite.
@@ -65,6 +65,6 @@ pub fn maybe_verdict(checker: &dyn Checker, text: &str) -> Option<Verdict> {
 }
 
 /// What a checker says about a literal history.
-pub fn verdict(checker: &dyn Checker, text: &str) -> Verdict {
+pub fn verdict(checker: &Checker, text: &str) -> Verdict {
     maybe_verdict(checker, text).expect("the checker has nothing to say")
 }

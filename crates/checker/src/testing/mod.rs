@@ -65,7 +65,6 @@ pub fn history<M: Codec>(model: &mut M, text: &str) -> History<M> {
     builder.finish()
 }
 
-/// Writes a history as a literal, for messages.
 pub fn literal<M: Model>(model: &M, history: &History<M>) -> String {
     let event = |&event: &u32| {
         let at = event >> 1;

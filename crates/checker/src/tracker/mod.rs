@@ -13,7 +13,6 @@ use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
     Released,
@@ -56,7 +55,6 @@ pub struct Held {
     denied: bool,
 }
 
-/// What an event changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<K> {
     Nothing,
@@ -73,7 +71,6 @@ pub enum Change<K> {
     Renewed(Option<usize>),
 }
 
-/// What a completion changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completed<K> {
     pub operation: usize,
@@ -216,12 +213,10 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         self.open.iter().map(|(process, open)| (*process, open)).chain(others)
     }
 
-    /// The operation that a process has open.
     pub fn open_of(&self, process: u64) -> Option<&Open<K>> {
         self.open.get(&process)
     }
 
-    /// The hold of a process on a key.
     pub fn hold_of(&self, process: u64, key: K) -> Option<&Held> {
         self.held.get(&(process, key))
     }

@@ -65,7 +65,6 @@ impl Apt {
         write(&self.folder.join("apt.conf"), &self.settings(mirror_is_old))
     }
 
-    /// Where the downloaded lists are to lie.
     pub fn lists(&self) -> PathBuf {
         self.folder.join("lists")
     }

@@ -17,7 +17,6 @@ pub const SUITES: [Suite; 6] = [
 
 pub const DEFAULT_SUITE: Suite = SUITES[2];
 
-/// A suite of Debian, with its updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Suite {
     pub name: &'static str,
@@ -34,7 +33,6 @@ enum ArchiveKind {
     Backports { of: &'static str },
 }
 
-/// One of Debian's two archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
     Main,

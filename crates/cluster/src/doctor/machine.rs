@@ -6,7 +6,6 @@ use serde::Serialize;
 use std::fmt;
 use std::fs;
 
-/// The machine that this program runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     pub kernel: String,

@@ -59,7 +59,6 @@ pub enum Answer {
     No,
 }
 
-/// Whether a driver starts nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "starts_nodes", content = "reason", rename_all = "kebab-case")]
 pub enum Start {
@@ -82,7 +81,6 @@ pub async fn examine() -> Examination {
     }
 }
 
-/// As [`examine`], with options.
 pub async fn examine_with(options: DriverOptions) -> Examination {
     let silent: Progress = Arc::new(|_| {});
     let options = DriverOptions { progress: silent, ..options };
@@ -100,7 +98,6 @@ impl Examination {
         DRIVERS.iter().map(|driver| (*driver, starts(&self.checks, driver))).collect()
     }
 
-    /// The drivers of which a node was started.
     pub async fn runnable(&self) -> Vec<Box<dyn Driver>> {
         let mut drivers = Vec::new();
         for (name, start) in self.starts() {

@@ -8,7 +8,7 @@ pub(crate) use capabilities::try_afresh;
 use capabilities::try_unless_known;
 
 use crate::ClusterError;
-use crate::container::is_container;
+use crate::container::container_here;
 use crate::driver::{Driver, DriverOptions};
 use docker::{DockerDriver, Engine};
 use local::LocalDriver;
@@ -27,7 +27,6 @@ pub async fn select_for_many(name: &str) -> Result<Box<dyn Driver>, ClusterError
     select(if name == "auto" && nix::unistd::geteuid().is_root() { "local" } else { name }).await
 }
 
-/// As [`select`], with options.
 pub async fn select_with(name: &str, options: DriverOptions) -> Result<Box<dyn Driver>, ClusterError> {
     match name {
         "local" => Ok(Box::new(LocalDriver::new(options))),
@@ -47,7 +46,7 @@ async fn automatic(options: DriverOptions) -> Box<dyn Driver> {
         Ok(engine) => engine,
         Err(reason) => {
             // A container is rarely given the socket of an engine.
-            if std::env::var_os("DOCKER_HOST").is_some() || !is_container() {
+            if std::env::var_os("DOCKER_HOST").is_some() || container_here().is_none() {
                 say(&reason);
             }
             return Box::new(LocalDriver::new(options));

@@ -42,7 +42,6 @@ fn known() -> impl Iterator<Item = &'static Image> {
     ALL.iter().chain(OTHERS.iter())
 }
 
-/// The name of the image of a release.
 pub fn name_of(release: &Release) -> Option<&'static str> {
     known().find(|image| image.release == Some(release)).map(|image| image.name.as_ref())
 }

@@ -11,7 +11,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A server of a user's own, as it was named.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnServer {
     text: String,

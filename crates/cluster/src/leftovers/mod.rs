@@ -9,12 +9,12 @@ use crate::cleaned::{Cleaned, LeftoverKind};
 use crate::driver::Driver;
 use crate::drivers::docker::{self, Engine};
 use crate::environment::remove_abandoned;
+use crate::own_task::OwnTask;
 use crate::register::{FoundRun, RunRegister};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::task::JoinHandle;
 
 const ENGINE: Duration = Duration::from_secs(60);
 
@@ -39,7 +39,7 @@ pub async fn clean_up_before(driver: &dyn Driver) -> Result<(Cleaned, CleanUp), 
         return Ok((found, CleanUp::default()));
     }
     let answers = Arc::new(AtomicBool::new(false));
-    let search = tokio::spawn({
+    let search = OwnTask::spawn({
         let answers = answers.clone();
         async move {
             let Ok(engine) = Engine::connect().await else { return Cleaned::default() };
@@ -53,7 +53,7 @@ pub async fn clean_up_before(driver: &dyn Driver) -> Result<(Cleaned, CleanUp), 
 /// A search for leftovers in an engine, beside a run. Dropping it ends the search.
 #[derive(Default)]
 pub struct CleanUp {
-    search: Option<JoinHandle<Cleaned>>,
+    search: Option<OwnTask<Cleaned>>,
     answers: Arc<AtomicBool>,
 }
 
@@ -63,17 +63,9 @@ impl CleanUp {
         let Some(search) = self.search.as_mut().filter(|_| self.answers.load(Ordering::Relaxed)) else {
             return Cleaned::default();
         };
-        match tokio::time::timeout(AT_THE_END, search).await {
+        match tokio::time::timeout(AT_THE_END, &mut search.0).await {
             Ok(Ok(found)) => found,
             _ => Cleaned::default(),
-        }
-    }
-}
-
-impl Drop for CleanUp {
-    fn drop(&mut self) {
-        if let Some(search) = &self.search {
-            search.abort();
         }
     }
 }

@@ -10,6 +10,7 @@
 use super::translated::{Translation, stand_in};
 use crate::ClusterError;
 use crate::node::{Attached, Node};
+use crate::own_task::OwnTask;
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -20,7 +21,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode, Stream};
 
@@ -35,47 +35,39 @@ const HELLO: u8 = 1;
 
 /// A door that is open, as its controller holds it. Dropping it closes it, and all connections through it.
 pub struct Door {
-    carrying: JoinHandle<()>,
+    carrying: OwnTask,
 }
 
 impl Door {
     /// Opens a door in this node to the server at `address`; it listens on return. Errors: it does not start.
     pub async fn open(node: &Arc<dyn Node>, port: u16, address: &str) -> Result<Door, ClusterError> {
-        let argv = ["fencepost", DOOR, &port.to_string()].map(str::to_owned);
-        let Attached { stdin, mut stdout } = node.attach(&argv).await?;
-        match tokio::time::timeout(CONNECT, stdout.read_u8()).await {
-            Ok(Ok(HELLO)) => {}
-            _ => {
-                let name = node.name();
-                return Err(format!(
-                    "the door to {address} in the node {name} does not open; its log says why"
-                )
-                .into());
-            }
-        }
+        let way = format!("door to {address} in the node {}", node.name());
+        let Attached { stdin, stdout } = start(node, [DOOR, &port.to_string()], &way).await?;
         let connection = connection(stdout, stdin, Mode::Server);
-        let carrying = tokio::spawn(serve(connection, Arc::from(address)));
-        Ok(Door { carrying })
+        Ok(Door { carrying: OwnTask::spawn(serve(connection, Arc::from(address))) })
     }
 
     /// Returns when the door is closed though it was not dropped: its program ended.
     pub async fn closed(&self) {
-        while !self.carrying.is_finished() {
+        while !self.carrying.0.is_finished() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
 
-impl Drop for Door {
-    fn drop(&mut self) {
-        self.carrying.abort();
+/// Starts this program in the node, and returns when it is ready. Errors: the `way` does not open.
+async fn start(node: &Arc<dyn Node>, [what, of]: [&str; 2], way: &str) -> Result<Attached, ClusterError> {
+    let mut attached = node.attach(&["fencepost", what, of].map(str::to_owned)).await?;
+    match tokio::time::timeout(CONNECT, attached.stdout.read_u8()).await {
+        Ok(Ok(HELLO)) => Ok(attached),
+        _ => Err(format!("the {way} does not open; its log says why").into()),
     }
 }
 
 /// A way from programs of this machine to a server in a node: a door reversed. Dropping it closes it.
 pub struct Entrance {
     address: SocketAddr,
-    carrying: JoinHandle<()>,
+    _carrying: OwnTask,
 }
 
 impl Entrance {
@@ -93,36 +85,21 @@ impl Entrance {
             false => ((Ipv4Addr::LOCALHOST, 0), None),
         };
         let server = format!("{server}:{port}");
-        let argv = ["fencepost", ENTRANCE, &server].map(str::to_owned);
-        let Attached { stdin, mut stdout } = node.attach(&argv).await?;
-        match tokio::time::timeout(CONNECT, stdout.read_u8()).await {
-            Ok(Ok(HELLO)) => {}
-            _ => {
-                let name = node.name();
-                return Err(
-                    format!("the way to {server} through {name} does not open; its log says why").into()
-                );
-            }
-        }
+        let way = format!("way to {server} through {}", node.name());
+        let Attached { stdin, stdout } = start(node, [ENTRANCE, &server], &way).await?;
         let listener = TcpListener::bind(at).await;
         let listener = listener.map_err(|error| {
             format!("cannot listen at {}:{} of this machine for {server}: {error}", at.0, at.1)
         })?;
         let address =
             listener.local_addr().map_err(|error| format!("cannot listen for {server}: {error}"))?;
-        let carrying = tokio::spawn(accept(listener, connection(stdout, stdin, Mode::Client), translation));
-        Ok(Entrance { address, carrying })
+        let carrying = accept(listener, connection(stdout, stdin, Mode::Client), translation);
+        Ok(Entrance { address, _carrying: OwnTask::spawn(carrying) })
     }
 
     /// Where programs of this machine connect.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-}
-
-impl Drop for Entrance {
-    fn drop(&mut self) {
-        self.carrying.abort();
     }
 }
 

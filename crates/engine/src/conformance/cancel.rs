@@ -12,11 +12,7 @@ const AFTER: Duration = Duration::from_millis(200);
 pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
     let (key, ttl) = (context.key("a"), context.terms().ttl);
-    if !waiter.client.can(f::CANCEL) {
-        return Ok(CheckResult::not_applicable(
-            "the client's answer to the hello does not announce `cancel`",
-        ));
-    }
+    waiter.client.needs(f::CANCEL)?;
     context.grant(&holder, &key).await?;
     let given_up = context.give_up(&waiter, &key, ttl, AFTER).await?;
     context.release(&holder, &key).await?;

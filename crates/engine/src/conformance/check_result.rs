@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// What is known of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleOutcome {

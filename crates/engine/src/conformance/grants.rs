@@ -2,7 +2,7 @@
 
 use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{RuleContext, seconds};
-use fencepost_history::{Grant, Lease, Millis, TimeSpan};
+use fencepost_history::{Grant, Millis, TimeSpan};
 use serde_json::Value;
 
 const GRANTS: usize = 6;
@@ -21,15 +21,8 @@ async fn in_turn(context: &RuleContext<'_>) -> Result<Vec<(u64, Value)>, CheckEn
 }
 
 pub(super) async fn validity(context: &RuleContext<'_>) -> Checked {
-    if context.terms().lease != Lease::Ttl {
-        let reason = format!("a hold does not run out by time: lease = \"{}\"", context.terms().lease);
-        return Ok(CheckResult::not_applicable(reason));
-    }
-    if !context.client(0).await?.can("validity") {
-        return Ok(CheckResult::not_applicable(
-            "the client's answer to the hello does not announce `validity`",
-        ));
-    }
+    context.needs_ttl()?;
+    context.client(0).await?.needs("validity")?;
     let ttl_ms = TimeSpan(context.terms().ttl).millis();
     let mut least = ttl_ms as f64;
     for (process, value) in in_turn(context).await? {

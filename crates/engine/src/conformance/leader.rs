@@ -12,11 +12,7 @@ const REST: Duration = Duration::from_millis(20);
 pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let (leader, follower) = (context.process(0).await?, context.process(1).await?);
     let (key, within) = (context.key("a"), context.terms().ttl / 2);
-    if !follower.client.can(f::LEADER) {
-        return Ok(CheckResult::not_applicable(
-            "the client's answer to the hello does not announce `leader`",
-        ));
-    }
+    follower.client.needs(f::LEADER)?;
     context.grant(&leader, &key).await?;
     let is_named = |answer: &Answered| answer.value == leader.number;
     let named = ask(context, &follower, &key, within, is_named).await?;
@@ -57,7 +53,7 @@ async fn ask(
 ) -> Result<Answered, CheckEnd> {
     let begun = Instant::now();
     loop {
-        let answer = context.leader(follower, key).await?;
+        let answer = context.ask(follower, f::LEADER, key).await?;
         if is_wanted(&answer) || begun.elapsed() >= within {
             return Ok(answer);
         }

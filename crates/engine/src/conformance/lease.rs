@@ -61,16 +61,16 @@ fn is_too_early(context: &RuleContext<'_>, after: Duration) -> bool {
     terms.lease == Lease::Ttl && after < terms.ttl
 }
 
-fn without_lease(context: &RuleContext<'_>) -> Option<CheckResult> {
-    (context.terms().lease == Lease::None).then(|| {
-        CheckResult::not_applicable("lock.toml says lease = \"none\": it stays taken until it is released")
-    })
+fn needs_lease(context: &RuleContext<'_>) -> Result<(), CheckEnd> {
+    if context.terms().lease != Lease::None {
+        return Ok(());
+    }
+    let reason = "lock.toml says lease = \"none\": it stays taken until it is released";
+    Err(CheckResult::not_applicable(reason).into())
 }
 
 pub(super) async fn client_gone(context: &RuleContext<'_>) -> Checked {
-    if let Some(result) = without_lease(context) {
-        return Ok(result);
-    }
+    needs_lease(context)?;
     let (holder, key, asked) = (context.process(2).await?, context.key("a"), Instant::now());
     context.grant(&holder, &key).await?;
     context.session.servers.kill_client(holder.client.place, holder.client.pid).await?;
@@ -89,9 +89,7 @@ pub(super) async fn client_gone(context: &RuleContext<'_>) -> Checked {
 }
 
 pub(super) async fn process_over(context: &RuleContext<'_>) -> Checked {
-    if let Some(result) = without_lease(context) {
-        return Ok(result);
-    }
+    needs_lease(context)?;
     let (holder, key) = (context.process(0).await?, context.key("a"));
     context.grant(&holder, &key).await?;
     holder.client.end_process(holder.number);
@@ -105,11 +103,7 @@ const RENEWED_TTLS: u32 = 2;
 
 pub(super) async fn renewal(context: &RuleContext<'_>) -> Checked {
     let (holder, key) = (context.process(0).await?, context.key("a"));
-    if !holder.client.can("extend") {
-        return Ok(CheckResult::not_applicable(
-            "the client's answer to the hello does not announce `extend`",
-        ));
-    }
+    holder.client.needs("extend")?;
     let ttl = context.terms().ttl;
     context.grant(&holder, &key).await?;
     let renewed = holder.client.await_notice(f::RENEWED, holder.number, ttl * RENEWED_TTLS).await;
@@ -130,12 +124,7 @@ pub(super) async fn renewal(context: &RuleContext<'_>) -> Checked {
 }
 
 pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
-    if context.terms().lease != Lease::Ttl {
-        return Ok(CheckResult::not_applicable(format!(
-            "a hold does not run out by time: lease = \"{}\"",
-            context.terms().lease
-        )));
-    }
+    context.needs_ttl()?;
     let (first, key) = (context.process(0).await?, context.key("a"));
     if first.client.can("extend") {
         return Ok(CheckResult::not_applicable(

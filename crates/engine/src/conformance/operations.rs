@@ -2,7 +2,7 @@
 
 use super::check_result::{CheckEnd, CheckResult, Checked};
 use super::session::{Answered, RuleContext, seconds};
-use fencepost_history::{ErrorCode, Released};
+use fencepost_history::{ErrorCode, Released, f};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -215,7 +215,7 @@ pub(super) async fn holds(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
     let change = "Answer holds with what the process believes, from no request: true from the ok of its acquire until its \
                   release begins or its library reports the lock as lost";
-    let before = context.holds(&process, &key).await?;
+    let before = context.ask(&process, f::HOLDS, &key).await?;
     if before.value != false {
         return Ok(CheckResult::broken(
             format!("holds before the first acquire: {}", belief(&before)),
@@ -223,9 +223,9 @@ pub(super) async fn holds(context: &RuleContext<'_>) -> Checked {
         ));
     }
     context.grant(&process, &key).await?;
-    let during = context.holds(&process, &key).await?;
+    let during = context.ask(&process, f::HOLDS, &key).await?;
     context.release(&process, &key).await?;
-    let after = context.holds(&process, &key).await?;
+    let after = context.ask(&process, f::HOLDS, &key).await?;
     if after.value != false {
         return Ok(CheckResult::broken(format!("holds after the release: {}", belief(&after)), change));
     }

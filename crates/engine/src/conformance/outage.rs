@@ -19,9 +19,7 @@ const RETRIES: Duration = Duration::from_secs(60);
 
 pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {
     let (holder, key) = (context.process(0).await?, context.key("a"));
-    if !holder.client.can("lost") {
-        return Ok(CheckResult::not_applicable("the client's answer to the hello does not announce `lost`"));
-    }
+    holder.client.needs("lost")?;
     let ttl = context.terms().ttl;
     context.grant(&holder, &key).await?;
     context.session.servers.set_state(ServersState::Paused).await?;
@@ -44,7 +42,7 @@ pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {
             )),
         });
     };
-    let holds = context.holds(&holder, &key).await?;
+    let holds = context.ask(&holder, f::HOLDS, &key).await?;
     if holds.value != false {
         return Ok(CheckResult::broken(
             format!("holds after the notice `lost`: {}", holds.value),

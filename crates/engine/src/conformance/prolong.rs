@@ -3,7 +3,7 @@
 use super::check_result::{CheckResult, Checked};
 use super::lease::{TRY, next_holder};
 use super::session::{RuleContext, seconds};
-use fencepost_history::{Completion, Lease, f};
+use fencepost_history::{Completion, f};
 use tokio::time::Instant;
 
 /// The part of the TTL after which a holder prolongs its lock, in twentieths.
@@ -11,19 +11,12 @@ const AFTER: u32 = 12;
 
 pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let (holder, key, ttl) = (context.process(0).await?, context.key("a"), context.terms().ttl);
-    if !holder.client.can(f::PROLONG) {
-        return Ok(CheckResult::not_applicable(
-            "the client's answer to the hello does not announce `prolong`",
-        ));
-    }
-    if context.terms().lease != Lease::Ttl {
-        let reason = format!("a hold does not run out by time: lease = \"{}\"", context.terms().lease);
-        return Ok(CheckResult::not_applicable(reason));
-    }
+    holder.client.needs(f::PROLONG)?;
+    context.needs_ttl()?;
     context.grant(&holder, &key).await?;
     tokio::time::sleep(ttl * AFTER / 20).await;
     let asked = Instant::now();
-    let prolonged = context.prolong(&holder, &key).await?;
+    let prolonged = context.ask(&holder, f::PROLONG, &key).await?;
     if !prolonged.is_ok() {
         return Ok(CheckResult::broken(
             format!("a lock that was held was not prolonged: the answer was {prolonged}"),
@@ -33,7 +26,7 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     }
     // Without that it would be over by then.
     tokio::time::sleep(ttl * AFTER / 20).await;
-    let (holds, other) = (context.holds(&holder, &key).await?, context.process(1).await?);
+    let (holds, other) = (context.ask(&holder, f::HOLDS, &key).await?, context.process(1).await?);
     let beside = context.acquire(&other, &key, TRY.min(ttl / 5)).await?;
     if beside.is_ok() && asked.elapsed() < ttl {
         return Ok(CheckResult::note(
@@ -58,7 +51,7 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let Some(next) = next_holder(context, &key).await? else {
         return Ok(CheckResult::unchecked("no other client acquired once the time was over"));
     };
-    let late = context.prolong(&holder, &key).await?;
+    let late = context.ask(&holder, f::PROLONG, &key).await?;
     context.release(&next, &key).await?;
     if late.is_ok() {
         return Ok(CheckResult::note(

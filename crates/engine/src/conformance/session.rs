@@ -4,7 +4,7 @@ use super::check_result::{CheckEnd, CheckResult};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
 use super::transcript::{Recorded, Transcript};
 use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
-use fencepost_history::{AcquireArguments, Completion, ErrorCode, LockKind, TimeSpan, f};
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, Lease, LockKind, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -73,7 +73,6 @@ impl CheckSession {
         CheckSession { servers, transcript: Transcript::begin(), clients, slowest }
     }
 
-    /// The client in this place; it is started where none runs.
     async fn client(&self, place: usize) -> Result<Arc<TestedClient>, CheckEnd> {
         let mut client = self.clients[place].lock().await;
         match &*client {
@@ -118,6 +117,15 @@ impl CheckSession {
 impl TestedClient {
     pub(super) fn can(&self, word: &str) -> bool {
         self.can.iter().any(|can| can == word)
+    }
+
+    /// Ends a rule that is about what this client does not announce.
+    pub(super) fn needs(&self, word: &str) -> Result<(), CheckEnd> {
+        if self.can(word) {
+            return Ok(());
+        }
+        let reason = format!("the client's answer to the hello does not announce `{word}`");
+        Err(CheckResult::not_applicable(reason).into())
     }
 
     pub(super) fn gone(&self) -> Option<String> {
@@ -268,15 +276,17 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
     }
 
-    /// Acquires the lock as others hold it, too: as a reader, or with one of several permits.
-    pub(super) async fn acquire_share(
+    /// Acquires or releases the lock as others hold it, too (as a reader, or with one of several permits), or
+    /// several names at once.
+    pub(super) async fn perform_share(
         &self,
         process: &ClientProcess,
+        f: &'static str,
         key: &str,
         share: AcquireArguments,
         timeout: Duration,
     ) -> Result<Answered, CheckEnd> {
-        self.perform_with(process, f::ACQUIRE, key, share.into(), (timeout, process.lateness(), None)).await
+        self.perform_with(process, f, key, share.into(), (timeout, process.lateness(), None)).await
     }
 
     /// Asks for a lock, and gives that call up after a while.
@@ -316,29 +326,11 @@ impl<'a> RuleContext<'a> {
     }
 
     pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
-        self.perform(process, f::RELEASE, key, process.free_timeout(), process.lateness()).await
+        self.ask(process, f::RELEASE, key).await
     }
 
-    pub(super) async fn leader(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
-        self.perform(process, f::LEADER, key, process.free_timeout(), process.lateness()).await
-    }
-
-    pub(super) async fn prolong(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
-        self.perform(process, f::PROLONG, key, process.free_timeout(), process.lateness()).await
-    }
-
-    pub(super) async fn release_set(
-        &self,
-        process: &ClientProcess,
-        key: &str,
-        set: AcquireArguments,
-    ) -> Result<Answered, CheckEnd> {
-        let (timeout, late) = (process.free_timeout(), process.lateness());
-        self.perform_with(process, f::RELEASE, key, set.into(), (timeout, late, None)).await
-    }
-
-    /// Acquires once more what the process holds, or releases it once.
-    pub(super) async fn nested(
+    /// An operation that has not to wait for another process.
+    pub(super) async fn ask(
         &self,
         process: &ClientProcess,
         f: &'static str,
@@ -347,8 +339,15 @@ impl<'a> RuleContext<'a> {
         self.perform(process, f, key, process.free_timeout(), process.lateness()).await
     }
 
-    pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
-        self.perform(process, f::HOLDS, key, process.free_timeout(), process.lateness()).await
+    /// Ends a rule that is about holds that run out by time, of a lock that has none.
+    pub(super) fn needs_ttl(&self) -> Result<(), CheckEnd> {
+        match self.terms().lease {
+            Lease::Ttl => Ok(()),
+            lease => {
+                let reason = format!("a hold does not run out by time: lease = \"{lease}\"");
+                Err(CheckResult::not_applicable(reason).into())
+            }
+        }
     }
 }
 

@@ -66,12 +66,14 @@ async fn names(context: &RuleContext<'_>, key: &str) -> Checked {
     let (holder, second) = (context.process(0).await?, context.process(CLIENTS - 1).await?);
     let patience = context.terms().ttl / 4;
     let numbers = vec![holder.number, second.number];
-    let granted = context.acquire_share(&holder, &one, with_common(), holder.free_timeout()).await?;
-    let refused = context.acquire_share(&second, &other, with_common(), patience).await?;
+    let granted =
+        context.perform_share(&holder, f::ACQUIRE, &one, with_common(), holder.free_timeout()).await?;
+    let refused = context.perform_share(&second, f::ACQUIRE, &other, with_common(), patience).await?;
     let rest = context.acquire(&second, &other, patience).await?;
     let is_in_time = begun.elapsed() < context.terms().ttl;
     context.release(&second, &other).await?;
-    let released = context.release_set(&holder, &one, with_common()).await?;
+    let released =
+        context.perform_share(&holder, f::RELEASE, &one, with_common(), holder.free_timeout()).await?;
     let change = "Take the key and all names of `also`, or none of them, and give all of them back at a release that has the same names (in a kit: acquire_all, release_all)";
     if !granted.is_ok() || !released.is_ok() {
         let seen =
@@ -100,7 +102,7 @@ async fn entries(context: &RuleContext<'_>, key: &str) -> Checked {
     let holder = Holders::acquire(context, key, &exclusive, 1).await?;
     let entered = [f::REENTER, f::LEAVE];
     for operation in entered {
-        let answered = context.nested(&holder.processes[0], operation, key).await?;
+        let answered = context.ask(&holder.processes[0], operation, key).await?;
         holder.check_time(context)?;
         if !answered.is_ok() {
             holder.release(context, 0).await?;
@@ -136,7 +138,7 @@ impl<'a> Holders<'a> {
             let process = context.process(number % CLIENTS).await?;
             // Those before it must not run out meanwhile.
             let timeout = if number == 0 { process.free_timeout() } else { context.terms().ttl / 4 };
-            let answered = context.acquire_share(&process, key, share.clone(), timeout).await?;
+            let answered = context.perform_share(&process, f::ACQUIRE, key, share.clone(), timeout).await?;
             let held = holders.processes.len();
             holders.processes.push(process);
             if !answered.is_ok() {
@@ -159,8 +161,9 @@ impl<'a> Holders<'a> {
         granted: &str,
     ) -> Result<(), CheckEnd> {
         let other = context.process(CLIENTS - 1).await?;
-        let answered =
-            context.acquire_share(&other, self.key, share.clone(), context.terms().ttl / 4).await?;
+        let answered = context
+            .perform_share(&other, f::ACQUIRE, self.key, share.clone(), context.terms().ttl / 4)
+            .await?;
         if !answered.is_ok() {
             return Ok(());
         }

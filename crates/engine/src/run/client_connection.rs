@@ -54,7 +54,6 @@ pub trait ClientEvents: Send + Sync + 'static {
     fn gone(&self, client: &str, end: ClientEnd);
 }
 
-/// How the connection to a client ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEnd {
     /// Its standard output was closed. Whether the client itself has ended is to be found out.
@@ -122,7 +121,6 @@ impl ClientConnection {
         ClientConnection { key_prefix: key_prefix.to_owned(), ..self }
     }
 
-    /// The client's name: `c1`.
     pub fn name(&self) -> &str {
         &self.name
     }

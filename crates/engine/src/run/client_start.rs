@@ -83,7 +83,7 @@ impl ClientSetup {
             command: program.map_or_else(own_command, |program| program.command.clone()),
             start_time: options.start_time.map_or(of_lock, |least| of_lock.max(least.0)),
             guard,
-            needs: spec.workload.needs(),
+            needs: spec.workload.needs,
             cancels: !options.cancel.is_empty(),
             seed: spec.seed,
             by_name: options.by_name,

@@ -123,7 +123,7 @@ async fn silent_client(playing: &Playing<'_>) -> Option<String> {
 /// Reads every key once more, and records the storage's log.
 async fn closing(playing: &Playing<'_>) {
     let Playing { spec, context, deployment, recorder, process_context, .. } = playing;
-    let (keys, reads) = (spec.options.keys, spec.workload.uses_storage());
+    let (keys, reads) = (spec.options.keys, spec.workload.uses_storage);
     phase(recorder, RunPhase::Closing);
     tokio::select! {
         () = closing_reads(process_context, keys, &deployment.clients, reads) => {}

@@ -30,7 +30,6 @@ impl Section {
     }
 }
 
-/// A grant that is not known to be over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownHold {
     pub process: u64,

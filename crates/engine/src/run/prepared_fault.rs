@@ -3,7 +3,6 @@
 use anyhow::{Result, anyhow};
 use fencepost_nemesis::{Fault, Nemesis, Plan};
 
-/// A fault made ready, with its nemesis.
 pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
 
 /// The faults of a plan, ready to be injected. Errors: an unknown nemesis, or parameters that it refuses.

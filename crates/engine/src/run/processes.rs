@@ -81,7 +81,6 @@ impl Closing {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Waits for `time`, or until the flag is set.
     pub async fn wait(&self, time: Duration) {
         let changed = self.changed.notified();
         tokio::pin!(changed);
@@ -108,9 +107,9 @@ pub(crate) fn follow_workload(
         let can_ask = client.hello.can.iter().any(|word| word == f::LEADER);
         let is_last = slot + 1 == spec.options.concurrency && slot >= CANDIDATES_MIN;
         let mut settings = spec.workload_settings(slot);
-        settings.reader |= workload.has_follower() && can_ask && is_last;
+        settings.reader |= workload.has_follower && can_ask && is_last;
         let new_script =
-            move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
+            move |process| (workload.script)(&settings, process, seed.stream(&format!("process-{process}")));
         processes.spawn(run_process(context.clone(), client, slot, new_script));
     }
     processes

@@ -38,7 +38,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The client's place among the clients, from 0.
     pub fn client_of(self, process: u64) -> usize {
         (process % self.slots as u64) as usize % self.clients
     }
@@ -101,7 +100,6 @@ impl Recorder {
         }
     }
 
-    /// Looks at the state of the lock.
     pub fn lock_state<T>(&self, look: impl FnOnce(&LockState) -> T) -> T {
         look(&self.inner.lock().lock)
     }
@@ -111,7 +109,6 @@ impl Recorder {
         self.lock_changed.notified()
     }
 
-    /// The name of the client that hosts a process.
     pub fn client_name(&self, process: u64) -> String {
         self.placement.client_name(process)
     }
@@ -126,7 +123,6 @@ impl Recorder {
         self.inner.lock().tally
     }
 
-    /// Records an invocation.
     pub fn invoke(&self, process: u64, f: &str, key: &str, value: Value) {
         self.record(Process::Client(process), Kind::Invoke, f, Some(key), value, None);
     }

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// One step of a client's script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Acquires the lock; a refused acquire is repeated until the lock is granted.
@@ -56,7 +55,6 @@ pub struct Narration {
     pub sentence: String,
 }
 
-/// Everything that is directed in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectedScript {
     pub clients: Vec<ClientScript>,

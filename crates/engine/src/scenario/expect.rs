@@ -62,12 +62,10 @@ impl MeasuredExpectation {
 }
 
 impl Expectation {
-    /// Expects that no checker finds a violation.
     pub fn no_violation() -> Expectation {
         Expectation { about: "holds".to_owned(), conditions: vec![Condition::AllHold], observed: None }
     }
 
-    /// Compares a run with the expectation.
     pub fn answer(&self, run: &RunMeasures) -> ExpectationAnswer {
         let findings: Vec<MeasuredExpectation> = self.conditions.iter().map(|each| each.look(run)).collect();
         let met = findings.iter().all(|finding| finding.met);

@@ -116,13 +116,13 @@ impl ExpectTable {
         if let Some(ViolationTable { checker, class }) = table.violation {
             let checker = known_checker(&checker)?;
             let class = known_class(checker, &class)?;
-            conditions.push(Condition::Violation { checker: checker.name().to_owned(), class });
+            conditions.push(Condition::Violation { checker: checker.name.to_owned(), class });
         }
         conditions.extend(measured);
         if let Some(checker) = &table.holds {
             conditions.push(match checker.get_ref().as_str() {
                 ALL => Condition::AllHold,
-                _ => Condition::Holds(known_checker(checker)?.name().to_owned()),
+                _ => Condition::Holds(known_checker(checker)?.name.to_owned()),
             });
         }
         if let Some(event) = table.event {
@@ -167,9 +167,9 @@ impl ExpectTable {
 }
 
 /// The class, if this checker finds it: an expectation of another is never met.
-fn known_class(checker: &dyn Checker, name: &Spanned<String>) -> Result<String, Mistake> {
-    let what = format!("class of {}", checker.name());
-    pick_at(&what, name, checker.property().classes, |class| class.name).map(|class| class.name.to_owned())
+fn known_class(checker: &Checker, name: &Spanned<String>) -> Result<String, Mistake> {
+    let what = format!("class of {}", checker.name);
+    pick_at(&what, name, checker.classes, |class| class.name).map(|class| class.name.to_owned())
 }
 
 /// The metric, if a run can have it: one of another name is never measured.
@@ -177,6 +177,6 @@ fn known_metric(name: &Spanned<String>) -> Result<Measure, Mistake> {
     pick_at("metric", name, METRICS, |metric| metric).map(|metric| Measure::Metric(metric.to_owned()))
 }
 
-fn known_checker(name: &Spanned<String>) -> Result<&'static dyn Checker, Mistake> {
-    pick_at("checker", name, fencepost_checker::registry(), |checker| checker.name())
+fn known_checker(name: &Spanned<String>) -> Result<&'static Checker, Mistake> {
+    pick_at("checker", name, fencepost_checker::registry(), |checker| checker.name)
 }

@@ -9,7 +9,6 @@ use fencepost_checker::{Metric, RunVerdict};
 use fencepost_history::{Event, Grant, Kind, Process, f};
 use fencepost_nemesis::Trigger;
 
-/// What a run is compared by.
 pub struct RunMeasures<'a> {
     pub verdict: &'a RunVerdict,
     pub history: &'a [Event],

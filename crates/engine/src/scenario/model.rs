@@ -37,7 +37,6 @@ impl Scenario {
         &self.text
     }
 
-    /// A mistake with the file and the line.
     pub fn error(&self, mistake: Mistake) -> MistakeInFile {
         mistake.in_file(&self.file, &self.text)
     }
@@ -59,7 +58,6 @@ pub struct ScenarioRun {
 }
 
 impl ScenarioRun {
-    /// The options of the run, as the file has them.
     pub fn options(&self) -> &RunOptions {
         &self.options.options
     }

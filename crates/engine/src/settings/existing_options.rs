@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The variable with the password of the servers.
 pub const PASSWORD: &str = fencepost_cluster::SERVERS_PASSWORD;
 
 /// Servers that exist already, and what may be done to them.
@@ -207,7 +206,6 @@ impl ExistingOptions {
         self.servers_user.clone().or_else(|| places.iter().find_map(|place| place.user.clone()))
     }
 
-    /// The words of the hook; none where there is no hook.
     pub(crate) fn hook_words(&self) -> Result<Option<Vec<String>>, BadUsage> {
         let Some(command) = &self.server_hook else { return Ok(None) };
         let words = shlex::split(command).filter(|words| !words.is_empty());

@@ -53,9 +53,7 @@ mod tests {
                     }
                     "guard" => pick(what, name, fencepost_storage::guards(), |guard| guard.name).is_ok(),
                     "driver" => fencepost_cluster::DRIVER_NAMES.contains(&name),
-                    "workload" => {
-                        pick(what, name, fencepost_workloads::registry(), |each| each.name()).is_ok()
-                    }
+                    "workload" => pick(what, name, fencepost_workloads::registry(), |each| each.name).is_ok(),
                     _ => false,
                 };
                 assert!(exists && !words.split(' ').any(|word| word == name), "{what} {name}");

@@ -30,7 +30,7 @@ impl RunSpec {
     /// notices. (A transaction is prolonged by its statements alone, and a section that waits has none.)
     fn allows_overstay(&self) -> bool {
         let can = self.lock.capabilities(&self.options.lock_options);
-        let is_prolonged = self.workload.needs() == Some(f::PROLONG);
+        let is_prolonged = self.workload.needs == Some(f::PROLONG);
         let is_renewed = can.renewal && !can.own_storage || is_prolonged;
         can.lease != Lease::Ttl || is_renewed || self.options.careful && can.validity
     }

@@ -5,7 +5,6 @@ use crate::settings::options::RunOptions;
 use fencepost_history::prose::and;
 use fencepost_nemesis::{Nemesis, NemesisOptions, NemesisSettings, Refusal, Topology, registry};
 
-/// Where the faults of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     Drawn,

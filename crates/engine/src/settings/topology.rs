@@ -9,15 +9,15 @@ use fencepost_workloads::Workload;
 pub(crate) const STORAGE_PORT: u16 = 7000;
 
 /// Whether the run has a storage of its own: not where the lock service keeps the data itself.
-fn has_storage(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> bool {
-    workload.uses_storage() && !lock.capabilities(&options.lock_options).own_storage
+fn has_storage(options: &RunOptions, lock: &LockDefinition, workload: &Workload) -> bool {
+    workload.uses_storage && !lock.capabilities(&options.lock_options).own_storage
 }
 
 /// The nodes that a fault can be injected into.
-pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> Topology {
+pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &Workload) -> Topology {
     Topology {
         servers: server_names(options, lock),
-        clients: client_names(options),
+        clients: (1..=options.clients).map(|number| format!("c{number}")).collect(),
         storage: has_storage(options, lock, workload).then(|| STORAGE_NODE.to_owned()),
         has_leader: lock.service.leadership.is_some() && !options.existing.are_used(),
         orders: match options.existing.are_used() {
@@ -53,11 +53,7 @@ fn server_names(options: &RunOptions, lock: &LockDefinition) -> Vec<String> {
 }
 
 /// `storage`; with replicas also `storage-2`, ….
-pub(crate) fn storage_names(
-    options: &RunOptions,
-    lock: &LockDefinition,
-    workload: &dyn Workload,
-) -> Vec<String> {
+pub(crate) fn storage_names(options: &RunOptions, lock: &LockDefinition, workload: &Workload) -> Vec<String> {
     if !has_storage(options, lock, workload) {
         return Vec::new();
     }
@@ -65,8 +61,4 @@ pub(crate) fn storage_names(
     let name =
         |number| if number == 1 { STORAGE_NODE.to_owned() } else { format!("{STORAGE_NODE}-{number}") };
     (1..=replicas).map(name).collect()
-}
-
-fn client_names(options: &RunOptions) -> Vec<String> {
-    (1..=options.clients).map(|number| format!("c{number}")).collect()
 }

@@ -24,7 +24,7 @@ pub struct RunSpec {
     pub options: RunOptions,
     pub seed: Seed,
     pub lock: &'static LockDefinition,
-    pub workload: &'static dyn Workload,
+    pub workload: &'static Workload,
     pub nemeses: Vec<&'static dyn Nemesis>,
     /// Every fault with its time and its targets: drawn from the seed, or read from a file.
     pub plan: Plan,
@@ -89,7 +89,7 @@ impl RunSpec {
         let lock = options.find_lock()?;
         options.fit_kind(lock);
         let workloads = fencepost_workloads::registry();
-        let workload = pick("workload", &options.workload, workloads, |workload| workload.name())?;
+        let workload = pick("workload", &options.workload, workloads, |workload| workload.name)?;
         let nemeses = options.nemeses()?;
         options.nemesis.retain(|name| name != NO_NEMESIS);
         options.check_numbers()?;
@@ -272,7 +272,7 @@ impl RunOptions {
         Ok(options)
     }
 
-    fn check_guard(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
+    fn check_guard(&self, lock: &LockDefinition, workload: &Workload) -> Result<(), BadUsage> {
         let guards = fencepost_storage::guards();
         let guard = pick("guard", &self.guard, guards, |guard| guard.name)?;
         let can = lock.capabilities(&self.lock_options);
@@ -313,7 +313,7 @@ impl RunOptions {
                 ),
             );
         }
-        if self.guard != "none" && !workload.uses_storage() {
+        if self.guard != "none" && !workload.uses_storage {
             return bad(
                 "guard",
                 format!(

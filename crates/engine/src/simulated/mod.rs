@@ -255,7 +255,6 @@ impl Readiness for AlwaysReady {
     }
 }
 
-/// Passes notices on to the recorder, once there is one.
 #[derive(Default)]
 struct ToRecorder(OnceLock<Arc<Recorder>>);
 

@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// The clocks of a run, being watched.
 pub struct ClockWatch {
     lookers: JoinSet<()>,
     over: watch::Sender<bool>,

@@ -43,7 +43,6 @@ pub(crate) fn read_text(reader: impl Read, bytes_max: u64) -> io::Result<String>
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
 }
 
-/// The error for something that is longer than it may be.
 pub fn too_long(what: &str, bytes_max: u64) -> io::Error {
     let sentence = format!(
         "{what} is longer than {} MiB, which is the limit: the file is damaged, or not the one that was meant; restore it or name another",

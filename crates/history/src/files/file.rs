@@ -31,7 +31,6 @@ impl Writer {
         Ok(Writer { file, path: path.to_owned(), line: Vec::with_capacity(256) })
     }
 
-    /// Appends one event as a whole line.
     pub fn append(&mut self, event: &Event) -> Result<(), HistoryError> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, event).expect("an event is always JSON");

@@ -19,7 +19,6 @@ pub struct RunFile {
     /// The driver's engine, as it names itself (`Podman 5.4.2, rootless`); empty where there was none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
-    /// Versions, as the servers report them.
     #[serde(default)]
     pub servers: Vec<String>,
     /// None in runs of before it was recorded.
@@ -39,7 +38,6 @@ pub struct RunSettings {
     pub workload: String,
     #[serde(default)]
     pub nemesis: Vec<String>,
-    /// The file of a plan that was not drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nemesis_file: Option<PathBuf>,
     /// As requested: `auto`, `docker` or `local`.
@@ -74,7 +72,6 @@ pub struct SettingsHead {
 }
 
 impl SettingsHead {
-    /// As [`RunSettings::nemesis_name`].
     pub fn nemesis_name(&self) -> String {
         nemesis_name(self.scenario.is_some(), self.nemesis_file.is_some(), &self.nemesis)
     }

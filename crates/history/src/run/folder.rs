@@ -63,7 +63,6 @@ impl RunFolder {
         self.path.join("logs")
     }
 
-    /// The data of servers, where they were kept.
     pub fn data(&self) -> PathBuf {
         self.path.join(RunFolder::DATA)
     }
@@ -72,7 +71,6 @@ impl RunFolder {
         self.path.join("report.html")
     }
 
-    /// Writes `run.toml`.
     pub fn write_run(&self, run: &RunFile) -> Result<(), RunError> {
         let path = self.path.join("run.toml");
         let text = toml::to_string(run)
@@ -80,7 +78,6 @@ impl RunFolder {
         write_inside(&self.path, "run.toml", text.as_bytes())
     }
 
-    /// Reads `run.toml`.
     pub fn read_run(&self) -> Result<RunFile, RunError> {
         let path = self.path.join("run.toml");
         let text = read_regular(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;

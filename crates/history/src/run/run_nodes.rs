@@ -29,7 +29,6 @@ pub fn is_storage(node: &str) -> bool {
     node.starts_with(STORAGE_NODE)
 }
 
-/// What a node does in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
@@ -78,7 +77,6 @@ impl RunNodes {
         clients.len()
     }
 
-    /// Whether this is one of the clients.
     pub fn is_client(&self, node: &str) -> bool {
         self.slots.iter().any(|client| client == node)
     }

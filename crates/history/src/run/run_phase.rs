@@ -16,7 +16,6 @@ pub enum RunPhase {
 impl RunPhase {
     const ALL: [RunPhase; 4] = [RunPhase::Main, RunPhase::Heal, RunPhase::Liveness, RunPhase::Closing];
 
-    /// Its name in histories.
     pub fn name(self) -> &'static str {
         match self {
             RunPhase::Main => "main",

@@ -20,7 +20,6 @@ pub fn fail_writes_beyond_limits() {
     let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
 }
 
-/// Writes a file whole or not at all.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole_by(path, |mut file| file.write_all(content))
 }
@@ -62,7 +61,6 @@ pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), Run
     write_inside_by(folder, name, |mut file| file.write_all(content))
 }
 
-/// As [`write_inside`], in pieces.
 pub fn write_inside_by<E>(
     folder: &Path,
     name: &str,

@@ -34,7 +34,6 @@ pub enum FirstCheck {
     Silent(String),
 }
 
-/// What came of the first check.
 pub struct FirstChecked {
     pub check: FirstCheck,
     /// The TTL at which the lock works, where it is not the requested one, and a sentence on why.

@@ -12,7 +12,6 @@ pub struct Status {
     pub spent: Duration,
     pub budget: Duration,
     pub schedules: u64,
-    /// Schedules per minute of this sitting.
     pub per_minute: f64,
     pub covered: u64,
     pub possible: u64,

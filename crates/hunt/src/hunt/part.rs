@@ -7,7 +7,6 @@ use fencepost_campaign::parts::{CampaignKind, PartFile, PartWriter, RunKey, assi
 use fencepost_history::Shard;
 
 impl HuntFolder {
-    /// Writes which part it is in the folder of a hunt. An error where a file cannot be written.
     pub fn begin_part(&self, request: &HuntRequest) -> Result<PartWriter> {
         let shard = request.shard.unwrap_or(Shard::WHOLE);
         let parts = vec![Some(1); shard.of().get() as usize];

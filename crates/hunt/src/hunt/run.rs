@@ -42,7 +42,6 @@ pub struct HuntEnd {
     pub written: Result<()>,
 }
 
-/// A new hunt's file. `driver` is the one that plays.
 pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
     HuntFile {
         fencepost: env!("CARGO_PKG_VERSION").to_owned(),

@@ -40,7 +40,7 @@ pub(super) const EXCLUSION: &str = "exclusion";
 
 /// Whether a checker's violations follow from two holders at a time, or a late one: harm to data and order.
 fn is_of_data(checker: &str) -> bool {
-    let is_it = |known: &&dyn Checker| known.name() == checker && known.property().blame == Blame::ByHolders;
+    let is_it = |known: &&Checker| known.name == checker && known.blame == Blame::ByHolders;
     checker != EXCLUSION && registry().iter().any(is_it)
 }
 

@@ -13,10 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A schedule takes another's situation only if nearer by this share: real servers vary by milliseconds.
 const NEARER: f64 = 0.8;
 
-/// What is known of one situation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SituationRecord {
-    /// How many schedules covered it.
     pub covered: u64,
     /// The smallest distance to a violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +36,6 @@ pub struct Use {
 pub struct ScheduleOutcome {
     /// Situations that no schedule had covered.
     pub new: Vec<SituationName>,
-    /// Situations in which it came nearer than any other.
     pub nearer: Vec<SituationName>,
     /// Schedules that no situation keeps any more.
     pub dropped: Vec<u64>,

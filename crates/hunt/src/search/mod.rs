@@ -54,9 +54,13 @@ pub enum Origin {
     /// Without any fault, to see whether all processes get the lock, and soon.
     Peace,
     /// Drawn anew, with a fault of this nemesis.
-    Fresh { nemesis: String },
-    /// Made from the schedule of this number.
-    Changed { parent: u64, changes: Vec<ScheduleChange> },
+    Fresh {
+        nemesis: String,
+    },
+    Changed {
+        parent: u64,
+        changes: Vec<ScheduleChange>,
+    },
 }
 
 impl fmt::Display for Origin {
@@ -121,7 +125,6 @@ impl Search {
         (self.archive, self.next, self.step) = (archive, next, step);
     }
 
-    /// The number of the next schedule.
     pub fn next_number(&self) -> u64 {
         self.next
     }

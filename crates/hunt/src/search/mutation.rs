@@ -29,52 +29,26 @@ pub enum ScheduleChange {
     Seed,
 }
 
-impl ScheduleChange {
-    const ALL: [ScheduleChange; 12] = [
-        ScheduleChange::Target,
-        ScheduleChange::Moment,
-        ScheduleChange::Time,
-        ScheduleChange::Length,
-        ScheduleChange::Size,
-        ScheduleChange::AddFault,
-        ScheduleChange::DropFault,
-        ScheduleChange::Splice,
-        ScheduleChange::Clients,
-        ScheduleChange::Keys,
-        ScheduleChange::Duration,
-        ScheduleChange::Seed,
-    ];
-
-    /// How often it is drawn: faults and their aim matter more than options.
-    fn weight(self) -> u32 {
-        match self {
-            ScheduleChange::Target
-            | ScheduleChange::Moment
-            | ScheduleChange::Length
-            | ScheduleChange::Size => 4,
-            ScheduleChange::AddFault | ScheduleChange::Splice | ScheduleChange::Time => 3,
-            ScheduleChange::DropFault | ScheduleChange::Clients => 2,
-            ScheduleChange::Keys | ScheduleChange::Duration | ScheduleChange::Seed => 1,
-        }
-    }
-}
+/// How often each is drawn (faults and their aim matter more than options), and what it makes of a schedule.
+const CHANGES: [(ScheduleChange, u32, &str); 12] = [
+    (ScheduleChange::Target, 4, "another target"),
+    (ScheduleChange::Moment, 4, "another moment"),
+    (ScheduleChange::Time, 3, "another time"),
+    (ScheduleChange::Length, 4, "another length"),
+    (ScheduleChange::Size, 4, "another size"),
+    (ScheduleChange::AddFault, 3, "one fault more"),
+    (ScheduleChange::DropFault, 2, "one fault less"),
+    (ScheduleChange::Splice, 3, "a fault of another schedule"),
+    (ScheduleChange::Clients, 2, "other clients"),
+    (ScheduleChange::Keys, 1, "other keys"),
+    (ScheduleChange::Duration, 1, "another duration"),
+    (ScheduleChange::Seed, 1, "other choices of the processes"),
+];
 
 impl fmt::Display for ScheduleChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            ScheduleChange::Target => "another target",
-            ScheduleChange::Moment => "another moment",
-            ScheduleChange::Time => "another time",
-            ScheduleChange::Length => "another length",
-            ScheduleChange::Size => "another size",
-            ScheduleChange::AddFault => "one fault more",
-            ScheduleChange::DropFault => "one fault less",
-            ScheduleChange::Splice => "a fault of another schedule",
-            ScheduleChange::Clients => "other clients",
-            ScheduleChange::Keys => "other keys",
-            ScheduleChange::Duration => "another duration",
-            ScheduleChange::Seed => "other choices of the processes",
-        })
+        let row = CHANGES.iter().find(|(change, ..)| change == self);
+        out.write_str(row.map_or("", |row| row.2))
     }
 }
 
@@ -93,7 +67,7 @@ pub fn mutate(
         let mut child = parent.clone();
         let mut changes = Vec::new();
         loop {
-            let change = *ScheduleChange::ALL.choose_weighted(random, |change| change.weight()).ok()?;
+            let (change, ..) = *CHANGES.choose_weighted(random, |(_, weight, _)| *weight).ok()?;
             if apply(space, change, &mut child, other, random).is_some() {
                 changes.push(change);
             }

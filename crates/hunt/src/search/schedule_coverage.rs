@@ -13,7 +13,6 @@ pub struct ScheduleCoverage {
     pub miss: Option<(f64, String)>,
 }
 
-/// Whether a schedule showed a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownViolation {
     None,
@@ -52,7 +51,6 @@ impl ScheduleCoverage {
         seen.nearest_ms = seen.nearest_ms.into_iter().chain(nearest_ms).min_by(f64::total_cmp);
     }
 
-    /// The situations that were met.
     pub fn covered(&self) -> impl Iterator<Item = (&SituationName, &SituationCount)> {
         self.situations.iter().filter(|(_, seen)| seen.times > 0)
     }

@@ -5,7 +5,7 @@
 //! as an event of the history (`f` is `at`), and waits that long. A fault whose trigger is that event is then
 //! injected while the client is there, if the time is long enough for a busy machine: a second, say.
 
-use fencepost_history::{InvalidDuration, Refusal, TimeSpan};
+use fencepost_history::{Refusal, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ impl FromStr for PauseAt {
         let (point, time) = text
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is no point with a time; write {BETWEEN_GET_AND_DEL}=300ms"))?;
-        let TimeSpan(time) = time.parse().map_err(|error: InvalidDuration| error.to_string())?;
+        let TimeSpan(time) = time.parse()?;
         if time > LONGEST {
             let (longest, time) = (TimeSpan(LONGEST), TimeSpan(time));
             return Err(format!("a client pauses for {longest} at most, not {time}").into());

@@ -39,7 +39,6 @@ pub fn registry() -> &'static [&'static LockDefinition] {
     &LOCKS
 }
 
-/// The services of all locks, each once.
 pub fn services() -> impl Iterator<Item = &'static LockService> {
     let is_first = |(at, lock): &(usize, &&LockDefinition)| {
         registry()[..*at].iter().all(|earlier| earlier.service.name != lock.service.name)

@@ -31,7 +31,6 @@ pub struct Against {
     pub not_compared: Option<String>,
 }
 
-/// What came of a run of the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReferenceRun {
@@ -68,9 +67,7 @@ pub struct Difference {
     pub interval: (f64, f64),
 }
 
-/// A run of the reference that was played, or why it failed.
 pub enum ReferencePlay {
-    /// The name of its folder, and its verdict.
     Judged(String, Box<RunVerdict>),
     Failed(String),
 }
@@ -237,7 +234,6 @@ fn differences(own: &RunVerdict, decided: &[&RunVerdict], is_whole: bool) -> Vec
 }
 
 impl Against {
-    /// A comparison that was not made, and why.
     pub fn not_made(lock: &str, reference: &str, why: String) -> Against {
         Against { not_compared: Some(why), ..Against::nothing(lock, reference) }
     }
@@ -253,7 +249,6 @@ impl Against {
         }
     }
 
-    /// Writes it into the folder of the lock's run. Errors: the file cannot be written.
     pub fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).expect("a comparison is always JSON") + "\n";
         folder.write(AGAINST, text.as_bytes())

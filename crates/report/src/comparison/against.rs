@@ -82,7 +82,7 @@ fn line(label: String, nemesis: &str, cell: &Cell) -> AgainstLine {
         Some(CellDifference { standing, rate, reference, difference: (low, high), kinds }) => AgainstLine {
             label,
             nemesis,
-            standing: standing.word().to_owned(),
+            standing: standing.to_string(),
             outcome: standing.outcome(),
             rates: format!("{rate} against {reference}{}", in_words(kinds)),
             difference: format!("{} to {}", points(*low), points(*high)),

@@ -13,7 +13,6 @@ use std::path::Path;
 #[error("{0}")]
 pub struct BaselineError(String);
 
-/// What changed, a sentence each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Properties that held, and are violated.

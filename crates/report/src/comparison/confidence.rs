@@ -9,7 +9,6 @@ pub const RUNS_MIN: usize = 5;
 /// With less than one situation covered in so many, too.
 pub const SHARE_MIN: usize = 3;
 
-/// How much confidence the verdict of a cell deserves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellConfidence {
     pub covered: usize,

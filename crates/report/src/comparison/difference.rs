@@ -4,6 +4,7 @@ use crate::rate::Rate;
 use fencepost_checker::{Harm, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// In how many of the decided runs of a cell the lock failed, and by what: each run counts by the worst.
 #[derive(Clone, Debug, Default)]
@@ -18,14 +19,12 @@ impl Failures {
     }
 }
 
-/// A cell beside that of the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CellDifference {
     pub standing: CellStanding,
     /// In how many of its decided runs the lock failed, without late writes that only a fence prevents.
     pub rate: Rate,
-    /// The same of the reference.
     pub reference: Rate,
     /// How much more often the lock fails, with 95 % confidence, in percentage points.
     pub difference: (f64, f64),
@@ -49,17 +48,13 @@ pub enum CellStanding {
     Uncertain,
 }
 
-impl CellStanding {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            CellStanding::Worse => "worse",
-            CellStanding::Equal => "equal",
-            CellStanding::Otherwise => "otherwise",
-            CellStanding::Better => "better",
-            CellStanding::Uncertain => "uncertain",
-        }
+impl fmt::Display for CellStanding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(out)
     }
+}
 
+impl CellStanding {
     pub(super) fn outcome(self) -> Option<Outcome> {
         match self {
             CellStanding::Worse | CellStanding::Otherwise => Some(Outcome::Violation),

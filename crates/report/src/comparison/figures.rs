@@ -37,7 +37,7 @@ impl RunFigures {
         let outcome = |name| outcome_of(name, judgement).map(|(outcome, _)| outcome);
         let situations = |coverage: &Coverage| (coverage.covered(), coverage.possible());
         RunFigures {
-            outcomes: registry().iter().map(|checker| outcome(checker.name())).collect(),
+            outcomes: registry().iter().map(|checker| outcome(checker.name)).collect(),
             harm: judgement.harms.first().copied(),
             lost: updates.lost + additions.lost,
             acknowledged: updates.acknowledged + additions.acknowledged,
@@ -48,7 +48,7 @@ impl RunFigures {
     }
 
     pub(super) fn outcome(&self, checker: &str) -> Option<Outcome> {
-        let place = registry().iter().position(|known| known.name() == checker)?;
+        let place = registry().iter().position(|known| known.name == checker)?;
         *self.outcomes.get(place)?
     }
 }

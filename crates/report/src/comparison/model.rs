@@ -118,7 +118,6 @@ pub struct Outcomes {
     pub violation: usize,
 }
 
-/// Lost updates of all runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellLost {
     pub lost: u64,
@@ -180,7 +179,6 @@ pub struct MadeRun {
 }
 
 impl MadeRun {
-    /// Of a run that was judged.
     pub fn of(run: &Run) -> Option<MadeRun> {
         let (file, judgement) = (run.file()?, run.judgement()?);
         Some(MadeRun {
@@ -237,7 +235,6 @@ impl Cell {
 }
 
 impl Row {
-    /// The worst that was seen in it.
     pub fn worst(&self) -> Option<Harm> {
         self.cells.iter().filter_map(|cell| cell.harms.keys().next()).min().copied()
     }
@@ -252,7 +249,6 @@ impl Row {
         (&self.lock, &self.guard, &self.settings) == (&other.lock, &other.guard, &other.settings)
     }
 
-    /// The same, on whatever versions of its servers.
     pub fn same_but_for_servers(&self, other: &Row) -> bool {
         let of = |row: &Row| {
             let (lock, server) = row.lock.rsplit_once('@').unwrap_or((&row.lock, ""));
@@ -315,7 +311,7 @@ impl Comparison {
         let said = |name: &str| cells().flat_map(|cell| &cell.properties).any(|kept| kept.checker == name);
         registry()
             .iter()
-            .map(|checker| checker.name())
+            .map(|checker| checker.name)
             .filter(|name| *name != TEST_ITSELF && said(name))
             .collect()
     }
@@ -327,7 +323,7 @@ pub fn cell(runs: Vec<MadeRun>) -> Cell {
     let cell = Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
         harms: counted(judgements.iter().flat_map(|judgement| judgement.harms.iter().copied())),
-        properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
+        properties: registry().iter().filter_map(|checker| kept(checker.name, &judgements)).collect(),
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 pub struct Table {
     pub title: String,
     pub note: String,
-    /// Marks, and what each means.
     pub legend: Vec<(Mark, String)>,
     pub rows: Vec<Vec<Mark>>,
 }
@@ -92,7 +91,6 @@ fn legend(comparison: &Comparison) -> Vec<(Mark, String)> {
     Harm::ALL.into_iter().filter(seen).map(of).chain(others).collect()
 }
 
-/// A legend of marks without a colour.
 fn plain(legend: &[(&str, &str)]) -> Vec<(Mark, String)> {
     legend.iter().map(|(mark, meaning)| (Mark::plain(*mark), (*meaning).to_owned())).collect()
 }

@@ -25,12 +25,7 @@ fn run(lock: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], los
         let finding = Finding { whose: Some(whose), ..Finding::default() };
         match outcome {
             Outcome::Violation => {
-                let own = registry()
-                    .iter()
-                    .find(|known| known.name() == *checker)
-                    .expect("a checker")
-                    .property()
-                    .harm;
+                let own = registry().iter().find(|known| known.name == *checker).expect("a checker").harm;
                 let verdict = verdict.with_findings(vec![finding]);
                 Verdict { whose: vec![whose], harms: vec![whose.harm(own)], ..verdict }
             }

@@ -15,7 +15,6 @@ pub enum Format {
     Csv,
 }
 
-/// Writes events in a format.
 pub fn write(format: Format, events: EventSource, out: &mut dyn Write) -> Result<()> {
     match format {
         Format::Edn => edn::write(events, out)?,

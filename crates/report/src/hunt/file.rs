@@ -14,7 +14,6 @@ pub const HUNT_JSON: &str = "hunt.json";
 /// Remarks that are kept; more say nothing new.
 pub const REMARKS_MAX: usize = 20;
 
-/// A hunt, so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFile {
     pub fencepost: String,
@@ -88,7 +87,6 @@ pub struct NearestMiss {
     pub sentence: String,
 }
 
-/// A point of the curve of coverage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     pub at_ms: u64,
@@ -108,7 +106,6 @@ pub enum FindingState {
 }
 
 impl FindingState {
-    /// The state in a few words.
     pub fn words(self) -> &'static str {
         match self {
             FindingState::Found => "found, not minimised",
@@ -129,7 +126,6 @@ pub struct HuntReference {
 }
 
 impl HuntReference {
-    /// A reference that was not played yet.
     pub fn new(lock: String) -> HuntReference {
         HuntReference { lock, plays: 0, shown: Vec::new() }
     }
@@ -149,7 +145,6 @@ pub enum Compared {
 /// A violation that the hunt found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFinding {
-    /// The name of its folder in `findings/`.
     pub name: String,
     /// What tells it from others: checker, class and cause.
     pub signature: Signature,

@@ -16,7 +16,6 @@ pub enum HuntWorth {
     Violation,
     Undecided,
     TooLittle(String),
-    /// It played enough, and found nothing.
     NothingFound,
 }
 
@@ -69,7 +68,6 @@ impl HuntFile {
 }
 
 impl HuntFinding {
-    /// How sure it is, in a sentence.
     pub fn how_sure(&self, against: Option<&str>) -> String {
         let again = match (self.state, self.reproduced) {
             (FindingState::Rare, _) => "it did not come again when its run was replayed".to_owned(),

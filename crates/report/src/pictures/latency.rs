@@ -35,7 +35,6 @@ impl Panel {
     }
 }
 
-/// The latencies of all operations of a run.
 pub fn latency(run: &RunIndex) -> String {
     let names = names(run);
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };

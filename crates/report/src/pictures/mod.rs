@@ -26,7 +26,6 @@ pub struct RunPictures {
     pub timeline: String,
     pub latency: String,
     pub rate: String,
-    /// None where no clock was read.
     pub clocks: Option<String>,
 }
 

@@ -21,7 +21,6 @@ struct Rates {
 const SERIES: [(Colour, &str); 3] =
     [(palette::OK, "ok: it happened"), (palette::FAIL, "fail: it did not"), (palette::INFO, "info: unknown")];
 
-/// The rate of operations over a run.
 pub fn rate(run: &RunIndex) -> String {
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };
     let strip = Strip::new(run, axis);

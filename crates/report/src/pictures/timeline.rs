@@ -26,7 +26,6 @@ impl Frame {
     }
 }
 
-/// The timeline of a whole run.
 pub fn timeline(run: &RunIndex, overlaps: &[Overlap]) -> String {
     let lanes = Lanes::of(run);
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };

@@ -20,7 +20,6 @@ pub struct Case {
     pub end: CaseEnd,
 }
 
-/// How it ended.
 pub enum CaseEnd {
     Passed,
     Failed {

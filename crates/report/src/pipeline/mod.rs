@@ -65,16 +65,13 @@ pub enum Expect {
 impl Expect {
     /// Whether this is what was expected.
     pub fn met(self, outcome: Outcome) -> bool {
-        match self {
-            Expect::Violation => outcome == Outcome::Violation,
-            Expect::Valid => outcome == Outcome::Valid,
-        }
+        self.outcome() == outcome
     }
 
-    pub fn name(self) -> &'static str {
+    fn outcome(self) -> Outcome {
         match self {
-            Expect::Violation => "violation",
-            Expect::Valid => "valid",
+            Expect::Violation => Outcome::Violation,
+            Expect::Valid => Outcome::Valid,
         }
     }
 }
@@ -160,7 +157,7 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
                 details: String::new(),
             },
         };
-        cases.push(junit::Case { name: format!("expected: {}", expect.name()), class, end });
+        cases.push(junit::Case { name: format!("expected: {}", expect.outcome()), class, end });
     }
     let (seed, confidence) = (heading.seed.to_string(), confidence(verdict).unwrap_or_default());
     let named = [
@@ -182,7 +179,7 @@ fn does_not_count(verdict: &Verdict) -> bool {
 }
 
 fn disappointed(expect: Expect, outcome: Outcome) -> String {
-    format!("the outcome is {outcome}, and {} was expected", expect.name())
+    format!("the outcome is {outcome}, and {} was expected", expect.outcome())
 }
 
 fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> Vec<github::Annotation> {
@@ -217,7 +214,7 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
 }
 
 fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> String {
-    let expected = expect.map_or(String::new(), |expect| format!(" (expected: {})", expect.name()));
+    let expected = expect.map_or(String::new(), |expect| format!(" (expected: {})", expect.outcome()));
     let mut text = format!("### {}: {}{expected}\n\n", escaped(&title(heading)), verdict.outcome);
     text.push_str("| property | verdict | observation |\n|---|---|---|\n");
     for each in &verdict.verdicts {

@@ -15,8 +15,8 @@ pub fn log(heading: &Heading, verdict: &RunVerdict, history: &Path) -> Result<St
     // Checkers that are about another kind of locks have nothing to do with the run.
     let judged = |name: &str| verdict.of_checker(name).is_some();
     let checkers = fencepost_checker::registry().iter();
-    let checkers = checkers.filter(|checker| checker.property().kind.is_none() || judged(checker.name()));
-    let rules: Vec<Value> = checkers.map(|checker| rule(checker.name())).collect();
+    let checkers = checkers.filter(|checker| checker.kind.is_none() || judged(checker.name));
+    let rules: Vec<Value> = checkers.map(|checker| rule(checker.name)).collect();
     let results: Vec<Value> = verdict
         .verdicts
         .iter()

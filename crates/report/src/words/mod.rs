@@ -225,8 +225,8 @@ fn kinds(run: &RunIndex) -> String {
 
 /// The property that a checker checks: in two or three words, and in a line.
 pub fn property(checker: &str) -> (&str, &str) {
-    let known = registry().iter().find(|known| known.name() == checker);
-    known.and_then(|known| known.property().about.split_once(": ")).unwrap_or((checker, ""))
+    let known = registry().iter().find(|known| known.name == checker);
+    known.and_then(|known| known.about.split_once(": ")).unwrap_or((checker, ""))
 }
 
 /// How to read the drawing of a violation that is about these holds.

@@ -35,7 +35,6 @@ impl Guard {
         (self.admits)(record, write)
     }
 
-    /// Notes what a read carries. A read is never rejected.
     pub fn saw_read(&self, record: &mut Record, credentials: &Credentials) {
         (self.on_read)(record, credentials);
     }

@@ -13,7 +13,7 @@
 //! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
 //! two fit, and all that are believed in at once do not, the last grant overlaps with all, as one finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::claim::Claim;
 use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class, whose};
@@ -34,8 +34,6 @@ figures! {
         cut_off: u64,
     }
 }
-
-pub struct Exclusion;
 
 /// Processes that all believed. `first`, `second` and those `beside` are places in [`RunIndex::holds`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,88 +105,85 @@ pub fn too_many(run: &RunIndex, overlap: &Overlap) -> Option<String> {
     Claim::too_many(&claims, run.lock.kind)
 }
 
-impl Checker for Exclusion {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "granted-twice",
-                    meaning: "The lock service granted the lock while the lease of an earlier holder was still running.",
-                    advice: "Check how the service counts leases and which data survives a fault; a fencing token limits the damage.",
-                },
-                FindingClass {
-                    name: "overstayed",
-                    meaning: "The earlier holder went on after its lease had run out, which no lease can prevent.",
-                    advice: "Let the storage reject late writes by a fencing token.",
-                },
-                FindingClass {
-                    name: "cut-off",
-                    meaning: "The earlier holder went on after a fault that may have ended its session or connection, and with it \
-                              the lock.",
-                    advice: "Let the holder watch the session or connection that keeps its lock, and the storage reject late \
-                             writes by a fencing token.",
-                },
-            ],
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            ..Property::new(
-                ExclusionFigures::CHECKER,
-                "mutual exclusion: no two processes believe at the same time that they hold the same lock",
-            )
-        }
-    }
+pub(super) const EXCLUSION: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "granted-twice",
+            meaning: "The lock service granted the lock while the lease of an earlier holder was still running.",
+            advice: "Check how the service counts leases and which data survives a fault; a fencing token limits the damage.",
+        },
+        FindingClass {
+            name: "overstayed",
+            meaning: "The earlier holder went on after its lease had run out, which no lease can prevent.",
+            advice: "Let the storage reject late writes by a fencing token.",
+        },
+        FindingClass {
+            name: "cut-off",
+            meaning: "The earlier holder went on after a fault that may have ended its session or connection, and with it \
+                      the lock.",
+            advice: "Let the holder watch the session or connection that keeps its lock, and the storage reject late \
+                     writes by a fencing token.",
+        },
+    ],
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    ..Checker::new(
+        ExclusionFigures::CHECKER,
+        "mutual exclusion: no two processes believe at the same time that they hold the same lock",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.holds.is_empty() && run.excluding_holds().next().is_none() {
-            return Err(NotJudged::because("the lock does not claim to exclude anybody"));
-        }
-        let overlaps = overlaps(run);
-        let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
-        let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));
-        let cut_off = count(Class::CutOff);
-        let holds = run.holds.len();
-        let (outcome, summary) = if holds == 0 {
-            (Outcome::Unknown, "no process ever acquired a lock".to_owned())
-        } else if overlaps.is_empty() {
-            let summary = match run.excluding_holds().all(|(_, hold)| hold.claim.is_alone()) {
-                true => format!("no two of {holds} holds overlapped"),
-                false => format!("no more of {holds} holds overlapped than fit together"),
-            };
-            (Outcome::Valid, summary)
-        } else {
-            let times = match overlaps.len() {
-                1 => "once".to_owned(),
-                many => format!("{many} times"),
-            };
-            let mut kinds = vec![format!("{twice} granted twice")];
-            if overstayed > 0 || (run.lock.lease.runs_out() && cut_off == 0) {
-                kinds.push(format!("{overstayed} overstayed"));
-            }
-            if cut_off > 0 {
-                kinds.push(format!("{cut_off} cut off"));
-            }
-            let kinds = kinds.join(", ");
-            let many = match overlaps.iter().all(|overlap| overlap.beside.is_empty()) {
-                true => "two holds of one lock overlapped",
-                false => "more holds of one lock overlapped than it has room for,",
-            };
-            let summary = format!("{many} {times}, among {holds} holds: {kinds}");
-            (Outcome::Violation, summary)
-        };
-        // Cut here already: sentences for a million overlaps would cost more than everything else.
-        let cut = |class| overlaps.iter().filter(move |overlap| overlap.class == class);
-        let shown = Class::ALL.into_iter();
-        let findings = shown.flat_map(|class| cut(class).take(crate::verdict::FINDINGS_MAX));
-        let verdict = Verdict::new(self.name(), outcome, summary)
-            .with_figures(&ExclusionFigures {
-                holds: holds as u64,
-                granted_twice: twice as u64,
-                overstayed: overstayed as u64,
-                cut_off: cut_off as u64,
-            })
-            .with_findings(findings.map(|overlap| finding(run, overlap)).collect());
-        Ok(verdict)
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    if !run.holds.is_empty() && run.excluding_holds().next().is_none() {
+        return Err(NotJudged::because("the lock does not claim to exclude anybody"));
     }
+    let overlaps = overlaps(run);
+    let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
+    let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));
+    let cut_off = count(Class::CutOff);
+    let holds = run.holds.len();
+    let (outcome, summary) = if holds == 0 {
+        (Outcome::Unknown, "no process ever acquired a lock".to_owned())
+    } else if overlaps.is_empty() {
+        let summary = match run.excluding_holds().all(|(_, hold)| hold.claim.is_alone()) {
+            true => format!("no two of {holds} holds overlapped"),
+            false => format!("no more of {holds} holds overlapped than fit together"),
+        };
+        (Outcome::Valid, summary)
+    } else {
+        let times = match overlaps.len() {
+            1 => "once".to_owned(),
+            many => format!("{many} times"),
+        };
+        let mut kinds = vec![format!("{twice} granted twice")];
+        if overstayed > 0 || (run.lock.lease.runs_out() && cut_off == 0) {
+            kinds.push(format!("{overstayed} overstayed"));
+        }
+        if cut_off > 0 {
+            kinds.push(format!("{cut_off} cut off"));
+        }
+        let kinds = kinds.join(", ");
+        let many = match overlaps.iter().all(|overlap| overlap.beside.is_empty()) {
+            true => "two holds of one lock overlapped",
+            false => "more holds of one lock overlapped than it has room for,",
+        };
+        let summary = format!("{many} {times}, among {holds} holds: {kinds}");
+        (Outcome::Violation, summary)
+    };
+    // Cut here already: sentences for a million overlaps would cost more than everything else.
+    let cut = |class| overlaps.iter().filter(move |overlap| overlap.class == class);
+    let shown = Class::ALL.into_iter();
+    let findings = shown.flat_map(|class| cut(class).take(crate::verdict::FINDINGS_MAX));
+    let verdict = Verdict::new(checker.name, outcome, summary)
+        .with_figures(&ExclusionFigures {
+            holds: holds as u64,
+            granted_twice: twice as u64,
+            overstayed: overstayed as u64,
+            cut_off: cut_off as u64,
+        })
+        .with_findings(findings.map(|overlap| finding(run, overlap)).collect());
+    Ok(verdict)
 }
 
 fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {

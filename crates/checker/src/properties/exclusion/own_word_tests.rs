@@ -17,7 +17,7 @@ const WAITED: &str = "
 
 #[test]
 fn a_lease_begins_with_the_attempt_that_was_granted_by_the_librarys_own_word() {
-    let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
+    let class = |text: &str| verdict(&EXCLUSION, text).findings[0].class.clone();
     assert_eq!(class(WAITED), "granted-twice");
     // Without its word, the whole wait may have been part of the lease.
     assert_eq!(class(&WAITED.replace(" {validity_ms:1990}", "")), "overstayed");
@@ -61,9 +61,9 @@ const PROLONGED: &str = "
 
 #[test]
 fn a_renewal_that_succeeds_beside_another_holder_is_a_second_grant() {
-    let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
+    let class = |text: &str| verdict(&EXCLUSION, text).findings[0].class.clone();
     assert_eq!(class(PROLONGED), "granted-twice");
-    let sentence = verdict(&Exclusion, PROLONGED).findings[0].sentence.clone();
+    let sentence = verdict(&EXCLUSION, PROLONGED).findings[0].sentence.clone();
     assert!(sentence.contains("asked for at 1.700 s, while process 2 held it, succeeded"), "{sentence}");
     // Without it, or asked for before the other grant, process 1 was late.
     assert_eq!(class(&PROLONGED.replace("1710 1 info   renewed a {age_ms:10}\n", "")), "overstayed");
@@ -91,7 +91,7 @@ const WAITED_FOR_A_SHORT_ONE: &str = "
 
 #[test]
 fn the_doubt_in_a_librarys_word_is_how_late_the_answers_of_this_run_were() {
-    let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
+    let class = |text: &str| verdict(&EXCLUSION, text).findings[0].class.clone();
     assert_eq!(class(WAITED_FOR_A_SHORT_ONE), "granted-twice");
     assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("2400 2 ok", "2487 2 ok")), "granted-twice");
     assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("2400 2 ok", "2490 2 ok")), "overstayed");
@@ -118,7 +118,7 @@ const WHOLE_TTL_LEFT: &str = "
 
 #[test]
 fn a_library_that_says_that_its_whole_ttl_is_left_is_held_to_it() {
-    let finding = |text: &str| verdict(&Exclusion, text).findings[0].clone();
+    let finding = |text: &str| verdict(&EXCLUSION, text).findings[0].clone();
     let found = finding(WHOLE_TTL_LEFT);
     assert_eq!(found.class, "granted-twice");
     assert!(

@@ -19,7 +19,7 @@ fn accepts_one_after_the_other() {
         50   1 invoke release a
         55   2 ok     acquire a
         60   1 ok     release a {believed:true}";
-    assert_eq!(verdict(&Exclusion, history).outcome, Outcome::Valid);
+    assert_eq!(verdict(&EXCLUSION, history).outcome, Outcome::Valid);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn rejects_two_at_once_and_says_granted_twice() {
         700  2 ok     acquire a
         800  1 invoke write   a 1
         810  1 ok     write   a 1";
-    let verdict = verdict(&Exclusion, history);
+    let verdict = verdict(&EXCLUSION, history);
     assert_eq!(verdict.outcome, Outcome::Violation);
     assert_eq!(verdict.stats["granted_twice"], json!(1));
     assert_eq!(verdict.findings[0].events, [1, 3, 4]);
@@ -81,13 +81,13 @@ const CUT: &str = "
 
 #[test]
 fn a_connection_has_no_ttl_but_a_fault_may_end_it() {
-    let clean = verdict(&Exclusion, &without_ttl("connection", ""));
+    let clean = verdict(&EXCLUSION, &without_ttl("connection", ""));
     assert!(clean.summary.ends_with("overlapped once, among 2 holds: 1 granted twice"), "{}", clean.summary);
     assert!(clean.findings[0].sentence.ends_with(
         "; process 2 got the lock while process 1 held it, and no fault had come that could have ended the connection \
          of process 1"
     ));
-    let cut = verdict(&Exclusion, &without_ttl("connection", CUT));
+    let cut = verdict(&EXCLUSION, &without_ttl("connection", CUT));
     assert!(cut.summary.ends_with("0 granted twice, 1 cut off"), "{}", cut.summary);
     assert!(cut.findings[0].sentence.ends_with(
         "; a fault at 3.000 s may have ended the connection of process 1, and with it the lock, before process 2 got \
@@ -257,10 +257,10 @@ fn semaphore(permits: u32) -> String {
 
 #[test]
 fn as_many_hold_a_semaphore_as_it_has_permits() {
-    let accepted = verdict(&Exclusion, &semaphore(4));
+    let accepted = verdict(&EXCLUSION, &semaphore(4));
     assert_eq!(accepted.outcome, Outcome::Valid);
     assert_eq!(accepted.summary, "no more of 4 holds overlapped than fit together");
-    let rejected = verdict(&Exclusion, &semaphore(3));
+    let rejected = verdict(&EXCLUSION, &semaphore(3));
     assert_eq!(
         rejected.summary,
         "more holds of one lock overlapped than it has room for, once, among 4 holds: 1 granted twice, 0 overstayed"
@@ -276,7 +276,7 @@ fn as_many_hold_a_semaphore_as_it_has_permits() {
     let in_time = semaphore(3)
         .replace("100  1 invoke release a\n         110  1 ok     release a {believed:true}\n", "");
     let in_time = in_time.replace("60   4", "52 1 invoke release a\n54 1 ok release a {believed:true}\n60 4");
-    assert_eq!(verdict(&Exclusion, &in_time).outcome, Outcome::Valid);
+    assert_eq!(verdict(&EXCLUSION, &in_time).outcome, Outcome::Valid);
     // Two permits are too few from the third process on: each grant that finds no room is a finding.
     assert_eq!(classes(&semaphore(2)), ["granted-twice", "granted-twice"]);
     // A mutex has one, and each two holds that overlap are a finding, as they were without a capacity.
@@ -286,7 +286,7 @@ fn as_many_hold_a_semaphore_as_it_has_permits() {
 #[test]
 fn a_permit_whose_lease_may_have_run_out_leaves_room() {
     let short = semaphore(3).replacen("ttl_ms:2000", "ttl_ms:40", 1);
-    let found = verdict(&Exclusion, &short);
+    let found = verdict(&EXCLUSION, &short);
     assert_eq!(found.findings[0].class, "overstayed");
     assert_eq!(found.findings[0].events, [1, 7, 8, 3, 5], "the first is the one that overstayed");
     // One place is not enough where two are missing.
@@ -349,8 +349,8 @@ fn a_shared_hold_overlaps_without_violation() {
              4 1 invoke holds a\n5 1 ok holds a true"
         )
     };
-    assert!(crate::testing::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
-    assert_eq!(crate::testing::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
+    assert!(crate::testing::literal::maybe_verdict(&EXCLUSION, &text("{exclusive:false}")).is_none());
+    assert_eq!(crate::testing::literal::verdict(&EXCLUSION, &text("{}")).outcome, Outcome::Violation);
 }
 
 /// Process 2 asked first, and learned of its grant when that was over.

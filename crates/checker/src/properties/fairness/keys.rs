@@ -195,7 +195,7 @@ impl<'a> KeysOfRun<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::properties::fairness::Fairness;
+    use crate::properties::fairness::FAIRNESS;
     use crate::testing::literal::verdict;
     use crate::verdict::Outcome;
     use std::fmt::Write;
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn two_keys_that_are_never_held_at_once_are_one_lock() {
-        let verdict = verdict(&Fairness, &history(100, true));
+        let verdict = verdict(&FAIRNESS, &history(100, true));
         assert_eq!(verdict.outcome, Outcome::Violation, "{verdict:?}");
         let finding = &verdict.findings[0];
         assert_eq!((finding.class.as_str(), finding.key.as_str()), ("keys-share-a-lock", "k0"));
@@ -244,7 +244,7 @@ mod tests {
     fn two_of_three_keys_are_one_lock_where_the_third_meets_them() {
         let third = "1 2 invoke acquire k2 {ttl_ms:500,timeout_ms:1000}\n1 2 ok acquire k2 {}\n";
         let verdict =
-            verdict(&Fairness, &(third.to_owned() + &history(100, true) + "9999 2 invoke release k2\n"));
+            verdict(&FAIRNESS, &(third.to_owned() + &history(100, true) + "9999 2 invoke release k2\n"));
         let sentence = &verdict.findings[0].sentence;
         assert!(sentence.contains("no two of k0 and k1 were ever held"), "{sentence}");
         // Each is held for 96 ms fifty times, in 10 s.
@@ -262,13 +262,13 @@ mod tests {
         };
         let sets = with(with(history(100, true), "k0", "k1"), "k1", "k0");
         assert!(sets.contains("also"), "{sets}");
-        assert_eq!(verdict(&Fairness, &sets).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FAIRNESS, &sets).outcome, Outcome::Valid);
     }
 
     #[test]
     fn a_key_is_waited_for_often_enough_and_by_another_client() {
         let finding = |text: &str| {
-            let found = verdict(&Fairness, text).findings.into_iter();
+            let found = verdict(&FAIRNESS, text).findings.into_iter();
             found.map(|finding| finding.sentence).find(|sentence| sentence.contains("no two of"))
         };
         let least = (1..20).find_map(|waits| finding(&history_of_waits(100, waits)));
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn keys_that_meet_or_are_not_waited_for_are_two_locks() {
         for (shift_ms, waits) in [(50, true), (100, false)] {
-            let verdict = verdict(&Fairness, &history(shift_ms, waits));
+            let verdict = verdict(&FAIRNESS, &history(shift_ms, waits));
             assert_eq!(verdict.outcome, Outcome::Valid, "{shift_ms} ms, {waits}: {verdict:?}");
         }
     }
@@ -297,7 +297,7 @@ mod tests {
         let at = |line: &String| line.split(' ').next().unwrap().parse::<u64>().unwrap();
         let (before, after): (Vec<_>, Vec<_>) = text.iter().cloned().partition(|line| at(line) <= 9860);
         let text = [before, vec![closed.to_owned()], after].concat().join("\n");
-        assert_eq!(verdict(&Fairness, &text).outcome, Outcome::Violation);
+        assert_eq!(verdict(&FAIRNESS, &text).outcome, Outcome::Violation);
     }
 
     #[test]
@@ -305,6 +305,6 @@ mod tests {
         let few: String =
             history(100, true).lines().take(60).fold(String::new(), |text, line| text + line + "\n");
         let text = few + "9000 nemesis info phase - \"closing\"\n";
-        assert_eq!(verdict(&Fairness, &text).outcome, Outcome::Valid);
+        assert_eq!(verdict(&FAIRNESS, &text).outcome, Outcome::Valid);
     }
 }

@@ -27,7 +27,7 @@ mod chance;
 mod keys;
 mod waits;
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
@@ -51,8 +51,6 @@ figures! {
     }
 }
 
-pub struct Fairness;
-
 /// The shortest bound: a machine may have other things to do for so long.
 const BOUND_MIN_NS: u64 = 5_000_000_000;
 
@@ -70,96 +68,91 @@ struct InVain<'a> {
     idle: Vec<Span>,
 }
 
-impl Checker for Fairness {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "never-granted",
-                    meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
-                    advice: "Try the library by hand with one process: it may wait for something that never comes.",
-                },
-                FindingClass {
-                    name: "idle",
-                    meaning: "Without any fault, processes tried for a lock that no process held for a long time, and none got it.",
-                    advice: "Look for a waiter that is not woken, an entry in the queue whose process is gone, or attempts that keep each other from the lock.",
-                },
-                FindingClass {
-                    name: "starved",
-                    meaning: "Without any fault, one or more processes never got the lock for a long time, while others got it over and over.",
-                    advice: "Look for something that an acquire leaves behind where it fails; else let those who wait queue up, or let a process that has released the lock wait before it asks again.",
-                },
-                FindingClass {
-                    name: "keys-share-a-lock",
-                    meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
-                    advice: "Look at how the library derives its lock from a name: from the whole name, from a part of it, or from none of it.",
-                },
-            ],
-            claim: Some("progress"),
-            harm: Harm::Stuck,
-            needs_a_whole_run: true,
-            ..Property::new(
-                FairnessFigures::CHECKER,
-                "fairness: without faults, processes that try get the lock",
-            )
-        }
-    }
+pub(super) const FAIRNESS: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "never-granted",
+            meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
+            advice: "Try the library by hand with one process: it may wait for something that never comes.",
+        },
+        FindingClass {
+            name: "idle",
+            meaning: "Without any fault, processes tried for a lock that no process held for a long time, and none got it.",
+            advice: "Look for a waiter that is not woken, an entry in the queue whose process is gone, or attempts that keep each other from the lock.",
+        },
+        FindingClass {
+            name: "starved",
+            meaning: "Without any fault, one or more processes never got the lock for a long time, while others got it over and over.",
+            advice: "Look for something that an acquire leaves behind where it fails; else let those who wait queue up, or let a process that has released the lock wait before it asks again.",
+        },
+        FindingClass {
+            name: "keys-share-a-lock",
+            meaning: "Without any fault, two keys were never held at once, as if both names led to one lock.",
+            advice: "Look at how the library derives its lock from a name: from the whole name, from a part of it, or from none of it.",
+        },
+    ],
+    claim: Some("progress"),
+    harm: Harm::Stuck,
+    needs_a_whole_run: true,
+    ..Checker::new(
+        FairnessFigures::CHECKER,
+        "fairness: without faults, processes that try get the lock",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let open = open_span(run);
-        let (bound_ns, idle_bound_ns) = (bound_ns(run), idle_bound_ns(run));
-        let waits = Waits::of(run, open);
-        if waits.are_none() {
-            return Err(NotJudged::because("no process tried to acquire a lock"));
-        }
-        let in_vain = in_vain(run, open);
-        let idle = in_vain.iter().flat_map(|each| &each.idle);
-        let idle_ns = idle.map(|stretch| run.stalls.rest_of(*stretch)).max().unwrap_or(0);
-        if !run.is_in_peace() {
-            return Err(NotJudged::because(format!(
-                "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
-                waits.figures(idle_bound_ns),
-                seconds(idle_ns),
-            )));
-        }
-        let never: Vec<Finding> =
-            in_vain.iter().filter_map(|each| never_granted(run, each, bound_ns, open)).collect();
-        // Of keys that are one lock, each is idle while another is held.
-        let shared = keys::that_are_one_lock(run, open);
-        let is_shared = |name: &str| shared.iter().any(|one| one.names.contains(&name));
-        let idle = in_vain
-            .iter()
-            .filter(|each| never.iter().all(|finding| finding.key != each.name) && !is_shared(each.name));
-        let idle: Vec<Finding> =
-            idle.filter_map(|each| idle_too_long(run, each, idle_bound_ns, open)).collect();
-        let starved = if idle.is_empty() { waits.starved(idle_bound_ns) } else { Vec::new() };
-        let starved: Vec<Finding> = starved.iter().map(LeftOutProcesses::finding).collect();
-        let shared: Vec<Finding> = shared.into_iter().map(|one| one.finding).collect();
-        let findings = [never, shared, idle, starved].concat();
-        let hardly =
-            in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > length_of(open));
-        let figures = || waits.figures(idle_bound_ns);
-        if findings.is_empty()
-            && hardly.is_none()
-            && let Some(reason) = too_short(run, &waits, open, idle_bound_ns)
-        {
-            return Err(NotJudged::because(format!("{reason}; {}", figures())));
-        }
-        let (outcome, summary) = match (findings.first(), hardly) {
-            (Some(finding), _) => (Outcome::Violation, finding.sentence.clone()),
-            (None, Some(each)) => (Outcome::Vacuous, hardly_tested(each, open)),
-            (None, None) => (Outcome::Valid, figures()),
-        };
-        let in_vain_ns = in_vain.iter().map(|each| each.tried_ns).max().unwrap_or(0);
-        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&FairnessFigures {
-            longest_wait_ms: waits.longest_ns() / 1_000_000,
-            starved: waits.in_vain(idle_bound_ns) as u64,
-            in_a_row: waits.in_a_row as u64,
-            in_vain_ms: in_vain_ns / 1_000_000,
-            idle_ms: idle_ns / 1_000_000,
-        });
-        Ok(verdict.with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let open = open_span(run);
+    let (bound_ns, idle_bound_ns) = (bound_ns(run), idle_bound_ns(run));
+    let waits = Waits::of(run, open);
+    if waits.are_none() {
+        return Err(NotJudged::because("no process tried to acquire a lock"));
     }
+    let in_vain = in_vain(run, open);
+    let idle = in_vain.iter().flat_map(|each| &each.idle);
+    let idle_ns = idle.map(|stretch| run.stalls.rest_of(*stretch)).max().unwrap_or(0);
+    if !run.is_in_peace() {
+        return Err(NotJudged::because(format!(
+            "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
+            waits.figures(idle_bound_ns),
+            seconds(idle_ns),
+        )));
+    }
+    let never: Vec<Finding> =
+        in_vain.iter().filter_map(|each| never_granted(run, each, bound_ns, open)).collect();
+    // Of keys that are one lock, each is idle while another is held.
+    let shared = keys::that_are_one_lock(run, open);
+    let is_shared = |name: &str| shared.iter().any(|one| one.names.contains(&name));
+    let idle = in_vain
+        .iter()
+        .filter(|each| never.iter().all(|finding| finding.key != each.name) && !is_shared(each.name));
+    let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(run, each, idle_bound_ns, open)).collect();
+    let starved = if idle.is_empty() { waits.starved(idle_bound_ns) } else { Vec::new() };
+    let starved: Vec<Finding> = starved.iter().map(LeftOutProcesses::finding).collect();
+    let shared: Vec<Finding> = shared.into_iter().map(|one| one.finding).collect();
+    let findings = [never, shared, idle, starved].concat();
+    let hardly = in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > length_of(open));
+    let figures = || waits.figures(idle_bound_ns);
+    if findings.is_empty()
+        && hardly.is_none()
+        && let Some(reason) = too_short(run, &waits, open, idle_bound_ns)
+    {
+        return Err(NotJudged::because(format!("{reason}; {}", figures())));
+    }
+    let (outcome, summary) = match (findings.first(), hardly) {
+        (Some(finding), _) => (Outcome::Violation, finding.sentence.clone()),
+        (None, Some(each)) => (Outcome::Vacuous, hardly_tested(each, open)),
+        (None, None) => (Outcome::Valid, figures()),
+    };
+    let in_vain_ns = in_vain.iter().map(|each| each.tried_ns).max().unwrap_or(0);
+    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&FairnessFigures {
+        longest_wait_ms: waits.longest_ns() / 1_000_000,
+        starved: waits.in_vain(idle_bound_ns) as u64,
+        in_a_row: waits.in_a_row as u64,
+        in_vain_ms: in_vain_ns / 1_000_000,
+        idle_ms: idle_ns / 1_000_000,
+    });
+    Ok(verdict.with_findings(findings))
 }
 
 /// Why nothing that a run without findings shows could be a violation yet, as a clause.

@@ -17,7 +17,7 @@ fn attempts(end: &str) -> String {
 
 #[test]
 fn rejects_a_free_lock_that_no_process_gets() {
-    let verdict = verdict(&Fairness, &attempts("fail acquire a null taken"));
+    let verdict = verdict(&FAIRNESS, &attempts("fail acquire a null taken"));
     assert_eq!(verdict.outcome, Outcome::Violation);
     assert_eq!(
         verdict.summary,
@@ -30,7 +30,7 @@ fn rejects_a_free_lock_that_no_process_gets() {
 #[test]
 fn accepts_a_lock_that_is_granted_and_tells_the_longest_wait() {
     let granted = attempts("ok acquire a").replace("11990 21 ok", "11990 21 fail");
-    let verdict = verdict(&Fairness, &granted);
+    let verdict = verdict(&FAIRNESS, &granted);
     assert_eq!(verdict.outcome, Outcome::Valid);
     assert_eq!(verdict.summary, "11 of 12 processes got the lock, after at most 0.990 s");
 }
@@ -40,7 +40,7 @@ fn a_lock_that_was_left_taken_by_no_holder_is_not_excused_but_a_slow_machine_is(
     // A library that says no may have left something behind, and one that raises an error as well: no process
     // holds it.
     for end in ["fail acquire a null refused-by-library: no", "info acquire a null raised: x"] {
-        let verdict = verdict(&Fairness, &attempts(end));
+        let verdict = verdict(&FAIRNESS, &attempts(end));
         assert_eq!(
             (verdict.outcome, &*verdict.findings[0].class),
             (Outcome::Violation, "never-granted"),
@@ -48,7 +48,7 @@ fn a_lock_that_was_left_taken_by_no_holder_is_not_excused_but_a_slow_machine_is(
         );
     }
     for end in ["fail acquire a null expired", "info acquire a null timeout"] {
-        let verdict = verdict(&Fairness, &attempts(end));
+        let verdict = verdict(&FAIRNESS, &attempts(end));
         assert_eq!(verdict.outcome, Outcome::Vacuous, "{end}");
         assert_eq!(
             verdict.summary,
@@ -84,7 +84,7 @@ fn idle_until(until_ms: u64, end: &str) -> String {
 
 #[test]
 fn rejects_a_free_lock_that_is_wanted_for_longer_than_the_bound() {
-    let idle = verdict(&Fairness, &idle_until(9000, "fail acquire a null taken"));
+    let idle = verdict(&FAIRNESS, &idle_until(9000, "fail acquire a null taken"));
     assert_eq!((idle.outcome, idle.findings[0].class.as_str()), (Outcome::Violation, "idle"));
     assert_eq!(
         idle.summary,
@@ -92,9 +92,9 @@ fn rejects_a_free_lock_that_is_wanted_for_longer_than_the_bound() {
          acquire it: 18 attempts failed"
     );
     // Within the bound, and of a machine that is too slow.
-    assert_eq!(verdict(&Fairness, &idle_until(4900, "fail acquire a null taken")).outcome, Outcome::Valid);
+    assert_eq!(verdict(&FAIRNESS, &idle_until(4900, "fail acquire a null taken")).outcome, Outcome::Valid);
     for end in ["info acquire a null timeout", "fail acquire a null timeout"] {
-        assert_ne!(verdict(&Fairness, &idle_until(9000, end)).outcome, Outcome::Violation, "{end}");
+        assert_ne!(verdict(&FAIRNESS, &idle_until(9000, end)).outcome, Outcome::Violation, "{end}");
     }
 }
 
@@ -102,7 +102,7 @@ fn rejects_a_free_lock_that_is_wanted_for_longer_than_the_bound() {
 fn the_time_in_which_the_machine_stalled_counts_nowhere() {
     let with = |text: &str, for_ms: u64| {
         let stalled = format!("\n8900 nemesis info stalled - {{node:\"n1\",for_ms:{for_ms}}}");
-        maybe_verdict(&Fairness, &(text.to_owned() + &stalled)).map(|verdict| verdict.outcome)
+        maybe_verdict(&FAIRNESS, &(text.to_owned() + &stalled)).map(|verdict| verdict.outcome)
     };
     let idle = idle_until(9000, "fail acquire a null taken");
     assert_eq!(with(&idle, 1000), Some(Outcome::Violation), "it was idle for 8 s beside that");
@@ -124,7 +124,7 @@ fn rejects_a_lock_that_is_idle_for_most_of_the_time() {
                 &format!("{until} {process} ok acquire a\n{} {process} invoke release a\n{} {process} ok release a", until + 4, until + 8),
             );
         }
-        verdict(&Fairness, &text)
+        verdict(&FAIRNESS, &text)
     };
     let idle = seldom(4);
     assert_eq!((idle.outcome, &*idle.findings[0].class), (Outcome::Violation, "idle"));
@@ -155,7 +155,7 @@ fn a_lease_that_was_waited_for_may_run_from_its_grant() {
     events.sort();
     let text = events.into_iter().map(|(_, line)| line + "\n").collect::<String>();
     let text = format!("0 nemesis info phase - \"main\"\n{text}14000 nemesis info phase - \"heal\"");
-    let verdict = verdict(&Fairness, &text);
+    let verdict = verdict(&FAIRNESS, &text);
     assert_eq!(verdict.outcome, Outcome::Valid, "{}", verdict.summary);
 }
 
@@ -169,7 +169,7 @@ fn a_waiter_that_is_woken_late_was_in_an_acquire() {
         8030 2 invoke acquire a {ttl_ms:1000,timeout_ms:20000}
         8040 2 ok acquire a
         9000 nemesis info phase - \"heal\"";
-    let late = verdict(&Fairness, text);
+    let late = verdict(&FAIRNESS, text);
     assert_eq!(late.outcome, Outcome::Violation);
     assert!(
         late.summary.ends_with("of these 7.990 s processes tried to acquire it: none of them got it"),
@@ -181,11 +181,11 @@ fn a_waiter_that_is_woken_late_was_in_an_acquire() {
 /// Why the checker does not judge a history.
 fn reason(text: &str) -> String {
     let events = events(text);
-    Fairness.check(&RunIndex::new(&events).unwrap()).unwrap_err().0.into_owned()
+    FAIRNESS.check(&RunIndex::new(&events).unwrap()).unwrap_err().0.into_owned()
 }
 
 fn monopoly(grants: u64, end: &str) -> Verdict {
-    verdict(&Fairness, &monopoly_text(grants, end))
+    verdict(&FAIRNESS, &monopoly_text(grants, end))
 }
 
 /// Process 1 gets the lock over and over; process 2 waits all the time.
@@ -241,7 +241,7 @@ fn turns(turns: u64, mut who: impl FnMut(u64) -> u64) -> String {
 
 #[test]
 fn rejects_a_lock_that_some_processes_never_get_again_however_short_their_attempts_are() {
-    let left_out = |count| verdict(&Fairness, &turns(count, |turn| if turn < 10 { turn } else { turn % 3 }));
+    let left_out = |count| verdict(&FAIRNESS, &turns(count, |turn| if turn < 10 { turn } else { turn % 3 }));
     let starved = left_out(70);
     assert_eq!((starved.outcome, &*starved.findings[0].class), (Outcome::Violation, "starved"));
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_run_in_which_too_little_was_granted_to_tell_is_not_judged() {
          be chance; 9 of 10 processes got the lock, after at most 0.801 s; at the end, 1 had waited for more than 5.000 s in vain"
     );
     // With more grants it is no chance.
-    let starved = verdict(&Fairness, &turns(500, |turn| 1 + turn % 9));
+    let starved = verdict(&FAIRNESS, &turns(500, |turn| 1 + turn % 9));
     assert!(starved.summary.starts_with("without any fault, process 0 tried"), "{}", starved.summary);
     // A process that stopped asking is left out by its own will.
     let text = turns(500, |turn| 1 + turn % 9);
@@ -286,7 +286,7 @@ fn a_wait_at_the_end_that_others_saw_end_with_a_grant_is_usual() {
         60 => 9,
         _ => 1 + turn % 9,
     };
-    let longest = verdict(&Fairness, &turns(115, usual));
+    let longest = verdict(&FAIRNESS, &turns(115, usual));
     assert_eq!((longest.outcome, longest.stats["longest_wait_ms"].as_u64()), (Outcome::Valid, Some(6001)));
     let longer = reason(&turns(122, usual));
     assert!(longer.starts_with("process 0 tried to acquire a from 5.500 s to 12.101 s"), "{longer}");
@@ -297,7 +297,7 @@ fn a_process_that_gets_another_key_meanwhile_does_not_wait() {
     // It is refused one key now and then, and gets another one at its end.
     let text = turns(60, |turn| 1 + turn % 9);
     let other = "5990 0 invoke acquire b {ttl_ms:1000,timeout_ms:60}\n5991 0 ok acquire b\n6000 nemesis";
-    assert_eq!(verdict(&Fairness, &text.replace("6000 nemesis", other)).outcome, Outcome::Valid);
+    assert_eq!(verdict(&FAIRNESS, &text.replace("6000 nemesis", other)).outcome, Outcome::Valid);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_lock_that_is_drawn_by_lot_is_never_accused() {
             last = if goes_back { last } else { draw(10) };
             last
         });
-        let outcome = maybe_verdict(&Fairness, &text).map(|verdict| verdict.outcome);
+        let outcome = maybe_verdict(&FAIRNESS, &text).map(|verdict| verdict.outcome);
         assert_ne!(outcome, Some(Outcome::Violation), "seed {seed}");
     }
 }
@@ -323,7 +323,7 @@ fn a_lock_that_is_drawn_by_lot_is_never_accused() {
 #[test]
 fn a_run_that_is_shorter_than_the_bound_is_not_judged() {
     let short = attempts("ok acquire a").replace("ttl_ms:1000", "ttl_ms:9000");
-    assert!(maybe_verdict(&Fairness, &short).is_none());
+    assert!(maybe_verdict(&FAIRNESS, &short).is_none());
 }
 
 #[test]
@@ -340,12 +340,12 @@ fn acquires_that_take_twice_the_time_that_they_were_given_show_a_slow_machine_an
         let text: String = (0..3).map(acquire).collect();
         format!("0 nemesis info phase - \"main\"\n{text}18000 nemesis info phase - \"heal\"")
     };
-    assert_eq!(verdict(&Fairness, &slow(2000)).outcome, Outcome::Valid);
-    assert_eq!(verdict(&Fairness, &slow(6000)).findings[0].class, "idle", "they kept to their time");
+    assert_eq!(verdict(&FAIRNESS, &slow(2000)).outcome, Outcome::Valid);
+    assert_eq!(verdict(&FAIRNESS, &slow(6000)).findings[0].class, "idle", "they kept to their time");
     // Nor is a lock one that is never granted.
     let never =
         attempts("fail acquire a null refused-by-library: no").replace("timeout_ms:1000", "timeout_ms:330");
-    assert_eq!(verdict(&Fairness, &never).outcome, Outcome::Vacuous);
+    assert_eq!(verdict(&FAIRNESS, &never).outcome, Outcome::Vacuous);
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_lock_that_is_held_is_waited_for() {
         "0 1 invoke acquire a {{ttl_ms:2000}}\n0 1 ok acquire a\n{}\n13000 1 invoke release a\n13001 1 ok release a",
         attempts("fail acquire a null taken")
     );
-    let verdict = verdict(&Fairness, &held);
+    let verdict = verdict(&FAIRNESS, &held);
     assert_eq!((verdict.outcome, verdict.stats["in_vain_ms"].as_u64()), (Outcome::Valid, Some(0)));
 }
 
@@ -364,7 +364,7 @@ fn a_lock_that_is_hardly_ever_granted_tests_nothing() {
         "3990 13 fail acquire a null expired",
         "3990 13 ok acquire a\n3991 13 invoke release a\n3992 13 ok release a",
     );
-    let verdict = verdict(&Fairness, &seldom);
+    let verdict = verdict(&FAIRNESS, &seldom);
     assert_eq!(verdict.outcome, Outcome::Vacuous);
     assert!(
         verdict.summary.ends_with("it was granted once, so hardly anything was tested"),
@@ -380,7 +380,7 @@ fn a_process_that_waits_in_vain_at_the_end_leaves_fairness_open() {
         let process = 10 + at;
         text = text.replace(&format!(" {process} "), " 1 ");
     }
-    let alone = verdict(&Fairness, &text);
+    let alone = verdict(&FAIRNESS, &text);
     assert_eq!(alone.summary, "2 of 2 processes got the lock, after at most 0.990 s");
     let other = "0 2 invoke acquire a {ttl_ms:1000,timeout_ms:1000}\n";
     let text = text.replace("12000 nem", "11995 2 fail acquire a null taken\n12000 nem");
@@ -395,6 +395,6 @@ fn a_process_that_waits_in_vain_at_the_end_leaves_fairness_open() {
 #[test]
 fn is_silent_under_faults_and_where_no_process_tried() {
     let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
-    assert!(maybe_verdict(&Fairness, &(fault.to_owned() + &attempts("fail acquire a null taken"))).is_none());
-    assert!(maybe_verdict(&Fairness, "0 nemesis info phase - \"main\"").is_none());
+    assert!(maybe_verdict(&FAIRNESS, &(fault.to_owned() + &attempts("fail acquire a null taken"))).is_none());
+    assert!(maybe_verdict(&FAIRNESS, "0 nemesis info phase - \"main\"").is_none());
 }

@@ -6,7 +6,7 @@
 //! and replicas promise less. A storage that lost its memory to a fault is none either. The search for an
 //! order has a second; past it the run is not judged by this checker, and its verdict does not change.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::figures::{Figures, figures};
@@ -31,8 +31,6 @@ figures! {
     }
 }
 
-pub struct Linearizable;
-
 const STORAGE_WITHOUT_ORDER: &str = "storage-without-order";
 
 const TIME: Duration = Duration::from_secs(1);
@@ -40,60 +38,57 @@ const TIME: Duration = Duration::from_secs(1);
 /// Bytes that the search may take for each key.
 const MEMORY_BYTES: usize = 256 << 20;
 
-impl Checker for Linearizable {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[FindingClass {
-                name: STORAGE_WITHOUT_ORDER,
-                meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
-                advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
-            }],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            ..Property::new(
-                LinearizableFigures::CHECKER,
-                "linearizability: some order of the reads and writes fits the storage",
-            )
-        }
-    }
+pub(super) const LINEARIZABLE: Checker = Checker {
+    classes: &[FindingClass {
+        name: STORAGE_WITHOUT_ORDER,
+        meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
+        advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
+    }],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    ..Checker::new(
+        LinearizableFigures::CHECKER,
+        "linearizability: some order of the reads and writes fits the storage",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !is_register(run) {
-            return Err(NotJudged::because(
-                "the history does not say that its storage is one register for each key",
-            ));
-        }
-        let registers = registers(run);
-        let operations: usize = registers.values().map(|(_, history)| history.len()).sum();
-        if operations == 0 {
-            return Err(NotJudged::because("no process used the storage"));
-        }
-        let budget = Budget::new(TIME, MEMORY_BYTES);
-        let answers: Vec<_> = registers
-            .par_iter()
-            .map(|(key, (model, history))| check_register(key, model, history, &budget))
-            .collect();
-        let (mut findings, mut undecided) = (Vec::new(), None);
-        for answer in answers {
-            match answer {
-                Ok(finding) => findings.extend(finding),
-                Err(reason) => undecided = undecided.or(Some(reason)),
-            }
-        }
-        if let Some(reason) = undecided.filter(|_| findings.is_empty()) {
-            return Err(reason);
-        }
-        let summary = match findings.len() {
-            0 => format!("there is an order that fits all {operations} operations of the storage"),
-            1 => "no order fits the reads and writes of one key of the storage".to_owned(),
-            keys => format!("no order fits the reads and writes of {keys} keys of the storage"),
-        };
-        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-        Ok(Verdict::new(self.name(), outcome, summary)
-            .with_figures(&LinearizableFigures { storage_operations: operations as u64 })
-            .with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    if !is_register(run) {
+        return Err(NotJudged::because(
+            "the history does not say that its storage is one register for each key",
+        ));
     }
+    let registers = registers(run);
+    let operations: usize = registers.values().map(|(_, history)| history.len()).sum();
+    if operations == 0 {
+        return Err(NotJudged::because("no process used the storage"));
+    }
+    let budget = Budget::new(TIME, MEMORY_BYTES);
+    let answers: Vec<_> = registers
+        .par_iter()
+        .map(|(key, (model, history))| check_register(key, model, history, &budget))
+        .collect();
+    let (mut findings, mut undecided) = (Vec::new(), None);
+    for answer in answers {
+        match answer {
+            Ok(finding) => findings.extend(finding),
+            Err(reason) => undecided = undecided.or(Some(reason)),
+        }
+    }
+    if let Some(reason) = undecided.filter(|_| findings.is_empty()) {
+        return Err(reason);
+    }
+    let summary = match findings.len() {
+        0 => format!("there is an order that fits all {operations} operations of the storage"),
+        1 => "no order fits the reads and writes of one key of the storage".to_owned(),
+        keys => format!("no order fits the reads and writes of {keys} keys of the storage"),
+    };
+    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
+    Ok(Verdict::new(checker.name, outcome, summary)
+        .with_figures(&LinearizableFigures { storage_operations: operations as u64 })
+        .with_findings(findings))
 }
 
 /// Whether the storage is one register a key, and kept its memory over all faults.

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::literal::{maybe_verdict, verdict};
 
 fn outcome(text: &str) -> Outcome {
-    verdict(&Linearizable, text).outcome
+    verdict(&LINEARIZABLE, text).outcome
 }
 
 /// A register that process 1 writes and process 2 reads.
@@ -44,7 +44,7 @@ fn accepts_a_storage_that_returns_what_was_written() {
 #[test]
 fn rejects_a_storage_that_forgets_a_write() {
     let stale = REGISTER.replace("8   2 ok     read  a 2", "8 2 ok read a 1");
-    let verdict = verdict(&Linearizable, &stale);
+    let verdict = verdict(&LINEARIZABLE, &stale);
     assert_eq!(verdict.outcome, Outcome::Violation);
     assert_eq!(
         (verdict.findings[0].class.as_str(), &verdict.findings[0].repeats),
@@ -58,7 +58,7 @@ fn rejects_a_storage_that_forgets_a_write() {
 #[test]
 fn a_storage_that_is_no_register_is_not_judged() {
     let stale = REGISTER.replace("8   2 ok     read  a 2", "8 2 ok read a 1");
-    assert!(maybe_verdict(&Linearizable, &stale.replace("\"register\"", "\"replicas\"")).is_none());
+    assert!(maybe_verdict(&LINEARIZABLE, &stale.replace("\"register\"", "\"replicas\"")).is_none());
     let killed = format!("{stale}\n9 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"storage\"]}}");
-    assert!(maybe_verdict(&Linearizable, &killed).is_none());
+    assert!(maybe_verdict(&LINEARIZABLE, &killed).is_none());
 }

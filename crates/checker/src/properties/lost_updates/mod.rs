@@ -4,7 +4,7 @@
 //! none: **at least** (acknowledged writes) − (distinct acknowledged values up to F) updates are lost.
 //! Indeterminate writes are left out: in the chain they could only make the true loss greater.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
@@ -32,8 +32,6 @@ figures! {
     }
 }
 
-pub struct LostUpdates;
-
 const LOST: &str = "lost-update";
 const WRITTEN_AFTER_LOSS: &str = "written-after-loss";
 const WRITTEN_LATE: &str = "written-late";
@@ -58,78 +56,74 @@ struct KeyUpdates {
     closing: Option<(i64, u64, u64)>,
 }
 
-impl Checker for LostUpdates {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: LOST,
-                    meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
-                    advice: "Look at the two holders of this story: find out why the lock let both in, and let the storage reject writes of \
-                             superseded holders.",
-                },
-                FindingClass {
-                    name: WRITTEN_AFTER_LOSS,
-                    meaning: "A process sent a write although it had been notified that its lock was lost, and an update was lost.",
-                    advice: "Let the client stop at the notice; and let the storage check a fencing token, since a notice can come too late.",
-                },
-                FindingClass {
-                    name: WRITTEN_LATE,
-                    meaning: "A write was sent or arrived when the lock of its process was over, and an update was lost: the storage checks no token.",
-                    advice: "Let the storage check a fencing token in one step with the write, or write in a transaction that the lock's own \
-                             servers check; no lock prevents a late write by itself.",
-                },
-            ],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            ..Property::new(
-                LostUpdatesFigures::CHECKER,
-                "the data: every acknowledged increment is in the final value",
-            )
-        }
-    }
+pub(super) const LOST_UPDATES: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: LOST,
+            meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
+            advice: "Look at the two holders of this story: find out why the lock let both in, and let the storage reject writes of \
+                     superseded holders.",
+        },
+        FindingClass {
+            name: WRITTEN_AFTER_LOSS,
+            meaning: "A process sent a write although it had been notified that its lock was lost, and an update was lost.",
+            advice: "Let the client stop at the notice; and let the storage check a fencing token, since a notice can come too late.",
+        },
+        FindingClass {
+            name: WRITTEN_LATE,
+            meaning: "A write was sent or arrived when the lock of its process was over, and an update was lost: the storage checks no token.",
+            advice: "Let the storage check a fencing token in one step with the write, or write in a transaction that the lock's own \
+                     servers check; no lock prevents a late write by itself.",
+        },
+    ],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    ..Checker::new(
+        LostUpdatesFigures::CHECKER,
+        "the data: every acknowledged increment is in the final value",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let keys = collect(run);
-        if keys.is_empty() {
-            return Err(NotJudged::because("the workload increments no counter"));
-        }
-        let sum = |count: fn(&KeyUpdates) -> usize| keys.values().map(count).sum::<usize>();
-        let acknowledged = sum(|key| key.acknowledged.len());
-        let lost: usize = keys.values().map(lost_at_least).sum();
-        let unread: Vec<_> = keys.iter().filter(|(_, key)| key.closing.is_none()).collect();
-
-        let (outcome, summary) = if lost > 0 {
-            (Outcome::Violation, lost_of(lost, acknowledged, "updates"))
-        } else if let Some((key, _)) = unread.first() {
-            let more =
-                if unread.len() > 1 { format!(" and {} more", unread.len() - 1) } else { String::new() };
-            (Outcome::Unknown, format!("no process read the final value of {key}{more}"))
-        } else {
-            (Outcome::Valid, format!("all {acknowledged} acknowledged updates are in the final values"))
-        };
-        let finals: Map<_, _> =
-            keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
-        let holds = if lost == 0 { FxHashMap::default() } else { holds_of_operations(run) };
-        let order = GrantOrder::of(run);
-        let found = keys.iter().flat_map(|(name, key)| findings(name, key));
-        let findings = found.map(|(mut finding, writes)| {
-            if let Some(writes) = writes {
-                name_cause(run, &order, &holds, writes, &mut finding);
-            }
-            finding
-        });
-        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&LostUpdatesFigures {
-            acknowledged: acknowledged as u64,
-            lost: lost as u64,
-            share: lost as f64 / acknowledged.max(1) as f64,
-            indeterminate: sum(|key| key.indeterminate) as u64,
-            rejected: sum(|key| key.rejected) as u64,
-            r#final: finals,
-        });
-        Ok(verdict.with_findings(findings.collect()))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let keys = collect(run);
+    if keys.is_empty() {
+        return Err(NotJudged::because("the workload increments no counter"));
     }
+    let sum = |count: fn(&KeyUpdates) -> usize| keys.values().map(count).sum::<usize>();
+    let acknowledged = sum(|key| key.acknowledged.len());
+    let lost: usize = keys.values().map(lost_at_least).sum();
+    let unread: Vec<_> = keys.iter().filter(|(_, key)| key.closing.is_none()).collect();
+
+    let (outcome, summary) = if lost > 0 {
+        (Outcome::Violation, lost_of(lost, acknowledged, "updates"))
+    } else if let Some((key, _)) = unread.first() {
+        let more = if unread.len() > 1 { format!(" and {} more", unread.len() - 1) } else { String::new() };
+        (Outcome::Unknown, format!("no process read the final value of {key}{more}"))
+    } else {
+        (Outcome::Valid, format!("all {acknowledged} acknowledged updates are in the final values"))
+    };
+    let finals: Map<_, _> =
+        keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
+    let holds = if lost == 0 { FxHashMap::default() } else { holds_of_operations(run) };
+    let order = GrantOrder::of(run);
+    let found = keys.iter().flat_map(|(name, key)| findings(name, key));
+    let findings = found.map(|(mut finding, writes)| {
+        if let Some(writes) = writes {
+            name_cause(run, &order, &holds, writes, &mut finding);
+        }
+        finding
+    });
+    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&LostUpdatesFigures {
+        acknowledged: acknowledged as u64,
+        lost: lost as u64,
+        share: lost as f64 / acknowledged.max(1) as f64,
+        indeterminate: sum(|key| key.indeterminate) as u64,
+        rejected: sum(|key| key.rejected) as u64,
+        r#final: finals,
+    });
+    Ok(verdict.with_findings(findings.collect()))
 }
 
 fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {

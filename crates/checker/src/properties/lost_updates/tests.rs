@@ -20,14 +20,14 @@ fn history(writes: &[(u64, i64, &str)], last: i64) -> String {
 #[test]
 fn accepts_increments_that_are_all_there() {
     let history = history(&[(1, 1, "ok"), (2, 2, "ok"), (3, 3, "fail"), (1, 3, "ok")], 3);
-    let verdict = verdict(&LostUpdates, &history);
+    let verdict = verdict(&LOST_UPDATES, &history);
     assert_eq!(verdict.outcome, Outcome::Valid);
     assert_eq!(verdict.stats["rejected"], json!(1));
 }
 
 #[test]
 fn rejects_a_value_acknowledged_twice() {
-    let verdict = verdict(&LostUpdates, &history(&[(1, 1, "ok"), (2, 2, "ok"), (3, 2, "ok")], 2));
+    let verdict = verdict(&LOST_UPDATES, &history(&[(1, 1, "ok"), (2, 2, "ok"), (3, 2, "ok")], 2));
     assert_eq!(verdict.summary, "1 of 3 acknowledged updates is lost (33.3 %)");
     assert_eq!(verdict.findings[0].events, [3, 5]);
     assert_eq!(
@@ -39,7 +39,7 @@ fn rejects_a_value_acknowledged_twice() {
 
 #[test]
 fn rejects_a_counter_that_went_back_and_a_write_that_vanished() {
-    let back = verdict(&LostUpdates, &history(&[(1, 3, "ok"), (2, 2, "ok")], 2));
+    let back = verdict(&LOST_UPDATES, &history(&[(1, 3, "ok"), (2, 2, "ok")], 2));
     assert_eq!(back.findings.len(), 2, "{:?}", back.findings);
     assert!(back.findings[0].sentence.ends_with("but the final value is 2"));
     assert!(back.findings[1].sentence.ends_with("the counter went back"));
@@ -75,7 +75,7 @@ fn writes_whose_answers_crossed_are_in_the_order_of_the_storages_log() {
         )
     };
     let said = |log: &str| {
-        let findings = verdict(&LostUpdates, &history(log)).findings;
+        let findings = verdict(&LOST_UPDATES, &history(log)).findings;
         let twice = findings.into_iter().find(|finding| finding.sentence.contains("two increments"));
         twice.expect("3 was written twice").sentence
     };
@@ -91,19 +91,19 @@ fn writes_whose_answers_crossed_are_in_the_order_of_the_storages_log() {
 fn an_indeterminate_write_is_never_held_against_anyone() {
     // 2 may have been written by the indeterminate one, so 3 may stand on it.
     let fine = history(&[(1, 1, "ok"), (2, 2, "info"), (3, 3, "ok")], 3);
-    assert_eq!(verdict(&LostUpdates, &fine).outcome, Outcome::Valid);
+    assert_eq!(verdict(&LOST_UPDATES, &fine).outcome, Outcome::Valid);
     let late = history(&[(1, 1, "ok"), (2, 2, "info")], 1);
-    assert_eq!(verdict(&LostUpdates, &late).outcome, Outcome::Valid);
+    assert_eq!(verdict(&LOST_UPDATES, &late).outcome, Outcome::Valid);
 }
 
 #[test]
 fn does_not_know_without_a_closing_read_unless_the_writes_tell() {
     let cut = |text: String| text.split("900").next().unwrap().to_owned();
     let fine = cut(history(&[(1, 1, "ok"), (2, 2, "ok")], 2));
-    assert_eq!(verdict(&LostUpdates, &fine).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&LOST_UPDATES, &fine).outcome, Outcome::Unknown);
     let twice = cut(history(&[(1, 1, "ok"), (2, 1, "ok")], 1));
-    assert_eq!(verdict(&LostUpdates, &twice).outcome, Outcome::Violation);
-    assert!(maybe_verdict(&LostUpdates, "0 1 invoke read a").is_none());
+    assert_eq!(verdict(&LOST_UPDATES, &twice).outcome, Outcome::Violation);
+    assert!(maybe_verdict(&LOST_UPDATES, "0 1 invoke read a").is_none());
 }
 
 /// Process 1 is stopped in its write; process 2 gets the lock and writes the same value.

@@ -20,7 +20,7 @@
 
 mod unreached;
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::ledger::removals::took;
 use crate::prose::seconds;
@@ -40,84 +40,76 @@ figures! {
     }
 }
 
-pub struct Ownership;
-
 #[derive(Clone, Copy)]
 enum Removed {
     Owner(Option<u64>),
     Something(bool),
 }
 
-impl Checker for Ownership {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "removed-by-another",
-                    meaning: "A release removed the lock of another process.",
-                    advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
-                },
-                FindingClass {
-                    name: "released-by-no-server",
-                    meaning: "A release was answered as done while no server could be reached, so it released nothing.",
-                    advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
-                },
-            ],
-            ..Property::new(
-                OwnershipFigures::CHECKER,
-                "ownership: no release removed the lock of another process",
-            )
-        }
-    }
+pub(super) const OWNERSHIP: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "removed-by-another",
+            meaning: "A release removed the lock of another process.",
+            advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
+        },
+        FindingClass {
+            name: "released-by-no-server",
+            meaning: "A release was answered as done while no server could be reached, so it released nothing.",
+            advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
+        },
+    ],
+    ..Checker::new(
+        OwnershipFigures::CHECKER,
+        "ownership: no release removed the lock of another process",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
-        let reported: Vec<(&Operation, Removed)> =
-            releases.filter_map(|release| Some((release, removed(release)?))).collect();
-        let unreached: Vec<Finding> = unreached(run).iter().map(released_by_no_server).collect();
-        if reported.is_empty() && unreached.is_empty() {
-            return Err(NotJudged::because("no release reported what it removed"));
-        }
-        let findings: Vec<Finding> =
-            reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
-        let nothing = |(_, removed): &&(&Operation, Removed)| {
-            matches!(removed, Removed::Owner(None) | Removed::Something(false))
-        };
-        let found_nothing = reported.iter().filter(nothing).count();
-        let (reported, count) = (reported.len(), findings.len());
-        let (outcome, summary) = match count {
-            0 => (
-                Outcome::Valid,
-                format!(
-                    "of {reported} releases that reported what they removed, none removed another's lock{}",
-                    if found_nothing == 0 {
-                        String::new()
-                    } else {
-                        format!(", and {found_nothing} found nothing")
-                    }
-                ),
-            ),
-            1 => (
-                Outcome::Violation,
-                format!("one of {reported} releases removed the lock of another process"),
-            ),
-            _ => (
-                Outcome::Violation,
-                format!("{count} of {reported} releases removed the lock of another process"),
-            ),
-        };
-        let (outcome, summary) = match (unreached.len() as u64, count) {
-            (0, _) => (outcome, summary),
-            (many, 0) => (Outcome::Violation, done_by_none(many)),
-            (many, _) => (outcome, format!("{summary}; {}", done_by_none(many))),
-        };
-        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&OwnershipFigures {
-            releases: reported as u64,
-            found_nothing: found_nothing as u64,
-            of_others: count as u64,
-        });
-        Ok(verdict.with_findings([findings, unreached].concat()))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
+    let reported: Vec<(&Operation, Removed)> =
+        releases.filter_map(|release| Some((release, removed(release)?))).collect();
+    let unreached: Vec<Finding> = unreached(run).iter().map(released_by_no_server).collect();
+    if reported.is_empty() && unreached.is_empty() {
+        return Err(NotJudged::because("no release reported what it removed"));
     }
+    let findings: Vec<Finding> =
+        reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
+    let nothing = |(_, removed): &&(&Operation, Removed)| {
+        matches!(removed, Removed::Owner(None) | Removed::Something(false))
+    };
+    let found_nothing = reported.iter().filter(nothing).count();
+    let (reported, count) = (reported.len(), findings.len());
+    let (outcome, summary) = match count {
+        0 => (
+            Outcome::Valid,
+            format!(
+                "of {reported} releases that reported what they removed, none removed another's lock{}",
+                if found_nothing == 0 {
+                    String::new()
+                } else {
+                    format!(", and {found_nothing} found nothing")
+                }
+            ),
+        ),
+        1 => (Outcome::Violation, format!("one of {reported} releases removed the lock of another process")),
+        _ => (
+            Outcome::Violation,
+            format!("{count} of {reported} releases removed the lock of another process"),
+        ),
+    };
+    let (outcome, summary) = match (unreached.len() as u64, count) {
+        (0, _) => (outcome, summary),
+        (many, 0) => (Outcome::Violation, done_by_none(many)),
+        (many, _) => (outcome, format!("{summary}; {}", done_by_none(many))),
+    };
+    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&OwnershipFigures {
+        releases: reported as u64,
+        found_nothing: found_nothing as u64,
+        of_others: count as u64,
+    });
+    Ok(verdict.with_findings([findings, unreached].concat()))
 }
 
 fn done_by_none(many: u64) -> String {
@@ -256,7 +248,7 @@ mod tests {
 
     #[test]
     fn rejects_a_release_that_removes_the_lock_of_another() {
-        let verdict = verdict(&Ownership, BLIND);
+        let verdict = verdict(&OWNERSHIP, BLIND);
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.summary, "one of 2 releases removed the lock of another process");
         assert_eq!(verdict.findings[0].events, [3, 4, 5]);
@@ -281,8 +273,8 @@ mod tests {
 
     #[test]
     fn a_renewal_may_have_taken_the_lock_again() {
-        assert_eq!(verdict(&Ownership, GONE).outcome, Outcome::Violation);
-        assert_eq!(verdict(&Ownership, &GONE.replace("info   at", "info   renewed")).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, GONE).outcome, Outcome::Violation);
+        assert_eq!(verdict(&OWNERSHIP, &GONE.replace("info   at", "info   renewed")).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -291,7 +283,7 @@ mod tests {
             "2310 2 ok     release a {believed:true,removed_owner:null}",
             "2310 2 ok release a {removed_owner:2}",
         );
-        let verdict = verdict(&Ownership, &compared);
+        let verdict = verdict(&OWNERSHIP, &compared);
         assert_eq!(verdict.outcome, Outcome::Valid);
         assert_eq!(
             verdict.summary,
@@ -306,7 +298,7 @@ mod tests {
             "2300 2 ok acquire a
              2305 2 invoke release a",
         );
-        let verdict = verdict(&Ownership, &early);
+        let verdict = verdict(&OWNERSHIP, &early);
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert!(verdict.findings[0].sentence.contains("had not yet learned"), "{:?}", verdict.findings[0]);
     }
@@ -314,7 +306,7 @@ mod tests {
     #[test]
     fn makes_no_statement_where_locks_do_not_report_the_owner() {
         let silent = BLIND.replace(",removed_owner:2", "").replace(",removed_owner:null", "");
-        assert!(maybe_verdict(&Ownership, &silent).is_none());
+        assert!(maybe_verdict(&OWNERSHIP, &silent).is_none());
     }
 
     /// As [`BLIND`], where the server says only that something was there.
@@ -326,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_is_removed_after_another_was_granted_the_lock_is_not_ones_own() {
-        let reported = verdict(&Ownership, &removing(true));
+        let reported = verdict(&OWNERSHIP, &removing(true));
         assert_eq!(reported.outcome, Outcome::Violation);
         assert_eq!(reported.findings[0].events, [1, 3, 4, 5]);
         assert_eq!(
@@ -334,7 +326,7 @@ mod tests {
             "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed the lock of process 2: its own, acquired \
              at 0.010 s, had run out by then, and process 2 had acquired the lock from 2.100 s to 2.110 s"
         );
-        assert_eq!(verdict(&Ownership, &removing(false)).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &removing(false)).outcome, Outcome::Valid);
     }
 
     #[test]
@@ -345,29 +337,29 @@ mod tests {
                 &format!("2150 1 invoke acquire a\n2160 1 fail acquire a null {error}\n2200 1 invoke"),
             )
         };
-        assert_eq!(verdict(&Ownership, &refused("taken")).outcome, Outcome::Violation);
-        assert_eq!(verdict(&Ownership, &refused("refused-by-library: no")).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &refused("taken")).outcome, Outcome::Violation);
+        assert_eq!(verdict(&OWNERSHIP, &refused("refused-by-library: no")).outcome, Outcome::Valid);
     }
 
     #[test]
     fn a_release_that_failed_since_there_was_nothing_to_remove_says_so() {
         let failed = removing(false).replace("ok     release", "fail release");
-        let verdict = verdict(&Ownership, &failed);
+        let verdict = verdict(&OWNERSHIP, &failed);
         assert_eq!((verdict.outcome, verdict.stats["found_nothing"].as_u64()), (Outcome::Valid, Some(2)));
-        assert!(maybe_verdict(&Ownership, &failed.replace("removed:false", "removed:true")).is_none());
+        assert!(maybe_verdict(&OWNERSHIP, &failed.replace("removed:false", "removed:true")).is_none());
     }
 
     #[test]
     fn a_key_of_each_clients_own_is_ones_own() {
         // Granted while the first lease still ran: both may hold a key of their own, and remove that.
         let twice = removing(true).replace("{ttl_ms:2000}", "{ttl_ms:9000}");
-        assert_eq!(verdict(&Ownership, &twice).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &twice).outcome, Outcome::Valid);
         // It counts from the answer at the latest, however long the acquire waited.
         let waited = removing(true).replace("10   1 ok", "500  1 ok");
-        assert_eq!(verdict(&Ownership, &waited).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &waited).outcome, Outcome::Valid);
         // It had run out before the release began, wherever the other was granted: that was not its own.
         let late = removing(true).replace("10   1 ok", "150  1 ok");
-        assert_eq!(verdict(&Ownership, &late).outcome, Outcome::Violation);
+        assert_eq!(verdict(&OWNERSHIP, &late).outcome, Outcome::Violation);
     }
 
     #[test]
@@ -379,20 +371,20 @@ mod tests {
             .into_iter()
             .chain(overlapping[3..].iter().copied());
         let moved: Vec<&str> = moved.collect();
-        assert_eq!(verdict(&Ownership, &moved.join("\n")).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &moved.join("\n")).outcome, Outcome::Valid);
         let shared = removing(true).replace("{ttl_ms:2000}", "{ttl_ms:2000,mode:\"shared\"}");
-        assert_eq!(verdict(&Ownership, &shared).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &shared).outcome, Outcome::Valid);
     }
 
     #[test]
     fn a_release_may_find_its_own_lock_elsewhere_or_again() {
         let several = format!("0 nemesis info servers - [\"n1\",\"n2\"]{}", removing(true));
-        assert_eq!(verdict(&Ownership, &several).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &several).outcome, Outcome::Valid);
         let restarted = removing(true).replace(
             "2200 1 invoke",
             "2150 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
              2200 1 invoke",
         );
-        assert_eq!(verdict(&Ownership, &restarted).outcome, Outcome::Valid);
+        assert_eq!(verdict(&OWNERSHIP, &restarted).outcome, Outcome::Valid);
     }
 }

@@ -54,7 +54,7 @@ fn of_hold<'r, 'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ownership;
+    use super::super::OWNERSHIP;
     use crate::testing::literal::{maybe_verdict, verdict};
     use crate::verdict::Outcome;
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn rejects_a_release_that_no_server_can_have_carried_out() {
-        let verdict = verdict(&Ownership, SWALLOWED);
+        let verdict = verdict(&OWNERSHIP, SWALLOWED);
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.findings[0].class, "released-by-no-server");
         assert_eq!(
@@ -84,14 +84,14 @@ mod tests {
         );
         // What it says that it removed makes it no truer.
         let removed = SWALLOWED.replace("believed:true", "believed:true,removed:true");
-        assert_eq!(maybe_verdict(&Ownership, &removed).unwrap().outcome, Outcome::Violation);
+        assert_eq!(maybe_verdict(&OWNERSHIP, &removed).unwrap().outcome, Outcome::Violation);
     }
 
     #[test]
     fn accepts_a_release_that_may_have_reached_a_server_or_had_none_to_reach() {
         let accepted = |from: &str, to: &str| {
             assert!(SWALLOWED.contains(from));
-            maybe_verdict(&Ownership, &SWALLOWED.replace(from, to))
+            maybe_verdict(&OWNERSHIP, &SWALLOWED.replace(from, to))
                 .is_none_or(|verdict| verdict.outcome == Outcome::Valid)
         };
         assert!(accepted(

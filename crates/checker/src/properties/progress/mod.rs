@@ -12,7 +12,7 @@
 
 mod late;
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
@@ -32,8 +32,6 @@ figures! {
         stuck: u64,
     }
 }
-
-pub struct Progress;
 
 #[derive(Default)]
 struct KeyAttempts<'a> {
@@ -60,104 +58,99 @@ fn refused_for_longer(failed: &[&Operation], ttl_ns: u64) -> bool {
     answered.filter_map(|attempt| attempt.completion).any(|event| event.time > first.saturating_add(ttl_ns))
 }
 
-impl Checker for Progress {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "stuck",
-                    meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
-                    advice: "Look for a lock without a lease, or for a service that did not recover.",
-                },
-                FindingClass {
-                    name: "late",
-                    meaning: "All faults were healed and every TTL had passed, and the lock came free only much later.",
-                    advice: "Compare how long the lock is kept in the servers with the TTL that was asked for.",
-                },
-            ],
-            harm: Harm::Stuck,
-            blame: Blame::ByAnswers,
-            needs_a_whole_run: true,
-            ..Property::new(
-                ProgressFigures::CHECKER,
-                "no deadlock: once the faults are healed, every lock can be acquired again",
-            )
-        }
-    }
+pub(super) const PROGRESS: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "stuck",
+            meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
+            advice: "Look for a lock without a lease, or for a service that did not recover.",
+        },
+        FindingClass {
+            name: "late",
+            meaning: "All faults were healed and every TTL had passed, and the lock came free only much later.",
+            advice: "Compare how long the lock is kept in the servers with the TTL that was asked for.",
+        },
+    ],
+    harm: Harm::Stuck,
+    blame: Blame::ByAnswers,
+    needs_a_whole_run: true,
+    ..Checker::new(
+        ProgressFigures::CHECKER,
+        "no deadlock: once the faults are healed, every lock can be acquired again",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let unknown = |why: String| Ok(Verdict::new(self.name(), Outcome::Unknown, why));
-        let Some(heal) =
-            run.phase(RunPhase::Liveness).or(run.phase(RunPhase::Heal)).or(run.phase(RunPhase::Closing))
-        else {
-            return unknown("the history ends before the faults were healed".to_owned());
-        };
-        let keys = attempts(run, heal.from, heal.from_ns);
-        let ttl_ns = run.longest_ttl_ns();
-        let stuck: Vec<StuckKey> = keys
-            .iter()
-            .filter_map(|(name, key)| Some(StuckKey { name, attempts: key.stuck(ttl_ns)? }))
-            .collect();
-        let mut suspects: Vec<&str> = stuck.iter().map(|stuck| stuck.name).collect();
-        // Where a server stayed away, a lock may come late for that.
-        let late = if run.not_back().is_none() { late(run, &suspects) } else { Vec::new() };
-        suspects.extend(late.iter().map(|finding| finding.key.as_str()));
-        // Servers that cannot read what they had made durable are no unhealed fault: they did not survive it.
-        let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
-        if let Some(fault) = unhealed(run, run.unreadable()) {
-            let (name, id) = (fault.name, fault.id);
-            return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
-        }
-        let may_hold_one =
-            |script: &&UnfinishedScript| suspects.iter().any(|key| may_hold(run, script.process, key));
-        if let Some(script) = run.unfinished_scripts.iter().find(may_hold_one) {
-            return Err(NotJudged::because(format!(
-                "{} did not come to the end of its script, so it may still hold the lock",
-                script.client
-            )));
-        }
-        let (kept, stuck): (Vec<StuckKey>, Vec<StuckKey>) =
-            stuck.into_iter().partition(|key| given_up(run, key).is_some());
-        if stuck.is_empty()
-            && late.is_empty()
-            && let Some((key, hold)) = kept.iter().find_map(|key| Some((key, given_up(run, key)?)))
-        {
-            return unknown(format!(
-                "no process could acquire {}, but Fencepost gave up the section of process {}, which had acquired it at {}, so it may \
-                 still be held; where the library waits for the lock by itself, repeat attempts that do not block (env.poll of the \
-                 kits), or take a longer --ttl",
-                key.name,
-                hold.process,
-                seconds(hold.from_ns)
-            ));
-        }
-        if let Some(why) = doubt(run, &stuck).filter(|_| unreadable.is_none()) {
-            return unknown(why);
-        }
-        let stuck: Vec<StuckKey> =
-            stuck.into_iter().filter(|key| unreadable.is_some() || !key.is_doubtful()).collect();
-        let (outcome, summary) = match (summed_up(&keys, &stuck, unreadable), late.first()) {
-            ((Outcome::Valid | Outcome::Unknown, _), Some(finding)) => {
-                (Outcome::Violation, finding.sentence.clone())
-            }
-            (summed_up, _) => summed_up,
-        };
-        let timed = run.lock.lease.runs_out();
-        let before = match unreadable {
-            Some(ended) => format!("{};", ended.sentence()),
-            None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
-            None => "all faults were healed, yet".to_owned(),
-        };
-        let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late);
-        let findings = findings.map(|mut finding| {
-            finding.sentence += &since_the_last_fault(run, &finding);
-            finding
-        });
-        let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict
-            .with_figures(&ProgressFigures { keys: keys.len() as u64, stuck: stuck.len() as u64 })
-            .with_findings(findings.collect()))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let unknown = |why: String| Ok(Verdict::new(checker.name, Outcome::Unknown, why));
+    let Some(heal) =
+        run.phase(RunPhase::Liveness).or(run.phase(RunPhase::Heal)).or(run.phase(RunPhase::Closing))
+    else {
+        return unknown("the history ends before the faults were healed".to_owned());
+    };
+    let keys = attempts(run, heal.from, heal.from_ns);
+    let ttl_ns = run.longest_ttl_ns();
+    let stuck: Vec<StuckKey> =
+        keys.iter().filter_map(|(name, key)| Some(StuckKey { name, attempts: key.stuck(ttl_ns)? })).collect();
+    let mut suspects: Vec<&str> = stuck.iter().map(|stuck| stuck.name).collect();
+    // Where a server stayed away, a lock may come late for that.
+    let late = if run.not_back().is_none() { late(run, &suspects) } else { Vec::new() };
+    suspects.extend(late.iter().map(|finding| finding.key.as_str()));
+    // Servers that cannot read what they had made durable are no unhealed fault: they did not survive it.
+    let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
+    if let Some(fault) = unhealed(run, run.unreadable()) {
+        let (name, id) = (fault.name, fault.id);
+        return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
     }
+    let may_hold_one =
+        |script: &&UnfinishedScript| suspects.iter().any(|key| may_hold(run, script.process, key));
+    if let Some(script) = run.unfinished_scripts.iter().find(may_hold_one) {
+        return Err(NotJudged::because(format!(
+            "{} did not come to the end of its script, so it may still hold the lock",
+            script.client
+        )));
+    }
+    let (kept, stuck): (Vec<StuckKey>, Vec<StuckKey>) =
+        stuck.into_iter().partition(|key| given_up(run, key).is_some());
+    if stuck.is_empty()
+        && late.is_empty()
+        && let Some((key, hold)) = kept.iter().find_map(|key| Some((key, given_up(run, key)?)))
+    {
+        return unknown(format!(
+            "no process could acquire {}, but Fencepost gave up the section of process {}, which had acquired it at {}, so it may \
+             still be held; where the library waits for the lock by itself, repeat attempts that do not block (env.poll of the \
+             kits), or take a longer --ttl",
+            key.name,
+            hold.process,
+            seconds(hold.from_ns)
+        ));
+    }
+    if let Some(why) = doubt(run, &stuck).filter(|_| unreadable.is_none()) {
+        return unknown(why);
+    }
+    let stuck: Vec<StuckKey> =
+        stuck.into_iter().filter(|key| unreadable.is_some() || !key.is_doubtful()).collect();
+    let (outcome, summary) = match (summed_up(&keys, &stuck, unreadable), late.first()) {
+        ((Outcome::Valid | Outcome::Unknown, _), Some(finding)) => {
+            (Outcome::Violation, finding.sentence.clone())
+        }
+        (summed_up, _) => summed_up,
+    };
+    let timed = run.lock.lease.runs_out();
+    let before = match unreadable {
+        Some(ended) => format!("{};", ended.sentence()),
+        None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
+        None => "all faults were healed, yet".to_owned(),
+    };
+    let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late);
+    let findings = findings.map(|mut finding| {
+        finding.sentence += &since_the_last_fault(run, &finding);
+        finding
+    });
+    let verdict = Verdict::new(checker.name, outcome, summary);
+    Ok(verdict
+        .with_figures(&ProgressFigures { keys: keys.len() as u64, stuck: stuck.len() as u64 })
+        .with_findings(findings.collect()))
 }
 
 /// A fault that may have been in force at the end, but for one after which a server could not read its data.

@@ -15,12 +15,12 @@ const HEALED: &str = "
 
 #[test]
 fn accepts_a_lock_that_comes_free() {
-    assert_eq!(verdict(&Progress, HEALED).outcome, Outcome::Valid);
+    assert_eq!(verdict(&PROGRESS, HEALED).outcome, Outcome::Valid);
 }
 
 #[test]
 fn rejects_a_lock_that_stays_stuck() {
-    let stuck = verdict(&Progress, &HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken"));
+    let stuck = verdict(&PROGRESS, &HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken"));
     assert_eq!(stuck.outcome, Outcome::Violation);
     // The attempt right after healing does not count: the TTL of the first holder may still have run.
     assert_eq!(stuck.findings[0].events, [6]);
@@ -31,8 +31,8 @@ fn a_call_that_was_given_up_is_named() {
     let given_up =
         "2 4 invoke acquire a {ttl_ms:2000}\n3 4 info acquire a null cancelled: CancelledError\n5000 nem";
     let text = HEALED.replacen("5000 nem", given_up, 1);
-    assert_eq!(verdict(&Progress, &text).outcome, Outcome::Valid);
-    let stuck = verdict(&Progress, &text.replace("3 ok     acquire a", "3 fail acquire a null taken"));
+    assert_eq!(verdict(&PROGRESS, &text).outcome, Outcome::Valid);
+    let stuck = verdict(&PROGRESS, &text.replace("3 ok     acquire a", "3 fail acquire a null taken"));
     let named = "; the last call that its caller gave up was the acquire of process 4, at 0.002 s";
     assert!(stuck.findings[0].sentence.ends_with(named), "{}", stuck.findings[0].sentence);
 }
@@ -50,10 +50,10 @@ const LEFT_TAKEN: &str = "
 
 #[test]
 fn the_closing_attempts_decide() {
-    let stuck = verdict(&Progress, LEFT_TAKEN);
+    let stuck = verdict(&PROGRESS, LEFT_TAKEN);
     assert_eq!((stuck.outcome, &stuck.findings[0].events[..]), (Outcome::Violation, &[6][..]));
     let outcome =
-        |by: &str| verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", by)).outcome;
+        |by: &str| verdict(&PROGRESS, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", by)).outcome;
     // Refused no longer than a TTL may run, or by a client that reaches nothing: then what came before
     // counts.
     assert_eq!(outcome("5001 2 fail acquire a null taken"), Outcome::Valid);
@@ -62,7 +62,7 @@ fn the_closing_attempts_decide() {
     let final_grant =
         "13001 2 fail acquire a null taken\n13002 3 invoke acquire a {ttl_ms:2000}\n13003 3 ok acquire a";
     // Granted in the end, and long after it had to be free.
-    let late = verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", final_grant));
+    let late = verdict(&PROGRESS, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", final_grant));
     assert_eq!((late.outcome, &*late.findings[0].class), (Outcome::Violation, "late"));
     assert_eq!(
         late.summary,
@@ -72,7 +72,7 @@ fn the_closing_attempts_decide() {
     // A lock that stays taken for a while after a loss came when it had to.
     let delay = "0 nemesis info lock - {name:\"chubby\",lease:\"ttl\",lock-delay:\"10s\"}\n";
     let delayed = delay.to_owned() + &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", final_grant);
-    assert_eq!(verdict(&Progress, &delayed).outcome, Outcome::Valid);
+    assert_eq!(verdict(&PROGRESS, &delayed).outcome, Outcome::Valid);
     let soon = "8001 2 fail acquire a null taken\n8002 3 invoke acquire a {ttl_ms:2000}\n8003 3 ok acquire a";
     assert_eq!(outcome(soon), Outcome::Valid);
     // It may have been granted at once, and the answer late; with what remains of the TTL it is known.
@@ -80,7 +80,7 @@ fn the_closing_attempts_decide() {
         let lock = "0 nemesis info lock - {name:\"x\",lease:\"ttl\"}\n";
         let granted = format!("13001 2 ok acquire a {validity}");
         verdict(
-            &Progress,
+            &PROGRESS,
             &format!("{lock}{}", LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", &granted)),
         )
         .outcome
@@ -93,7 +93,7 @@ fn does_not_know_of_a_lock_that_no_process_ever_got_and_no_server_ever_refused()
     let never = |error: &str| {
         let first = HEALED.replace("1    1 ok     acquire a", &format!("1 1 fail acquire a null {error}"));
         let text = first.replace("null taken", &format!("null {error}"));
-        verdict(&Progress, &text.replace("3 ok     acquire a", &format!("3 fail acquire a null {error}")))
+        verdict(&PROGRESS, &text.replace("3 ok     acquire a", &format!("3 fail acquire a null {error}")))
             .outcome
     };
     assert_eq!(never("taken"), Outcome::Violation);
@@ -104,7 +104,7 @@ fn does_not_know_of_a_lock_that_no_process_ever_got_and_no_server_ever_refused()
 fn does_not_know_where_the_last_attempts_are_of_unknown_outcome() {
     let text = HEALED.replace("3 ok     acquire a", "3 info   acquire a null raised: reset");
     let text = text.replace("6001 2 fail   acquire a null taken", "6001 2 info acquire a null raised: reset");
-    let verdict = verdict(&Progress, &text);
+    let verdict = verdict(&PROGRESS, &text);
     assert_eq!(verdict.outcome, Outcome::Unknown);
     assert!(verdict.summary.ends_with("the last ended with: raised: reset"), "{}", verdict.summary);
 }
@@ -117,13 +117,13 @@ fn a_server_that_came_back_at_the_last_try_and_a_fault_that_failed_halfway() {
          2 nemesis invoke kill - {id:1,stage:\"heal\"}
          3 nemesis info server-ended - {node:\"n1\",after_fault:1,log:[]}";
     let back = format!("{faults}\n4 nemesis ok kill - {{id:1,stage:\"heal\"}}\n{stuck}");
-    assert_eq!(verdict(&Progress, &back).outcome, Outcome::Violation);
-    assert_eq!(verdict(&Progress, &format!("{faults}\n{stuck}")).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&PROGRESS, &back).outcome, Outcome::Violation);
+    assert_eq!(verdict(&PROGRESS, &format!("{faults}\n{stuck}")).outcome, Outcome::Unknown);
     let halfway = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
          1 nemesis info kill - {id:1,stage:\"inject\"} half
          2 nemesis invoke kill - {id:1,stage:\"heal\"}
          3 nemesis info kill - {id:1,stage:\"heal\"} failed";
-    assert_eq!(verdict(&Progress, &format!("{halfway}\n{stuck}")).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&PROGRESS, &format!("{halfway}\n{stuck}")).outcome, Outcome::Unknown);
 }
 
 #[test]
@@ -132,24 +132,24 @@ fn does_not_know_where_no_attempt_was_ever_answered() {
         .replace("2 fail   acquire a null taken", "2 fail   acquire a null unreachable")
         .replace("3 ok     acquire a", "3 fail   acquire a null unreachable");
     let never =
-        verdict(&Progress, &later.replace("1 ok     acquire a", "1 fail   acquire a null unreachable"));
+        verdict(&PROGRESS, &later.replace("1 ok     acquire a", "1 fail   acquire a null unreachable"));
     assert_eq!(never.outcome, Outcome::Unknown, "{}", never.summary);
     assert!(never.summary.ends_with("the last attempt ended with: unreachable"), "{}", never.summary);
     // One that was answered once had a right server.
-    assert_eq!(verdict(&Progress, &later).outcome, Outcome::Violation);
+    assert_eq!(verdict(&PROGRESS, &later).outcome, Outcome::Violation);
 }
 
 #[test]
 fn does_not_know_without_healing_or_without_an_attempt() {
     let before = HEALED.split("5000").next().unwrap();
-    assert_eq!(verdict(&Progress, before).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&PROGRESS, before).outcome, Outcome::Unknown);
     let untried = HEALED.split("8001").next().unwrap();
-    assert_eq!(verdict(&Progress, untried).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&PROGRESS, untried).outcome, Outcome::Unknown);
     let unhealed = format!(
         "0 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"]}}
          1 nemesis ok kill - {{id:1,stage:\"inject\",effective:true}}{HEALED}"
     );
-    assert!(verdict(&Progress, &unhealed).summary.contains("never healed"));
+    assert!(verdict(&PROGRESS, &unhealed).summary.contains("never healed"));
 }
 
 #[test]
@@ -160,10 +160,10 @@ fn a_client_in_the_middle_of_its_script_may_still_hold_the_lock() {
         HEALED.replace("8000 nem", &event)
     };
     let stuck = |process| cut(process).replace("3 ok     acquire a", "3 fail acquire a null taken");
-    assert_eq!(verdict(&Progress, &cut(1)).outcome, Outcome::Valid);
-    assert!(maybe_verdict(&Progress, &stuck(1)).is_none());
+    assert_eq!(verdict(&PROGRESS, &cut(1)).outcome, Outcome::Valid);
+    assert!(maybe_verdict(&PROGRESS, &stuck(1)).is_none());
     // Process 2 was never granted the lock: it stands before it, as all others do.
-    assert_eq!(verdict(&Progress, &stuck(2)).outcome, Outcome::Violation);
+    assert_eq!(verdict(&PROGRESS, &stuck(2)).outcome, Outcome::Violation);
 }
 
 #[test]
@@ -171,12 +171,12 @@ fn a_client_that_has_ended_tries_nothing() {
     let dead =
         |kind: &str| HEALED.replace("3 ok     acquire a", &format!("3 {kind} acquire a null client-gone"));
     for kind in ["fail", "info"] {
-        let judged = verdict(&Progress, &dead(kind));
+        let judged = verdict(&PROGRESS, &dead(kind));
         assert_eq!(judged.outcome, Outcome::Unknown);
         assert_eq!(judged.summary, "no process tried to acquire a once it had to be free");
     }
     let tried = "\n9002 4 invoke acquire a {ttl_ms:2000}\n9900 4 fail acquire a null taken";
-    assert_eq!(verdict(&Progress, &(dead("fail") + tried)).outcome, Outcome::Violation);
+    assert_eq!(verdict(&PROGRESS, &(dead("fail") + tried)).outcome, Outcome::Violation);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn no_ttl_is_named_where_there_is_none() {
     let stuck = |lease: &str| {
         let lock = format!("0 nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}");
         let text = lock + &HEALED.replace("3 ok     acquire a", "3 fail acquire a null refused-by-library");
-        verdict(&Progress, &text).findings[0].sentence.clone()
+        verdict(&PROGRESS, &text).findings[0].sentence.clone()
     };
     assert_eq!(
         stuck("none"),
@@ -201,11 +201,11 @@ fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
     let stuck = HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken");
     let ended =
         |of: &str| format!("{stuck}\n9002 nemesis info server-ended - {{node:\"n1\",{of}log:[\"broken\"]}}");
-    let unknown = verdict(&Progress, &ended("after_fault:1,"));
+    let unknown = verdict(&PROGRESS, &ended("after_fault:1,"));
     assert_eq!(unknown.outcome, Outcome::Unknown);
     assert!(unknown.summary.contains("its log says: broken"), "{}", unknown.summary);
     // Nor is one without a fault that ended it, or one that cannot read what it had written, excused.
-    let unreadable = verdict(&Progress, &ended("after_fault:1,unreadable:\"damaged\","));
+    let unreadable = verdict(&PROGRESS, &ended("after_fault:1,unreadable:\"damaged\","));
     assert_eq!(unreadable.outcome, Outcome::Violation);
     let sentence = &unreadable.findings[0].sentence;
     assert!(
@@ -213,7 +213,7 @@ fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
             .starts_with("n1 did not serve again after the fault was healed; its log says: damaged; none of"),
         "{sentence}"
     );
-    assert_eq!(verdict(&Progress, &ended("")).outcome, Outcome::Violation);
+    assert_eq!(verdict(&PROGRESS, &ended("")).outcome, Outcome::Violation);
     // The lock is granted again without it, and no healing could bring it back.
     let lost = |of: &str| {
         format!(
@@ -224,10 +224,10 @@ fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
              9002 nemesis info server-ended - {{node:\"n1\",{of}log:[\"broken\"]}}"
         )
     };
-    assert_eq!(verdict(&Progress, &lost("after_fault:1,")).outcome, Outcome::Unknown);
-    assert_eq!(verdict(&Progress, &lost("after_fault:1,unreadable:\"damaged\",")).outcome, Outcome::Valid);
+    assert_eq!(verdict(&PROGRESS, &lost("after_fault:1,")).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&PROGRESS, &lost("after_fault:1,unreadable:\"damaged\",")).outcome, Outcome::Valid);
     let valid = format!("{HEALED}\n9002 nemesis info server-ended - {{node:\"n1\",after_fault:1,log:[]}}");
-    assert_eq!(verdict(&Progress, &valid).outcome, Outcome::Valid);
+    assert_eq!(verdict(&PROGRESS, &valid).outcome, Outcome::Valid);
 }
 
 /// Process 1 holds a lock that a session keeps, and its section was given up: no process releases it.
@@ -249,7 +249,7 @@ const UNANSWERED: &str = "1000 1 invoke write a 1\n4000 1 info write a null time
 
 #[test]
 fn a_lock_that_fencepost_keeps_taken_is_nobodys_failure() {
-    let given_up = |how: &str| verdict(&Progress, &GIVEN_UP.replace("GIVE_UP", how));
+    let given_up = |how: &str| verdict(&PROGRESS, &GIVEN_UP.replace("GIVE_UP", how));
     for how in [ABANDONED, UNANSWERED] {
         let unknown = given_up(how);
         assert_eq!(unknown.outcome, Outcome::Unknown, "{how}");
@@ -278,17 +278,17 @@ fn a_lock_that_fencepost_keeps_taken_is_nobodys_failure() {
 #[test]
 fn a_lease_that_ends_by_itself_ends_under_a_section_that_was_given_up() {
     let with_ttl = GIVEN_UP.replace("session", "ttl").replace("GIVE_UP", ABANDONED);
-    assert_eq!(verdict(&Progress, &with_ttl).outcome, Outcome::Violation);
+    assert_eq!(verdict(&PROGRESS, &with_ttl).outcome, Outcome::Violation);
     // Unless it is renewed for a process that is over.
     let renewed = with_ttl.replace("8002 3", "8001 1 info renewed a\n8002 3").replace("13000 3", "9000 3");
-    assert_eq!(verdict(&Progress, &renewed).outcome, Outcome::Unknown);
+    assert_eq!(verdict(&PROGRESS, &renewed).outcome, Outcome::Unknown);
 }
 
 #[test]
 fn another_lock_that_is_stuck_stays_a_violation() {
     let other = GIVEN_UP.replace("GIVE_UP", ABANDONED)
         + "\n13001 4 invoke acquire b {ttl_ms:2000}\n16000 4 fail acquire b null taken";
-    let found = verdict(&Progress, &other);
+    let found = verdict(&PROGRESS, &other);
     assert_eq!((found.outcome, &*found.findings[0].key), (Outcome::Violation, "b"));
     assert_eq!(found.findings.len(), 1);
 }

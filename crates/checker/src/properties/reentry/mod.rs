@@ -12,7 +12,7 @@
 //!   certainly ran, no fault was there, and no other process had been granted the lock since.
 //! - *Not judged*: no holder acquired its lock again.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use super::exclusion::overlaps;
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
@@ -35,8 +35,6 @@ figures! {
     }
 }
 
-pub struct Reentry;
-
 const TOO_EARLY: &str = "released-too-early";
 const TOO_LATE: &str = "released-too-late";
 const SHUT_OUT: &str = "shut-out";
@@ -44,67 +42,62 @@ const SHUT_OUT: &str = "shut-out";
 /// A lock stayed taken for this part of the TTL at least, where that shows that a release left it.
 const STAYED_SHARE: u64 = 4;
 
-impl Checker for Reentry {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: TOO_EARLY,
-                    meaning: "A holder released an inner section, and lost the lock of the outer one with it.",
-                    advice: "Count every acquire of the holder and every release in one step, and remove the lock only when the count is 0.",
-                },
-                FindingClass {
-                    name: TOO_LATE,
-                    meaning: "A holder had released the lock as often as it had acquired it, and the lock stayed taken.",
-                    advice: "Count each acquire once, also one that is sent again, and remove the lock when the count is 0.",
-                },
-                FindingClass {
-                    name: SHUT_OUT,
-                    meaning: "A holder acquired its own lock again, and was refused.",
-                    advice: "Know the holder by what all its acquires have in common, such as one name for each thread.",
-                },
-            ],
-            claim: Some("exclusion"),
-            kind: Some(LockKind::Reentrant),
-            ..Property::new(
-                ReentryFigures::CHECKER,
-                "re-entry: a holder keeps the lock from its outermost acquire to its last release",
-            )
-        }
-    }
+pub(super) const REENTRY: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: TOO_EARLY,
+            meaning: "A holder released an inner section, and lost the lock of the outer one with it.",
+            advice: "Count every acquire of the holder and every release in one step, and remove the lock only when the count is 0.",
+        },
+        FindingClass {
+            name: TOO_LATE,
+            meaning: "A holder had released the lock as often as it had acquired it, and the lock stayed taken.",
+            advice: "Count each acquire once, also one that is sent again, and remove the lock when the count is 0.",
+        },
+        FindingClass {
+            name: SHUT_OUT,
+            meaning: "A holder acquired its own lock again, and was refused.",
+            advice: "Know the holder by what all its acquires have in common, such as one name for each thread.",
+        },
+    ],
+    claim: Some("exclusion"),
+    kind: Some(LockKind::Reentrant),
+    ..Checker::new(
+        ReentryFigures::CHECKER,
+        "re-entry: a holder keeps the lock from its outermost acquire to its last release",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let sections = sections(run);
-        let reentries: usize = sections.values().map(|section| section.entered.len()).sum();
-        let refused: Vec<Finding> = sections.iter().filter_map(|(&at, it)| shut_out(run, at, it)).collect();
-        if reentries == 0 && refused.is_empty() {
-            return Err(NotJudged::because("no process acquired a lock again that it held"));
-        }
-        let early = too_early(run, &sections);
-        let keys = wants(run, (0, u64::MAX), View::Benefit);
-        let late: Vec<Finding> =
-            sections.iter().filter_map(|(&at, section)| too_late(run, &keys, at, section)).collect();
-        let figures = ReentryFigures {
-            reentries: reentries as u64,
-            too_early: early.len() as u64,
-            too_late: late.len() as u64,
-        };
-        let findings = [early, late, refused].concat();
-        let (outcome, summary) = match findings.first() {
-            None => (
-                Outcome::Valid,
-                format!(
-                    "{reentries} times a holder acquired its lock again, and had it until its last release"
-                ),
-            ),
-            Some(first) if findings.len() == 1 => (Outcome::Violation, first.sentence.clone()),
-            Some(first) => {
-                let (count, sections) = (findings.len(), sections.len());
-                (Outcome::Violation, format!("in {count} of {sections} nested holds: {}", first.sentence))
-            }
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let sections = sections(run);
+    let reentries: usize = sections.values().map(|section| section.entered.len()).sum();
+    let refused: Vec<Finding> = sections.iter().filter_map(|(&at, it)| shut_out(run, at, it)).collect();
+    if reentries == 0 && refused.is_empty() {
+        return Err(NotJudged::because("no process acquired a lock again that it held"));
     }
+    let early = too_early(run, &sections);
+    let keys = wants(run, (0, u64::MAX), View::Benefit);
+    let late: Vec<Finding> =
+        sections.iter().filter_map(|(&at, section)| too_late(run, &keys, at, section)).collect();
+    let figures = ReentryFigures {
+        reentries: reentries as u64,
+        too_early: early.len() as u64,
+        too_late: late.len() as u64,
+    };
+    let findings = [early, late, refused].concat();
+    let (outcome, summary) = match findings.first() {
+        None => (
+            Outcome::Valid,
+            format!("{reentries} times a holder acquired its lock again, and had it until its last release"),
+        ),
+        Some(first) if findings.len() == 1 => (Outcome::Violation, first.sentence.clone()),
+        Some(first) => {
+            let (count, sections) = (findings.len(), sections.len());
+            (Outcome::Violation, format!("in {count} of {sections} nested holds: {}", first.sentence))
+        }
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 /// What a holder did between its outermost acquire and its last release.

@@ -19,7 +19,7 @@ fn nested(left: &str, then: &str) -> String {
 const RELEASED: &str = "90 1 invoke release a\n92 1 ok release a {believed:true,removed:true}\n";
 
 fn class(text: &str) -> String {
-    let verdict = verdict(&Reentry, text);
+    let verdict = verdict(&REENTRY, text);
     assert_eq!(verdict.outcome, Outcome::Violation, "{}", verdict.summary);
     verdict.findings[0].class.clone()
 }
@@ -27,13 +27,13 @@ fn class(text: &str) -> String {
 #[test]
 fn accepts_a_lock_that_is_held_until_its_last_release() {
     let next = "100 2 invoke acquire a {ttl_ms:1000}\n103 2 ok acquire a";
-    let verdict = verdict(&Reentry, &nested("false", &format!("{RELEASED}{next}")));
+    let verdict = verdict(&REENTRY, &nested("false", &format!("{RELEASED}{next}")));
     assert_eq!((verdict.outcome, &verdict.stats["reentries"]), (Outcome::Valid, &1.into()));
 }
 
 #[test]
 fn rejects_an_inner_release_that_removes_the_lock() {
-    let verdict = verdict(&Reentry, &nested("true", RELEASED));
+    let verdict = verdict(&REENTRY, &nested("true", RELEASED));
     assert_eq!(
         verdict.findings[0].sentence,
         "process 1 acquired a at 0.012 s, and again at 0.020 s; its release of the inner section at 0.040 s removed the \
@@ -46,7 +46,7 @@ fn rejects_an_inner_release_that_removes_the_lock() {
 fn rejects_a_grant_to_another_after_an_inner_release() {
     let other = "50 2 invoke acquire a {ttl_ms:1000}\n55 2 ok acquire a\n";
     let early = nested("null", &format!("{other}{RELEASED}"));
-    let verdict = verdict(&Reentry, &early);
+    let verdict = verdict(&REENTRY, &early);
     assert_eq!(
         verdict.findings[0].sentence,
         "process 2 was granted a at 0.055 s after process 1 had released an inner section at 0.040 s, and before that process, \
@@ -64,7 +64,7 @@ fn rejects_a_grant_to_another_after_an_inner_release() {
 }
 
 fn verdict_is_valid(text: &str) -> bool {
-    verdict(&Reentry, text).outcome == Outcome::Valid
+    verdict(&REENTRY, text).outcome == Outcome::Valid
 }
 
 #[test]
@@ -117,13 +117,13 @@ fn rejects_a_holder_that_is_shut_out() {
     assert_eq!(class(&refused), SHUT_OUT);
     let after_another =
         refused.replace("20 1 invoke", "15 2 invoke acquire a {ttl_ms:1000}\n16 2 ok acquire a\n20 1 invoke");
-    assert_eq!(maybe_verdict(&Reentry, &after_another).map(|it| it.findings.len()), None);
+    assert_eq!(maybe_verdict(&REENTRY, &after_another).map(|it| it.findings.len()), None);
 }
 
 #[test]
 fn a_run_in_which_no_holder_acquires_again_is_not_judged() {
     let text = format!("{LOCK}10 1 invoke acquire a {{ttl_ms:1000}}\n12 1 ok acquire a\n{RELEASED}");
-    assert!(maybe_verdict(&Reentry, &text).is_none());
+    assert!(maybe_verdict(&REENTRY, &text).is_none());
 }
 
 /// Three processes use a lock that counts, or one whose every release removes it: each step is a process that
@@ -182,7 +182,7 @@ proptest! {
     ) {
         let (text, is_early) = played(&steps, counts);
         prop_assert!(!(counts && is_early));
-        let verdict = maybe_verdict(&Reentry, &text);
+        let verdict = maybe_verdict(&REENTRY, &text);
         let found = verdict.is_some_and(|verdict| verdict.outcome == Outcome::Violation);
         prop_assert_eq!(found, is_early, "{}", text);
     }

@@ -16,7 +16,7 @@
 //! - *Violation*, `cut-short`: a `prolong` was answered, and another process was granted the lock within the
 //!   TTL that it promised, although its holder had not released it and nothing had touched the servers.
 
-use super::checker::{Checker, FindingClass, NotJudged, Property};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
@@ -33,84 +33,79 @@ figures! {
     }
 }
 
-pub struct Renewal;
-
 /// How long after the end of its lease a holder may act: renewals and notices take time on a busy machine.
 pub const LATE_NS: u64 = 1_000_000_000;
 
-impl Checker for Renewal {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: "stopped-renewing",
-                    meaning: "The library renews its locks, and stopped renewing one while its holder held it, without reporting that.",
-                    advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
-                },
-                FindingClass {
-                    name: "prolonged-when-lost",
-                    meaning: "A renewal succeeded although another process had been granted the lock since.",
-                    advice: "Prolong a lease only if it still holds this process's own value, in one step, and never acquire it anew.",
-                },
-                FindingClass {
-                    name: "revived",
-                    meaning: "A lock that had run out was prolonged, as if it had been held all the time.",
-                    advice: "Refuse to prolong a lock that is gone: another may have held it meanwhile.",
-                },
-                FindingClass {
-                    name: "cut-short",
-                    meaning: "A prolong succeeded, but another process got the lock before the promised time was over.",
-                    advice: "Look at what a prolong does to the lease: with no TTL of its own, it may end the lock at once.",
-                },
-            ],
-            claim: Some("exclusion"),
-            ..Property::new(
-                RenewalFigures::CHECKER,
-                "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost",
-            )
-        }
-    }
+pub(super) const RENEWAL: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: "stopped-renewing",
+            meaning: "The library renews its locks, and stopped renewing one while its holder held it, without reporting that.",
+            advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
+        },
+        FindingClass {
+            name: "prolonged-when-lost",
+            meaning: "A renewal succeeded although another process had been granted the lock since.",
+            advice: "Prolong a lease only if it still holds this process's own value, in one step, and never acquire it anew.",
+        },
+        FindingClass {
+            name: "revived",
+            meaning: "A lock that had run out was prolonged, as if it had been held all the time.",
+            advice: "Refuse to prolong a lock that is gone: another may have held it meanwhile.",
+        },
+        FindingClass {
+            name: "cut-short",
+            meaning: "A prolong succeeded, but another process got the lock before the promised time was over.",
+            advice: "Look at what a prolong does to the lease: with no TTL of its own, it may end the lock at once.",
+        },
+    ],
+    claim: Some("exclusion"),
+    ..Checker::new(
+        RenewalFigures::CHECKER,
+        "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost",
+        check,
+    )
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
-        let renews = run.lock.can("extend");
-        let by_holder = run.lock.can(f::PROLONG) || run.lock.kind == LockKind::Reentrant;
-        if !renews && (renewals == 0 || !by_holder) {
-            return Err(NotJudged::because("the lock does not announce that it renews its lease"));
-        }
-        if renewals == 0 {
-            return Err(NotJudged::because(
-                "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently",
-            ));
-        }
-        let mut prolonged: Vec<Finding> = prolonged(run);
-        prolonged.extend(run.holds.iter().filter_map(|hold| revived(run, hold)));
-        let stopped = |hold: &Hold| stopped(run, hold).filter(|_| renews);
-        let stopped: Vec<Finding> = run.holds.iter().filter_map(stopped).collect();
-        let figures = RenewalFigures { renewals: renewals as u64, stopped: stopped.len() as u64 };
-        let findings: Vec<Finding> = prolonged.into_iter().chain(stopped).collect();
-        let (holds, count) = (run.holds.len(), findings.len());
-        let (outcome, summary) = match findings.first() {
-            None => (
-                Outcome::Valid,
-                format!(
-                    "no holder acted beyond a lease that was renewed, in {holds} holds and {renewals} renewals"
-                ),
-            ),
-            Some(first) if count == 1 => (Outcome::Violation, first.sentence.clone()),
-            Some(first) if figures.stopped < count as u64 => {
-                (Outcome::Violation, format!("in {count} of {holds} holds: {}", first.sentence))
-            }
-            Some(_) => (
-                Outcome::Violation,
-                format!(
-                    "the library stopped renewing {count} of {holds} holds while their holders held the lock, without telling"
-                ),
-            ),
-        };
-        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&figures);
-        Ok(verdict.with_findings(findings))
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
+    let renews = run.lock.can("extend");
+    let by_holder = run.lock.can(f::PROLONG) || run.lock.kind == LockKind::Reentrant;
+    if !renews && (renewals == 0 || !by_holder) {
+        return Err(NotJudged::because("the lock does not announce that it renews its lease"));
     }
+    if renewals == 0 {
+        return Err(NotJudged::because(
+            "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently",
+        ));
+    }
+    let mut prolonged: Vec<Finding> = prolonged(run);
+    prolonged.extend(run.holds.iter().filter_map(|hold| revived(run, hold)));
+    let stopped = |hold: &Hold| stopped(run, hold).filter(|_| renews);
+    let stopped: Vec<Finding> = run.holds.iter().filter_map(stopped).collect();
+    let figures = RenewalFigures { renewals: renewals as u64, stopped: stopped.len() as u64 };
+    let findings: Vec<Finding> = prolonged.into_iter().chain(stopped).collect();
+    let (holds, count) = (run.holds.len(), findings.len());
+    let (outcome, summary) = match findings.first() {
+        None => (
+            Outcome::Valid,
+            format!(
+                "no holder acted beyond a lease that was renewed, in {holds} holds and {renewals} renewals"
+            ),
+        ),
+        Some(first) if count == 1 => (Outcome::Violation, first.sentence.clone()),
+        Some(first) if figures.stopped < count as u64 => {
+            (Outcome::Violation, format!("in {count} of {holds} holds: {}", first.sentence))
+        }
+        Some(_) => (
+            Outcome::Violation,
+            format!(
+                "the library stopped renewing {count} of {holds} holds while their holders held the lock, without telling"
+            ),
+        ),
+    };
+    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&figures);
+    Ok(verdict.with_findings(findings))
 }
 
 /// Of each hold the first renewal that succeeded although another process had been granted the lock.

@@ -13,7 +13,7 @@ const HELD: &str = "
 
 #[test]
 fn rejects_a_lock_that_stops_renewing_without_a_word() {
-    let stopped = verdict(&Renewal, HELD);
+    let stopped = verdict(&RENEWAL, HELD);
     assert_eq!(stopped.outcome, Outcome::Violation);
     assert_eq!(
         stopped.summary,
@@ -25,13 +25,13 @@ fn rejects_a_lock_that_stops_renewing_without_a_word() {
 #[test]
 fn accepts_one_that_renews_in_time_or_says_that_it_is_lost() {
     let renewed = HELD.replace("6000 1 invoke", "3900 1 info renewed a\n6000 1 invoke");
-    assert_eq!(verdict(&Renewal, &renewed).outcome, Outcome::Valid);
+    assert_eq!(verdict(&RENEWAL, &renewed).outcome, Outcome::Valid);
     let lost = HELD.replace("6000 1 invoke", "4100 1 info lost a\n6000 1 invoke");
-    assert_eq!(verdict(&Renewal, &lost).outcome, Outcome::Valid);
+    assert_eq!(verdict(&RENEWAL, &lost).outcome, Outcome::Valid);
     let disbelieved = HELD.replace("believed:true", "believed:false");
-    assert_eq!(verdict(&Renewal, &disbelieved).outcome, Outcome::Valid);
+    assert_eq!(verdict(&RENEWAL, &disbelieved).outcome, Outcome::Valid);
     let fault = "0 nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"c1\"]}";
-    assert_eq!(verdict(&Renewal, &format!("{fault}{HELD}")).outcome, Outcome::Valid);
+    assert_eq!(verdict(&RENEWAL, &format!("{fault}{HELD}")).outcome, Outcome::Valid);
 }
 
 #[test]
@@ -41,11 +41,11 @@ fn a_lease_that_was_never_renewed_is_over_at_the_latest_a_ttl_after_its_answer()
     9900 2 ok     acquire a
     10200 2 info  lost a";
     let renewed = HELD.replace("6000 1 invoke", "3900 1 info renewed a\n6000 1 invoke");
-    assert_eq!(verdict(&Renewal, &format!("{renewed}{late}")).outcome, Outcome::Valid);
+    assert_eq!(verdict(&RENEWAL, &format!("{renewed}{late}")).outcome, Outcome::Valid);
     // It may have been granted just before 9.9 s, and have run up to 11.9 s.
     let silent = |until_ms: u64| {
         let release = format!("{until_ms} 2 invoke release a\n{until_ms} 2 ok release a {{believed:true}}");
-        verdict(&Renewal, &format!("{renewed}{}", late.replace("10200 2 info  lost a", &release))).outcome
+        verdict(&RENEWAL, &format!("{renewed}{}", late.replace("10200 2 info  lost a", &release))).outcome
     };
     assert_eq!([12_800, 13_000].map(silent), [Outcome::Valid, Outcome::Violation]);
 }
@@ -55,7 +55,7 @@ fn a_renewal_that_succeeds_after_another_grant_prolongs_what_was_lost() {
     let between = "3000 2 invoke acquire a {ttl_ms:2000}\n3010 2 ok acquire a\n3500 2 invoke release a\n3510 2 ok release a";
     let history = |renewed_at: &str| {
         let text = HELD.replace("6000 1 invoke", &format!("{between}\n{renewed_at}\n6000 1 invoke"));
-        verdict(&Renewal, &text.replace("believed:true", "believed:false"))
+        verdict(&RENEWAL, &text.replace("believed:true", "believed:false"))
     };
     let lost = history("4200 1 info renewed a {age_ms:5}");
     assert_eq!((lost.outcome, lost.findings[0].class.as_str()), (Outcome::Violation, "prolonged-when-lost"));
@@ -75,7 +75,7 @@ fn a_renewal_that_succeeds_after_another_grant_prolongs_what_was_lost() {
             "5 2 invoke acquire a {{ttl_ms:2000}}\n{granted_ms} 2 ok acquire a\n4200 1 info renewed a"
         );
         let text = HELD.replace("2000 1 info   renewed a {age_ms:5}\n", "");
-        verdict(&Renewal, &text.replace("6000 1 invoke", &format!("{waits}\n6000 1 invoke"))).outcome
+        verdict(&RENEWAL, &text.replace("6000 1 invoke", &format!("{waits}\n6000 1 invoke"))).outcome
     };
     assert_eq!([2_990, 3_010].map(waiting), [Outcome::Valid, Outcome::Violation]);
 }
@@ -96,9 +96,9 @@ fn prolonging(asked_ms: u64, answer: &str) -> String {
 fn a_lock_that_ran_out_cannot_be_prolonged() {
     // Asked at 2.010 s, it may have been granted as late as its answer came, and still run.
     for (asked_ms, outcome) in [(2_010, Outcome::Valid), (2_011, Outcome::Violation)] {
-        assert_eq!(verdict(&Renewal, &prolonging(asked_ms, "ok prolong a")).outcome, outcome, "{asked_ms}");
+        assert_eq!(verdict(&RENEWAL, &prolonging(asked_ms, "ok prolong a")).outcome, outcome, "{asked_ms}");
     }
-    let revived = verdict(&Renewal, &prolonging(2_500, "ok prolong a"));
+    let revived = verdict(&RENEWAL, &prolonging(2_500, "ok prolong a"));
     assert_eq!(
         (&*revived.findings[0].class, &*revived.summary),
         (
@@ -113,13 +113,13 @@ fn a_lock_that_ran_out_cannot_be_prolonged() {
             "{}\n{again_ms} 1 invoke prolong a\n3910 1 ok prolong a",
             prolonging(1_900, "ok prolong a")
         );
-        assert_eq!(verdict(&Renewal, &again).outcome, outcome, "{again_ms}");
+        assert_eq!(verdict(&RENEWAL, &again).outcome, outcome, "{again_ms}");
     }
     let moved = "0 nemesis invoke clock-jump - {id:1,stage:\"inject\",targets:[\"n1\"],description:{moves_clocks:true}}\n";
     let clocks = format!("{moved}{}", prolonging(2_500, "ok prolong a"));
-    assert_eq!(verdict(&Renewal, &clocks).outcome, Outcome::Valid);
+    assert_eq!(verdict(&RENEWAL, &clocks).outcome, Outcome::Valid);
     // What was refused was not prolonged.
-    assert!(maybe_verdict(&Renewal, &prolonging(2_500, "fail prolong a null not-held")).is_none());
+    assert!(maybe_verdict(&RENEWAL, &prolonging(2_500, "fail prolong a null not-held")).is_none());
 }
 
 #[test]
@@ -128,17 +128,17 @@ fn a_prolong_that_succeeds_after_another_grant_prolongs_what_was_lost() {
         "2600 1 invoke",
         "2100 2 invoke acquire a {ttl_ms:2000}\n2110 2 ok acquire a\n2600 1 invoke",
     );
-    let lost = verdict(&Renewal, &history);
+    let lost = verdict(&RENEWAL, &history);
     assert_eq!(lost.findings[0].class, "prolonged-when-lost");
     let refused = history.replace("ok prolong a", "fail prolong a null not-held");
-    assert!(maybe_verdict(&Renewal, &refused).is_none());
+    assert!(maybe_verdict(&RENEWAL, &refused).is_none());
 }
 
 #[test]
 fn a_prolong_is_as_long_as_it_says() {
     let history = |granted_ms: u64, between: &str| {
         let grant = format!("1510 2 invoke acquire a {{ttl_ms:2000}}\n{between}{granted_ms} 2 ok acquire a");
-        verdict(&Renewal, &format!("{}\n{grant}", prolonging(1_500, "ok prolong a")))
+        verdict(&RENEWAL, &format!("{}\n{grant}", prolonging(1_500, "ok prolong a")))
     };
     let short = history(1_520, "");
     assert_eq!(short.findings[0].class, "cut-short");
@@ -160,6 +160,6 @@ fn a_prolong_is_as_long_as_it_says() {
 
 #[test]
 fn judges_only_locks_that_announce_renewals_and_report_them() {
-    assert!(maybe_verdict(&Renewal, &HELD.replace("\"extend\",", "")).is_none());
-    assert!(maybe_verdict(&Renewal, &HELD.replace("info   renewed a {age_ms:5}", "info at a")).is_none());
+    assert!(maybe_verdict(&RENEWAL, &HELD.replace("\"extend\",", "")).is_none());
+    assert!(maybe_verdict(&RENEWAL, &HELD.replace("info   renewed a {age_ms:5}", "info at a")).is_none());
 }

@@ -4,7 +4,7 @@
 //! later, its reader was let in beside it. If it is not, its second write was late, which no lock prevents,
 //! or never came: a writer that was ended leaves a pair half changed, which is no finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged, Property};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::holds_of_operations;
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
@@ -24,67 +24,59 @@ figures! {
     }
 }
 
-pub struct TornReads;
-
 const TORN: &str = "torn-read";
 const TORN_LATE: &str = "torn-late";
 
-impl Checker for TornReads {
-    fn property(&self) -> Property {
-        Property {
-            classes: &[
-                FindingClass {
-                    name: TORN,
-                    meaning: "A process read a pair of values when a writer had changed only one of them, and the writer still believed that it held the lock.",
-                    advice: "Find out why the lock let both in; a reader has no token that a storage could check, so nothing else protects it.",
-                },
-                FindingClass {
-                    name: TORN_LATE,
-                    meaning: "A process read a pair of values half changed, since the second write of its writer arrived after its lock was over.",
-                    advice: "Let a writer change everything in one step, or let the storage check a fencing token.",
-                },
-            ],
-            claim: Some("exclusion"),
-            harm: Harm::GrantedTwice,
-            blame: Blame::ByHolders,
-            kind: Some(LockKind::ReadWrite),
-            ..Property::new(TornReadsFigures::CHECKER, "the pair: no reader finds a half-changed pair")
-        }
-    }
+pub(super) const TORN_READS: Checker = Checker {
+    classes: &[
+        FindingClass {
+            name: TORN,
+            meaning: "A process read a pair of values when a writer had changed only one of them, and the writer still believed that it held the lock.",
+            advice: "Find out why the lock let both in; a reader has no token that a storage could check, so nothing else protects it.",
+        },
+        FindingClass {
+            name: TORN_LATE,
+            meaning: "A process read a pair of values half changed, since the second write of its writer arrived after its lock was over.",
+            advice: "Let a writer change everything in one step, or let the storage check a fencing token.",
+        },
+    ],
+    claim: Some("exclusion"),
+    harm: Harm::GrantedTwice,
+    blame: Blame::ByHolders,
+    kind: Some(LockKind::ReadWrite),
+    ..Checker::new(TornReadsFigures::CHECKER, "the pair: no reader finds a half-changed pair", check)
+};
 
-    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        let mut writes: FxHashMap<(&str, Pair), &Operation> = FxHashMap::default();
-        for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
-            if let Some(pair) = Pair::of(&operation.invoke.value) {
-                writes.insert((operation.key, pair), operation);
-            }
+fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
+    let mut writes: FxHashMap<(&str, Pair), &Operation> = FxHashMap::default();
+    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+        if let Some(pair) = Pair::of(&operation.invoke.value) {
+            writes.insert((operation.key, pair), operation);
         }
-        if writes.is_empty() {
-            return Err(NotJudged::because("the workload changes no pair"));
-        }
-        let holds = holds_of_operations(run);
-        let (mut figures, mut findings) = (TornReadsFigures::default(), Vec::new());
-        for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
-            let Some(pair) = read.ok().and_then(|ok| Pair::of(&ok.value)) else { continue };
-            figures.reads += 1;
-            let Some(half) = writes.get(&(read.key, pair)).filter(|_| !pair.is_whole()) else { continue };
-            let whole = writes.get(&(read.key, Pair(pair.0, pair.0))).copied();
-            match finding(run, &holds, read, half, whole) {
-                Some(finding) => findings.push(finding),
-                None => figures.left_half += 1,
-            }
-        }
-        figures.torn = findings.len() as u64;
-        let (reads, torn) = (figures.reads, figures.torn);
-        let (outcome, summary) = match (reads, torn) {
-            (0, _) => (Outcome::Unknown, "no process read a pair that had been written".to_owned()),
-            (_, 0) => {
-                (Outcome::Valid, format!("none of {reads} reads found a pair that a writer was changing"))
-            }
-            _ => (Outcome::Violation, format!("{torn} of {reads} reads found a pair half changed")),
-        };
-        Ok(Verdict::new(self.name(), outcome, summary).with_figures(&figures).with_findings(findings))
     }
+    if writes.is_empty() {
+        return Err(NotJudged::because("the workload changes no pair"));
+    }
+    let holds = holds_of_operations(run);
+    let (mut figures, mut findings) = (TornReadsFigures::default(), Vec::new());
+    for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+        let Some(pair) = read.ok().and_then(|ok| Pair::of(&ok.value)) else { continue };
+        figures.reads += 1;
+        let Some(half) = writes.get(&(read.key, pair)).filter(|_| !pair.is_whole()) else { continue };
+        let whole = writes.get(&(read.key, Pair(pair.0, pair.0))).copied();
+        match finding(run, &holds, read, half, whole) {
+            Some(finding) => findings.push(finding),
+            None => figures.left_half += 1,
+        }
+    }
+    figures.torn = findings.len() as u64;
+    let (reads, torn) = (figures.reads, figures.torn);
+    let (outcome, summary) = match (reads, torn) {
+        (0, _) => (Outcome::Unknown, "no process read a pair that had been written".to_owned()),
+        (_, 0) => (Outcome::Valid, format!("none of {reads} reads found a pair that a writer was changing")),
+        _ => (Outcome::Violation, format!("{torn} of {reads} reads found a pair half changed")),
+    };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
 }
 
 /// A read under one hold, in the middle of a write under another. None where nothing shows that both held.

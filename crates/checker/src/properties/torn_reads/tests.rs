@@ -31,14 +31,14 @@ const WRITER: &str = "
 #[test]
 fn accepts_a_pair_that_is_read_before_and_after() {
     let after = READER.replace("7,0", "7,7");
-    let verdict = verdict(&TornReads, &history(WRITER, &after.replace("         ", "         1")));
+    let verdict = verdict(&TORN_READS, &history(WRITER, &after.replace("         ", "         1")));
     assert_eq!(verdict.outcome, Outcome::Valid);
     assert_eq!(verdict.summary, "none of 1 reads found a pair that a writer was changing");
 }
 
 #[test]
 fn rejects_a_read_in_the_middle_of_a_write() {
-    let verdict = verdict(&TornReads, &history(READER, WRITER));
+    let verdict = verdict(&TORN_READS, &history(READER, WRITER));
     assert_eq!(verdict.outcome, Outcome::Violation);
     assert_eq!(verdict.findings[0].class, TORN);
     assert_eq!(
@@ -50,14 +50,14 @@ fn rejects_a_read_in_the_middle_of_a_write() {
 
 #[test]
 fn a_writer_that_was_ended_leaves_half_of_a_pair_and_no_finding() {
-    let verdict = verdict(&TornReads, &history(READER, ""));
+    let verdict = verdict(&TORN_READS, &history(READER, ""));
     assert_eq!((verdict.outcome, &verdict.stats["left_half"]), (Outcome::Valid, &1.into()));
 }
 
 #[test]
 fn a_reader_that_no_longer_believes_is_only_late() {
     let late = READER.replace("true", "false");
-    let verdict = verdict(&TornReads, &history(&late, WRITER));
+    let verdict = verdict(&TORN_READS, &history(&late, WRITER));
     assert_eq!((verdict.outcome, &verdict.stats["left_half"]), (Outcome::Valid, &1.into()));
 }
 
@@ -65,24 +65,24 @@ fn a_reader_that_no_longer_believes_is_only_late() {
 fn a_second_write_that_was_under_way_is_late() {
     let sent = "35  1 invoke write   a [\"pair\",7,7]";
     let arrived = "3000 1 ok    write   a 3\n3100 1 invoke release a\n3200 1 ok release a {believed:false}";
-    let late = verdict(&TornReads, &history(&format!("{sent}\n{READER}"), arrived));
+    let late = verdict(&TORN_READS, &history(&format!("{sent}\n{READER}"), arrived));
     assert_eq!(late.findings[0].class, TORN_LATE);
     let believed = arrived.replace("false", "true");
-    let torn = verdict(&TornReads, &history(&format!("{sent}\n{READER}"), &believed));
+    let torn = verdict(&TORN_READS, &history(&format!("{sent}\n{READER}"), &believed));
     assert_eq!(torn.findings[0].class, TORN, "it held the lock until its write was answered");
     let never =
-        verdict(&TornReads, &history(&format!("{sent}\n{READER}"), "3000 1 info write a null timeout"));
+        verdict(&TORN_READS, &history(&format!("{sent}\n{READER}"), "3000 1 info write a null timeout"));
     assert_eq!(never.outcome, Outcome::Valid, "it may never have arrived");
 }
 
 #[test]
 fn a_writer_that_reads_what_another_is_changing_is_beside_it() {
-    let verdict = verdict(&TornReads, &history(&READER.replace(",mode:\"shared\"", ""), WRITER));
+    let verdict = verdict(&TORN_READS, &history(&READER.replace(",mode:\"shared\"", ""), WRITER));
     assert!(verdict.findings[0].sentence.contains("held a as a writer"), "{}", verdict.findings[0].sentence);
 }
 
 #[test]
 fn other_workloads_change_no_pair() {
     let set = history("", "").replace("[\"pair\",7,0]", "[7,0]");
-    assert_eq!(maybe_verdict(&TornReads, &set), None);
+    assert_eq!(maybe_verdict(&TORN_READS, &set), None);
 }

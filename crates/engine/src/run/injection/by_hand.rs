@@ -65,7 +65,6 @@ impl FaultsByHand {
         Ok(self.heal_these(vec![known]).await.remove(0))
     }
 
-    /// Heals all faults that are not over.
     pub async fn heal_all(&self) -> Vec<FaultReport> {
         let open = self.reports.lock().iter().filter(|report| !report.borrow().is_over()).cloned().collect();
         self.heal_these(open).await

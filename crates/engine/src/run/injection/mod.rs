@@ -152,7 +152,6 @@ struct ScheduledFault {
     planned: PlannedFault,
     /// The same with nodes in place of roles, once these are known.
     target: PlannedFault,
-    /// The roles that it is aimed at, as they were written.
     aimed: Vec<String>,
     resolution: Resolution,
     fired: Option<oneshot::Receiver<TriggerEvent>>,

@@ -5,7 +5,6 @@ use fencepost_nemesis::{FaultError, Observation, PlannedFault};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A fault, with what was observed of it so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultReport {
     pub id: u64,

@@ -357,11 +357,6 @@ impl RequestOp {
         RequestOp { request: Some(TransactionRequest::Put(PutRequest { key: key.into(), value, lease })) }
     }
 
-    /// Sets a key that lives under no lease.
-    pub(super) fn put_value(key: impl Into<Vec<u8>>, value: Vec<u8>) -> RequestOp {
-        RequestOp::put_under(key, value, 0)
-    }
-
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
         RequestOp {
             request: Some(TransactionRequest::Delete(DeleteRangeRequest {

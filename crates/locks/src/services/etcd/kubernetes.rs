@@ -17,8 +17,9 @@ use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Options, RecordClock};
 use crate::recipe::Lock;
-use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, Watchdog};
+use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed};
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError, Stream};
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -93,7 +94,7 @@ struct RecordLock {
 struct RecordHold {
     own: Arc<OwnRecord>,
     lease: Arc<RenewedLease>,
-    _watchdog: Watchdog,
+    _watchdog: OwnTask,
 }
 
 struct OwnRecord {
@@ -157,7 +158,7 @@ async fn swap(members: &Members, key: &str, revision: i64, record: &LeaderRecord
     let path = path(key);
     let txn = TxnRequest {
         compare: vec![Compare::changed(path.as_str(), revision)],
-        success: vec![RequestOp::put_value(path.as_str(), serde_json::to_vec(record).unwrap_or_default())],
+        success: vec![RequestOp::put_under(path.as_str(), serde_json::to_vec(record).unwrap_or_default(), 0)],
         failure: vec![RequestOp::range(RangeRequest::key(path))],
     };
     after_swap(members.txn(&txn, until).await)
@@ -233,7 +234,7 @@ impl RecordLock {
         let lease = RenewedLease::new(key, "", deadline, asked + deadline).every(self.retry_period(ttl));
         let lease = Arc::new(lease);
         let renewal = Renewal { members: self.members.clone(), own: own.clone() };
-        let watchdog = Watchdog::start(renewal, lease.clone(), self.notices.clone());
+        let watchdog = keep_renewed(renewal, lease.clone(), self.notices.clone());
         self.held.remember(key, RecordHold { own, lease, _watchdog: watchdog });
         Completion::ok(Grant {
             token: Some(term),

@@ -26,11 +26,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease",
     claims: "ownership, progress, availability with any minority down; exclusion and fencing only among sessions that live while they wait, since a waiter whose lease expired is granted the lock, too",
     service: &ETCD,
-    recipe: &EtcdRecipe {
-        check: |_| Ok(()),
-        holders: None,
-        lock: |user, _| Box::new(ApiLock { user, held: Held::default() }),
-    },
+    recipe: &EtcdRecipe::new(|user, _| Box::new(ApiLock { user, held: Held::default() })),
     options: &[],
     capabilities: |_| LEASED,
 };

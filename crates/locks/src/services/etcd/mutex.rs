@@ -42,11 +42,7 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     about: "etcd's recipe for read-write locks: the queue of etcd, in which a reader waits for older writers only",
     claims: "exclusion of sessions, ownership, progress, availability with any minority down; no fencing; all while the members' clocks run at about the same rate",
     service: &ETCD,
-    recipe: &EtcdRecipe {
-        check: |_| Ok(()),
-        holders: None,
-        lock: |user, options| of_kind(LockKind::ReadWrite, user, options),
-    },
+    recipe: &EtcdRecipe::new(|user, options| of_kind(LockKind::ReadWrite, user, options)),
     options: &["no-recheck"],
     capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::ReadWrite, ..LEASED },
 };
@@ -57,11 +53,7 @@ pub(super) static SEMAPHORE: LockDefinition = LockDefinition {
     about: "a semaphore: the queue of etcd, whose oldest keys hold the permits",
     claims: READ_WRITE.claims,
     service: &ETCD,
-    recipe: &EtcdRecipe {
-        check: |_| Ok(()),
-        holders: None,
-        lock: |user, options| of_kind(LockKind::Semaphore, user, options),
-    },
+    recipe: &EtcdRecipe::new(|user, options| of_kind(LockKind::Semaphore, user, options)),
     options: &["no-recheck", "count-first"],
     capabilities: |_| Capabilities { token: false, unique_value: false, kind: LockKind::Semaphore, ..LEASED },
 };
@@ -72,11 +64,7 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
     about: "etcd's Election: a key with a lease for each candidate; the lowest create revision leads, and is the term",
     claims: LOCK.claims,
     service: &ETCD,
-    recipe: &EtcdRecipe {
-        check: |_| Ok(()),
-        holders: None,
-        lock: |user, options| of_kind(LockKind::Election, user, options),
-    },
+    recipe: &EtcdRecipe::new(|user, options| of_kind(LockKind::Election, user, options)),
     options: &["no-recheck", "nearest-only"],
     capabilities: |_| Capabilities { kind: LockKind::Election, leader: true, ..LEASED },
 };
@@ -109,7 +97,6 @@ struct MutexHold {
 
 struct MutexAttempt {
     own: String,
-    /// It waits for older keys here.
     waits_for: String,
     care: Care,
 }

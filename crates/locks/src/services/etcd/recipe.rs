@@ -36,7 +36,15 @@ pub(super) struct EtcdRecipe {
     pub(super) check: fn(&Options) -> Result<(), OptionError>,
     /// Where it keeps its holders under keys whose create revision is the generation of their sequencers.
     pub(super) holders: Option<Holders>,
-    pub(super) lock: fn(User, &Options) -> Box<dyn Lock>,
+    pub(super) lock: NewLock,
+}
+
+type NewLock = fn(User, &Options) -> Box<dyn Lock>;
+
+impl EtcdRecipe {
+    pub(super) const fn new(lock: NewLock) -> EtcdRecipe {
+        EtcdRecipe { check: |_| Ok(()), holders: None, lock }
+    }
 }
 
 #[async_trait]

@@ -15,12 +15,12 @@ use crate::options::{MariaDbReconnect, Options};
 use crate::recipe::Lock;
 use crate::sql::{Failed, SqlClient, SqlRecipe, after_probe, keepalive_probes};
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, OperationError};
 use mysql_async::prelude::Queryable;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub(super) static LOCK: LockDefinition = LockDefinition {
@@ -59,15 +59,7 @@ struct LiveConnection {
     connection: Arc<Mutex<MariadbConnection>>,
     held: Arc<HeldKeys>,
     ttl: Duration,
-    pings: Option<JoinHandle<()>>,
-}
-
-impl Drop for LiveConnection {
-    fn drop(&mut self) {
-        if let Some(pings) = &self.pings {
-            pings.abort();
-        }
-    }
+    _pings: Option<OwnTask>,
 }
 
 impl LiveConnection {
@@ -135,12 +127,11 @@ impl NamedLock {
         let connection = Arc::new(Mutex::new(connection));
         let held = Arc::new(HeldKeys::new(self.notices.clone()));
         let pings = is_reported(&self.client.options)
-            .then(|| tokio::spawn(ping(connection.clone(), held.clone(), ttl)));
-        LiveConnection { connection, held, ttl, pings }
+            .then(|| OwnTask::spawn(ping(connection.clone(), held.clone(), ttl)));
+        LiveConnection { connection, held, ttl, _pings: pings }
     }
 }
 
-/// Asks for the lock. A wait on the server ends with `until`.
 async fn lock(live: &LiveConnection, key: &str, until: Instant, deadline: Instant) -> Result<(), End> {
     let mut connection = live.connection(deadline).await.map_err(|failed| End::unknown(failed.why()))?;
     let (name, asked) = (lock_name(key), Instant::now());

@@ -10,8 +10,9 @@ use crate::notices::Notices;
 use crate::options::{NatsRelease, Options};
 use crate::recipe::Lock;
 use crate::reply::Reply;
-use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, Watchdog};
+use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed};
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, Grant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ pub(super) struct NatsHold {
     /// The revision of the grant, by which others are fenced off.
     token: u64,
     revision: Arc<AtomicU64>,
-    _watchdog: Option<Watchdog>,
+    _watchdog: Option<OwnTask>,
 }
 
 struct NatsRenewal {
@@ -89,7 +90,7 @@ impl Lock for NatsLock {
                     let revision = Arc::new(AtomicU64::new(token));
                     let watchdog = self.options.watchdog.then(|| {
                         let by = NatsRenewal { client: self.client.clone(), revision: revision.clone() };
-                        Watchdog::start(by, lease.clone(), self.notices.clone())
+                        keep_renewed(by, lease.clone(), self.notices.clone())
                     });
                     self.held.remember(key, NatsHold { lease, token, revision, _watchdog: watchdog });
                     return Completion::ok(Grant {

@@ -1,6 +1,6 @@
 //! `postgres-advisory`, `postgres-read-write`, `postgres-election` and `postgres-several`: a connection's.
 
-use super::connection::{Connection, ConnectionWatch, answer};
+use super::connection::{Connection, answer};
 use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::server::PostgresServer;
 use super::service::POSTGRES;
@@ -11,8 +11,9 @@ use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::options::{ReaderRelease, TakeNames};
 use crate::recipe::{Lock, Share, no_such_share};
-use crate::sql::{Failed, SqlRecipe, keepalive_probes};
+use crate::sql::{Failed, SqlClient, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -28,7 +29,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &SqlRecipe::<PostgresServer> {
         // Keepalives are counted in whole seconds: one of silence, and one to answer.
         ttl_min: Duration::from_secs(2),
-        lock: |client, _, notices| Box::new(AdvisoryLock::new(client.server.clone(), notices)),
+        lock: |client, _, notices| Box::new(AdvisoryLock::new(&client, notices)),
     },
     options: &[],
     capabilities: |_| Capabilities { lease: Lease::Connection, loss_notice: true, ..Capabilities::NONE },
@@ -39,13 +40,6 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     name: "postgres-read-write",
     about: "pg_advisory_lock for writers, pg_advisory_lock_shared for readers: as postgres-advisory, for many who only read",
     claims: "exclusion of writers while the holders' connections live, ownership, progress; no fencing; one server, no availability",
-    recipe: &SqlRecipe::<PostgresServer> {
-        ttl_min: Duration::from_secs(2),
-        lock: |client, _, notices| {
-            let reader_release = client.options.reader_release;
-            Box::new(AdvisoryLock { reader_release, ..AdvisoryLock::new(client.server.clone(), notices) })
-        },
-    },
     options: &["reader-release"],
     capabilities: |options| Capabilities { kind: LockKind::ReadWrite, ..(LOCK.capabilities)(options) },
     ..LOCK
@@ -59,7 +53,7 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
         ttl_min: Duration::from_secs(2),
         lock: |client, _, notices| {
             let unwatched = client.options.unwatched;
-            let lock = AdvisoryLock::new(client.server.clone(), notices.unwatched(unwatched));
+            let lock = AdvisoryLock::new(&client, notices.unwatched(unwatched));
             Box::new(AdvisoryLock { is_watched: !unwatched, ..lock })
         },
     },
@@ -73,13 +67,6 @@ pub(super) static SEVERAL: LockDefinition = LockDefinition {
     name: "postgres-several",
     about: "pg_advisory_lock of each name of a set, in the order of the names, which is the same for all",
     claims: LOCK.claims,
-    recipe: &SqlRecipe::<PostgresServer> {
-        ttl_min: Duration::from_secs(2),
-        lock: |client, _, notices| {
-            let take_names = client.options.take_names;
-            Box::new(AdvisoryLock { take_names, ..AdvisoryLock::new(client.server.clone(), notices) })
-        },
-    },
     options: &["take-names"],
     capabilities: |options| Capabilities { kind: LockKind::Several, ..(LOCK.capabilities)(options) },
     ..LOCK
@@ -93,20 +80,20 @@ struct AdvisoryLock {
     reader_release: ReaderRelease,
     take_names: TakeNames,
     is_watched: bool,
-    watch: Option<ConnectionWatch>,
+    watch: Option<OwnTask>,
     /// The keys that it holds as a reader.
     read: HashSet<String>,
 }
 
 impl AdvisoryLock {
-    fn new(server: Arc<PostgresServer>, notices: Notices) -> AdvisoryLock {
+    fn new(client: &SqlClient<PostgresServer>, notices: Notices) -> AdvisoryLock {
         AdvisoryLock {
-            server,
+            server: client.server.clone(),
             notices,
             connection: None,
             ttl: Duration::ZERO,
-            reader_release: ReaderRelease::default(),
-            take_names: TakeNames::default(),
+            reader_release: client.options.reader_release,
+            take_names: client.options.take_names,
             is_watched: false,
             watch: None,
             read: HashSet::new(),

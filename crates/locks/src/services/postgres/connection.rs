@@ -4,6 +4,7 @@ use super::server::PostgresServer;
 use crate::held::HeldKeys;
 use crate::notices::Notices;
 use crate::sql::{self, Failed};
+use fencepost_cluster::OwnTask;
 use fencepost_history::{ErrorCode, OperationError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +20,6 @@ pub(super) struct Connection {
     notices: Notices,
     /// A watch had no answer from the server.
     silent: Arc<AtomicBool>,
-}
-
-/// The task that asks the server, again and again, whether it is there. Dropping it stops that.
-pub(super) struct ConnectionWatch(tokio::task::JoinHandle<()>);
-
-impl Drop for ConnectionWatch {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Connection {
@@ -56,9 +48,9 @@ impl Connection {
 
     /// Watches the connection of a new grant: what is held is reported as lost well before the server ends a
     /// connection silent for that TTL. It asks at once: this client may have been stopped.
-    pub(super) fn watch(&self, ttl: Duration) -> ConnectionWatch {
+    pub(super) fn watch(&self, ttl: Duration) -> OwnTask {
         let (client, held, silent) = (self.client.clone(), self.held.clone(), self.silent.clone());
-        ConnectionWatch(tokio::spawn(async move {
+        OwnTask::spawn(async move {
             let mut heard = Instant::now();
             let mut next = heard;
             loop {
@@ -75,7 +67,7 @@ impl Connection {
                     }
                 }
             }
-        }))
+        })
     }
 
     /// The process holds this key: a notice reports the end of the connection. False if it has ended already.

@@ -6,6 +6,7 @@ use crate::dialer::Dialer;
 use crate::existing::{ExistingService, explained, rest};
 use crate::protocol::Server;
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::printable;
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -17,7 +18,6 @@ use std::sync::LazyLock;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,13 +39,7 @@ static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo:
 
 struct ServerLink {
     talk: MultiplexedConnection,
-    driver: JoinHandle<()>,
-}
-
-impl Drop for ServerLink {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
+    _driver: OwnTask,
 }
 
 impl ServerLink {
@@ -67,7 +61,7 @@ impl ServerLink {
         let stream = Bounded { stream, room: SAID_MAX };
         let connected = MultiplexedConnection::new_with_config(&PLAIN, stream, config).await;
         let (talk, driver) = connected.map_err(|error| said(&error))?;
-        let mut link = ServerLink { talk, driver: tokio::spawn(driver) };
+        let mut link = ServerLink { talk, _driver: OwnTask::spawn(driver) };
         if let Some(password) = &dialer.access.password {
             let mut login = redis::cmd("AUTH");
             if let Some(user) = &dialer.access.user {

@@ -18,8 +18,9 @@ use crate::options::{Acquire, LockValue, Options, ProlongBy, ReleaseBy};
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
 use crate::reply::Reply;
-use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, Watchdog};
+use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed};
 use async_trait::async_trait;
+use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, Grant, Seed};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +105,7 @@ struct RedisHold {
     value: String,
     /// None: it has no end.
     lease: Option<Arc<RenewedLease>>,
-    _watchdog: Option<Watchdog>,
+    _watchdog: Option<OwnTask>,
 }
 
 struct Renewal {
@@ -163,7 +164,7 @@ impl RedisLock {
         let valid_until = (self.options.acquire != Acquire::NoTtl).then(|| begun + ttl);
         let lease = valid_until.map(|end| Arc::new(RenewedLease::new(key, &value, ttl, end)));
         let renewed = lease.clone().filter(|_| self.options.watchdog);
-        let watchdog = renewed.map(|lease| Watchdog::start(self.renewal(), lease, self.notices.clone()));
+        let watchdog = renewed.map(|lease| keep_renewed(self.renewal(), lease, self.notices.clone()));
         self.held.remember(key, RedisHold { value, lease, _watchdog: watchdog });
         Completion::ok(Grant {
             granted_by: Some(vec![by.into()]),

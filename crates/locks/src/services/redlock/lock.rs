@@ -39,7 +39,6 @@ pub(super) struct RedlockLock {
 
 struct RedlockHold {
     value: String,
-    /// By the client's clock it is valid until then.
     valid_until: Reading,
     places: Vec<usize>,
     token: Option<u64>,

@@ -1,0 +1,16 @@
+use tokio::task::JoinHandle;
+
+/// A task that ends with the value that has it: dropping it aborts it.
+pub struct OwnTask<T = ()>(pub JoinHandle<T>);
+
+impl<T: Send + 'static> OwnTask<T> {
+    pub fn spawn(work: impl Future<Output = T> + Send + 'static) -> OwnTask<T> {
+        OwnTask(tokio::spawn(work))
+    }
+}
+
+impl<T> Drop for OwnTask<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
