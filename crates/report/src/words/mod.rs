@@ -79,7 +79,8 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
             format!("{text}, and all {acknowledged} updates are there.")
         }
     };
-    text + unmoved_clients(run)
+    let little = if is_too_busy(run) { " Little was tested: the machine was too busy." } else { "" };
+    text + unmoved_clients(run) + little
 }
 
 /// To whom a lock that held was never given.
@@ -126,9 +127,14 @@ fn unfinished(run: &RunIndex) -> Option<String> {
     })
 }
 
+/// Whether programs waited for a core in more than half of the run.
+fn is_too_busy(run: &RunIndex) -> bool {
+    2 * run.stalls.within((0, run.end_ns)) > run.end_ns
+}
+
 fn stalled(run: &RunIndex) -> Option<String> {
     let stalled_ns = run.stalls.within((0, run.end_ns));
-    let (busy, end) = match 2 * stalled_ns > run.end_ns {
+    let (busy, end) = match is_too_busy(run) {
         true => ("too busy for this run", ", so little was tested; `fencepost doctor` measures the machine"),
         false => ("busy", ""),
     };
