@@ -70,7 +70,7 @@ fn lines_of(
     lines.extend(ended.map(|(time_ns, ended)| line(*time_ns, ended.sentence())));
     let rests = if finding.whose == Some(Whose::Machine) { "rests" } else { "does not rest" };
     let stalled = format!("the machine stalled (not an injected fault; the verdict {rests} on this)");
-    let stalls = Vec::from_iter(run.stalls.of_each((begin, end)));
+    let stalls: Vec<_> = run.stalls.of_each((begin, end)).collect();
     if stalls.len() > STALLS_MAX {
         let first_ns = stalls.iter().map(|(_, span)| span.0).min().unwrap_or(begin);
         let until_ns = stalls.iter().map(|(_, span)| span.1).max().unwrap_or(end);
