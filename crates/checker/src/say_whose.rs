@@ -51,7 +51,7 @@ fn by_the_client(blame: Blame) -> OtherCause {
     OtherCause { whose: Whose::Library, decides: decides.to_owned() }
 }
 
-/// Whether the machine stalled between the first cited grant and the finding: what was late may be late by that.
+/// Whether the machine stalled between the first cited grant and the finding: that may have made it late.
 fn stalled_meanwhile(run: &RunIndex, finding: &Finding) -> bool {
     let cited = run.holds.iter().filter(|hold| finding.events.contains(&hold.from));
     let first_ns = cited.map(|hold| hold.from_ns).min().unwrap_or(0);

@@ -147,6 +147,6 @@ mod tests {
         assert_eq!((exit_code(&few, None), exit_code(&few, Some(HuntFailOn::Any))), (2, 2));
         let text = outcome(&few).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("Not tested: 1 schedule was played, and 5 schedules failed"), "{text}");
-        assert!(text.contains("Give the hunt more time (--for)"), "{text}");
+        assert!(text.contains("Give the hunt more time (at this pace --for 60s)"), "{text}");
     }
 }

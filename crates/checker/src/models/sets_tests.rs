@@ -1,5 +1,5 @@
-//! A lock on several names is judged name by name. This holds that against one object with all names, whose every
-//! order a brute force tries: both give the same answer.
+//! A lock on several names is judged name by name. This holds that against one object with all names, whose
+//! every order a brute force tries: both give the same answer.
 
 use super::{LockOp, OwnerMutex};
 use crate::model::{Decision, FastPath, History, Model};
@@ -46,8 +46,8 @@ impl Model for AllNames {
     }
 }
 
-/// Processes that acquire and release random sets, with random ends. A release names what its process asked for last,
-/// and a process does nothing after an operation of unknown end, as in each run.
+/// Processes that acquire and release random sets, with random ends. A release names what its process asked
+/// for last, and a process does nothing after an operation of unknown end, as in each run.
 fn random_history(random: &mut Stream) -> History<AllNames> {
     let mut builder = Builder::new();
     let processes = random.random_range(1..5_usize);

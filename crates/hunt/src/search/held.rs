@@ -31,8 +31,8 @@ const ASLEEP_TTLS: (f64, f64) = (1.5, 2.2);
 const WAITER_ASLEEP_TTLS: (f64, f64) = (2.2, 3.0);
 /// How long a holder is cut off from all servers: its session ends, and another process takes the lock.
 const PARTED_TTLS: f64 = 3.0;
-/// How far a waiter's clock jumps ahead, and for how long: whatever it reads of the lease seems to be over. A holder
-/// that is robbed learns of it as it prolongs its lock: in between it has to act.
+/// How far a waiter's clock jumps ahead, and for how long: whatever it reads of the lease seems to be over.
+/// A holder that is robbed learns of it as it prolongs its lock: in between it has to act.
 const AHEAD_TTLS: f64 = 5.0;
 const ROBBED_HOLD_TTLS: f64 = 0.35;
 /// How long a holder holds its lock that sleeps and wakes, or is cut off.

@@ -20,8 +20,8 @@ pub enum HuntWorth {
 }
 
 impl HuntFile {
-    /// How long a hunt has to be to play enough schedules at the pace of this one, in whole minutes; none where it
-    /// did not lack time.
+    /// How long a hunt has to be to play enough schedules at the pace of this one, in whole minutes; none
+    /// where it did not lack time.
     pub fn long_enough(&self) -> Option<TimeSpan> {
         let pace_ms = self.spent_ms.checked_div(self.schedules)?;
         let minutes = (pace_ms * (SCHEDULES_MIN + 1)).div_ceil(60_000).max(1);
@@ -117,7 +117,7 @@ mod tests {
         };
         assert_eq!(
             [takes(3, 60_000), takes(0, 60_000), takes(10, 60_000)],
-            [Some("4m".to_owned()), None, None]
+            [Some("240s".to_owned()), None, None]
         );
         // What was found stays found.
         assert_eq!(HuntFile { schedules: 1, failed: 5, ..hunt() }.worth(), HuntWorth::Violation);

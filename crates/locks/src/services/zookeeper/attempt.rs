@@ -237,8 +237,8 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The process that the first znode of the queue names; none: the queue is empty. Source: `getLeader` of Curator's
-/// `LeaderLatch`.
+/// The process that the first znode of the queue names; none: the queue is empty. Source: `getLeader` of
+/// Curator's `LeaderLatch`.
 pub(super) async fn leader(client: &Client, key: &str) -> Result<Option<u64>, Error> {
     let folder = folder(key);
     // A server may be behind the others.
