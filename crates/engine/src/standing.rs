@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, Entrance, Node, NodeSpec};
 use fencepost_history::run::RunFile;
 use fencepost_history::{NodeKind, Writer};
-use fencepost_nemesis::{FaultContext, NoClients, Topology};
+use fencepost_nemesis::{FaultContext, Topology};
 use futures_util::future::try_join_all;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ impl StandingServers {
         let serving = async {
             let StartedServices { services, .. } = deployment::start_services(spec, &cluster, folder).await?;
             let versions = deployment::versions(spec, &nodes_of(&cluster, NodeKind::Server)).await?;
-            let context = fault_context(spec, &cluster, services, Arc::new(NoClients), None);
+            let context = fault_context(spec, &cluster, services, Box::new(|_| None), None);
             Ok((Arc::new(context), versions))
         };
         match stop.unless_pulled(serving).await {
