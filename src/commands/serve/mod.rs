@@ -165,7 +165,7 @@ async fn live(
 ) -> Response {
     blocking(move || {
         let Some(run) = find(&index, &name) else { return not_found() };
-        let state = status(&run);
+        let state = status(&run, |judgement| judgement.outcome);
         // Before the first event there is no history yet; after the last it may be compressed.
         let (lines, next) = match folder::new_lines(&run.path.join("history.jsonl"), from) {
             Ok(new) => (new.lines, Some(new.next)),
