@@ -178,7 +178,7 @@ impl LeftNodes {
 fn servers(cluster: &Cluster, entrances: &[Entrance]) -> Vec<StandingServer> {
     let server = |(node, entrance): (&Arc<dyn Node>, &Entrance)| StandingServer {
         node: node.name().to_owned(),
-        address: entrance.address(),
+        address: entrance.address,
     };
     nodes_of(cluster, NodeKind::Server).iter().zip(entrances).map(server).collect()
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 const FRESH: Duration = Duration::from_secs(2);
 
 pub struct Index {
-    results: PathBuf,
+    pub results: PathBuf,
     known: Mutex<KnownEntries>,
 }
 
@@ -154,10 +154,6 @@ impl Row {
 impl Index {
     pub fn new(results: PathBuf) -> Index {
         Index { results, known: Mutex::default() }
-    }
-
-    pub fn results(&self) -> &Path {
-        &self.results
     }
 
     /// All runs and campaigns as they are now. Errors: the results folder cannot be read.

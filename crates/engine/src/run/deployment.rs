@@ -84,7 +84,7 @@ pub async fn start(
     let pids = Box::new(move |client: &str| pids.get(client).copied());
     let context = fault_context(spec, cluster, services, pids, existing);
     context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology)).await?;
-    let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
+    let key_prefix = existing.map(|it| it.prefix.clone()).unwrap_or_default();
     let context = Arc::new(context);
     Ok(Deployment { clients: connections, context, versions, lock, key_prefix, _doors: doors })
 }
