@@ -15,21 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The client programs of a run, as far as a nemesis may know them. The engine implements it.
-#[async_trait]
-pub trait Clients: Send + Sync {
-    /// The process number, inside its node, of the client of that name.
-    fn pid(&self, client: &str) -> Option<i32>;
-}
-
-/// Those of a deployment without client programs, and of faults that never aim at them.
-pub struct NoClients;
-
-impl Clients for NoClients {
-    fn pid(&self, _client: &str) -> Option<i32> {
-        None
-    }
-}
+/// The process number, inside its node, of the client program of that name.
+pub type ClientPids = Box<dyn Fn(&str) -> Option<i32> + Send + Sync>;
 
 /// Which server leads, as the servers say. The engine implements it, for services that have a leader.
 #[async_trait]
@@ -59,7 +46,7 @@ pub trait ServerOrders: Send + Sync {
 pub struct FaultContext {
     nodes: HashMap<String, Arc<dyn Node>>,
     services: HashMap<String, RunningService>,
-    clients: Arc<dyn Clients>,
+    clients: ClientPids,
     leadership: Option<Arc<dyn Leadership>>,
     readiness: Option<Arc<dyn Readiness>>,
     orders: Option<Arc<dyn ServerOrders>>,
@@ -99,7 +86,7 @@ impl FaultContext {
     pub fn new(
         nodes: &[Arc<dyn Node>],
         services: HashMap<String, RunningService>,
-        clients: Arc<dyn Clients>,
+        clients: ClientPids,
         leadership: Option<Arc<dyn Leadership>>,
         readiness: Option<Arc<dyn Readiness>>,
     ) -> FaultContext {
@@ -170,7 +157,7 @@ impl FaultContext {
     pub fn pid(&self, target: &str) -> Result<i32, FaultError> {
         let pid = match self.services.get(target) {
             Some(running) => self.node(target)?.service_pid(&running.service.name),
-            None => self.clients.pid(target),
+            None => (self.clients)(target),
         };
         pid.ok_or_else(|| FaultError::Other(format!("{target} is not running")))
     }

@@ -26,7 +26,7 @@ pub use clocks::clock_by_hand;
 pub use clocks::clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
 pub use clocks::clock_tool::{ClockLook, ClockTool};
 pub use clocks::motion::{Clock, Motions};
-pub use context::{Clients, FaultContext, Leadership, NoClients, Readiness, RunningService, ServerOrders};
+pub use context::{ClientPids, FaultContext, Leadership, Readiness, RunningService, ServerOrders};
 pub use disks::disk_tool::{DiskTool, prepare_disk};
 pub use existing_servers::{ExistingServers, HookAction};
 pub use fault::{Fault, FaultError, Observation};

@@ -21,8 +21,10 @@ use rustc_hash::FxHashMap;
 /// Counts violations of mutual exclusion, and tokens that do not grow, event by event.
 #[derive(Default)]
 pub struct Watch {
-    overlaps: u64,
-    stale_tokens: u64,
+    /// How many overlaps of two holds of a key there have been so far.
+    pub overlaps: u64,
+    /// How many tokens so far were not greater than one granted before.
+    pub stale_tokens: u64,
     tracker: Tracker<Name>,
     grants: FxHashMap<Name, Grants>,
     /// Of each hold whose process may yet show belief: how many grants broke it when that was last known.
@@ -74,16 +76,6 @@ impl Watch {
     /// How many violations there have been so far, of either kind.
     pub fn violations(&self) -> u64 {
         self.overlaps + self.stale_tokens
-    }
-
-    /// How many overlaps of two holds of a key there have been so far.
-    pub fn overlaps(&self) -> u64 {
-        self.overlaps
-    }
-
-    /// How many tokens so far were not greater than one granted before.
-    pub fn stale_tokens(&self) -> u64 {
-        self.stale_tokens
     }
 
     /// Takes note of the next event. One that cannot follow those before says nothing.
@@ -233,15 +225,15 @@ mod tests {
             let mut watch = Watch::new();
             events.iter().for_each(|event| watch.push(event));
             let run = RunIndex::new(&events).unwrap();
-            prop_assert_eq!(watch.overlaps(), overlaps(&run).len() as u64);
+            prop_assert_eq!(watch.overlaps, overlaps(&run).len() as u64);
             let verdict = check_index(&run);
             // What only the ledger orders, the watch does not see.
             let all = verdict.figures::<FencingFigures>().map_or(0, |figures| figures.not_greater);
             let fencing = verdict.of_checker("fencing").map_or(&[][..], |of| &of.findings);
             let by_order = fencing.iter().filter(|finding| finding.sentence.contains("began to acquire at"));
-            prop_assert_eq!(watch.stale_tokens(), by_order.count() as u64);
-            prop_assert!(watch.stale_tokens() <= all);
-            prop_assert_eq!(watch.violations(), watch.overlaps() + watch.stale_tokens());
+            prop_assert_eq!(watch.stale_tokens, by_order.count() as u64);
+            prop_assert!(watch.stale_tokens <= all);
+            prop_assert_eq!(watch.violations(), watch.overlaps + watch.stale_tokens);
         }
     }
 

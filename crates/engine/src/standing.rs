@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, Entrance, Node, NodeSpec};
 use fencepost_history::run::RunFile;
 use fencepost_history::{NodeKind, Writer};
-use fencepost_nemesis::{FaultContext, NoClients, Topology};
+use fencepost_nemesis::{FaultContext, Topology};
 use futures_util::future::try_join_all;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ impl StandingServers {
         let serving = async {
             let StartedServices { services, .. } = deployment::start_services(spec, &cluster, folder).await?;
             let versions = deployment::versions(spec, &nodes_of(&cluster, NodeKind::Server)).await?;
-            let context = fault_context(spec, &cluster, services, Arc::new(NoClients), None);
+            let context = fault_context(spec, &cluster, services, Box::new(|_| None), None);
             Ok((Arc::new(context), versions))
         };
         match stop.unless_pulled(serving).await {
@@ -178,7 +178,7 @@ impl LeftNodes {
 fn servers(cluster: &Cluster, entrances: &[Entrance]) -> Vec<StandingServer> {
     let server = |(node, entrance): (&Arc<dyn Node>, &Entrance)| StandingServer {
         node: node.name().to_owned(),
-        address: entrance.address(),
+        address: entrance.address,
     };
     nodes_of(cluster, NodeKind::Server).iter().zip(entrances).map(server).collect()
 }

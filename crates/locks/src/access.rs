@@ -16,12 +16,6 @@ pub struct Access {
     pub tls: Option<TlsFiles>,
 }
 
-impl Access {
-    pub fn is_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-}
-
 /// The files of TLS, as paths inside the client's node, in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsFiles {

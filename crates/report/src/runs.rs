@@ -92,33 +92,6 @@ pub struct PropertyHead {
     pub summary: String,
 }
 
-/// A judgement, or the part of it that was read.
-pub trait HasOutcome {
-    fn outcome(&self) -> Outcome;
-    /// What its violations mean at worst.
-    fn harm(&self) -> Option<Harm>;
-}
-
-impl HasOutcome for Judgement {
-    fn outcome(&self) -> Outcome {
-        self.outcome
-    }
-
-    fn harm(&self) -> Option<Harm> {
-        self.harms.first().copied()
-    }
-}
-
-impl HasOutcome for VerdictHead {
-    fn outcome(&self) -> Outcome {
-        self.outcome
-    }
-
-    fn harm(&self) -> Option<Harm> {
-        self.harms.first().copied()
-    }
-}
-
 impl<F, J> Run<F, J> {
     /// What was asked for, where that can be read.
     pub fn file(&self) -> Option<&F> {

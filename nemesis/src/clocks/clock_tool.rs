@@ -198,7 +198,7 @@ impl State {
 
     fn observe(&self, pid: i32) -> Result<Observed, ClockError> {
         patiently(|| match &self.faketime {
-            Some(faketime) if self.serves(pid) => clock::observe_by(pid, faketime.library()),
+            Some(faketime) if self.serves(pid) => clock::observe_by(pid, &faketime.library),
             _ => clock::observe(pid),
         })
     }

@@ -19,15 +19,10 @@ pub struct PacketsTool {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum PacketsCall {
-    Set {
-        id: String,
-        to: Vec<Ipv4Addr>,
-        impairment: Impairment,
-    },
+    /// Impairs packets to these addresses. Gives the mechanism.
+    Set { id: String, to: Vec<Ipv4Addr>, impairment: Impairment },
     /// Gives a [`Cleared`]. No such fault is no error.
-    Clear {
-        id: String,
-    },
+    Clear { id: String },
     /// Gives the state of the network ([`crate::tools::packets::State`]).
     Look,
     /// Gives the mechanism that this node offers, found by trying.
@@ -39,15 +34,9 @@ pub(crate) enum PacketsCall {
     /// Gives how many of them were not reset.
     Streams(Streams),
     /// Opens a connection, and keeps it.
-    Keep {
-        id: String,
-        stream: Streams,
-    },
+    Keep { id: String, stream: Streams },
     /// After so many milliseconds gives a [`Kept`]. The connections are closed.
-    LookAtKept {
-        id: String,
-        after_ms: u64,
-    },
+    LookAtKept { id: String, after_ms: u64 },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

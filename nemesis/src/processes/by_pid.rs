@@ -1,6 +1,6 @@
 //! Faults by hand of a program that runs on this machine and is no node: it takes the place of one.
 
-use crate::context::{Clients, FaultContext};
+use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::processes::threads_tool::ThreadsTool;
 use async_trait::async_trait;
@@ -47,8 +47,8 @@ impl ProcessFault {
             crate::find(nemesis).ok_or_else(|| Refusal::new(format!("there is no nemesis {nemesis}")))?;
         let fault = known.prepare(std::slice::from_ref(&name), &parameters)?;
         let node: Arc<dyn Node> = Arc::new(ThisMachine { name, threads: ThreadsTool::default() });
-        let clients: Arc<dyn Clients> = Arc::new(OneProcess(pid));
-        Ok(ProcessFault { context: FaultContext::new(&[node], [].into(), clients, None, None), fault, pid })
+        let context = FaultContext::new(&[node], [].into(), Box::new(move |_| Some(pid)), None, None);
+        Ok(ProcessFault { context, fault, pid })
     }
 
     pub fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
@@ -95,14 +95,6 @@ fn check(pid: i32) -> Result<(), Refusal> {
 fn name_of(pid: i32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("process {pid} ({})", name.trim_end())
-}
-
-struct OneProcess(i32);
-
-impl Clients for OneProcess {
-    fn pid(&self, _: &str) -> Option<i32> {
-        Some(self.0)
-    }
 }
 
 /// What an agent does in a node, done here.

@@ -1,6 +1,6 @@
 //! A node whose server has always ended by itself when a signal comes. A supervisor in it takes its time.
 
-use crate::context::{FaultContext, NoClients, RunningService, SUPERVISOR};
+use crate::context::{FaultContext, RunningService, SUPERVISOR};
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::Service;
@@ -30,7 +30,7 @@ pub(crate) fn with_a_server_that_has_ended() -> (FaultContext, Arc<EndedServer>)
         Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
     let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
     let node: Arc<dyn Node> = server.clone();
-    (FaultContext::new(&[node], services, Arc::new(NoClients), None, None), server)
+    (FaultContext::new(&[node], services, Box::new(|_| None), None, None), server)
 }
 
 impl EndedServer {

@@ -1,7 +1,7 @@
 //! Nodes on which nothing that is done has an effect: a process goes on whatever signal it gets, connections
 //! come about whatever the packet filter is asked for, and every look finds what the one before it found.
 
-use crate::context::{Clients, FaultContext, RunningService, ServerOrders};
+use crate::context::{FaultContext, RunningService, ServerOrders};
 use crate::plan::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::for_tests::StubNode;
@@ -31,8 +31,8 @@ pub(crate) fn untouched(topology: &Topology) -> (FaultContext, Arc<Mutex<Vec<i32
     let running = RunningService { service, port: 6379 };
     let serving = topology.servers.iter().chain(&topology.storage);
     let services: HashMap<_, _> = serving.map(|name| (name.clone(), running.clone())).collect();
-    let context = FaultContext::new(&nodes, services, Arc::new(RunningClients), None, None);
-    (context.with_orders(Some(Arc::new(RunningClients))), signals)
+    let context = FaultContext::new(&nodes, services, Box::new(|_| Some(PID)), None, None);
+    (context.with_orders(Some(Arc::new(TakenOrders))), signals)
 }
 
 #[async_trait]
@@ -99,17 +99,11 @@ impl StubNode for Untouched {
     }
 }
 
-/// Clients that run, and servers that take every write.
-struct RunningClients;
-
-impl Clients for RunningClients {
-    fn pid(&self, _client: &str) -> Option<i32> {
-        Some(PID)
-    }
-}
+/// Servers that take every write.
+struct TakenOrders;
 
 #[async_trait]
-impl ServerOrders for RunningClients {
+impl ServerOrders for TakenOrders {
     async fn begin(&self, _server: &str, _order: &str) -> Result<(Value, bool), ClusterError> {
         Ok((Value::Null, false))
     }

@@ -6,11 +6,10 @@ use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder};
 use fencepost_history::{NodeKind, ObservedTarget, Seed};
 use fencepost_nemesis::{
-    FaultContext, Nemesis, NemesisSettings, NoClients, Observation, RunningService, ServerFaults, Topology,
+    FaultContext, Nemesis, NemesisSettings, Observation, RunningService, ServerFaults, Topology,
 };
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The names of the victims. Their service is the storage: Fencepost brings it along.
@@ -69,7 +68,7 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
     if let Some(client) = cluster.node(CLIENT) {
         fencepost_nemesis::name_nodes(client.as_ref(), &cluster.nodes).await?;
     }
-    let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
+    let context = FaultContext::new(&cluster.nodes, services, Box::new(|_| None), None, None);
     let mut answers = HashMap::new();
     for nemesis in fencepost_nemesis::registry() {
         let effect = match nemesis.description().unmet(offered) {

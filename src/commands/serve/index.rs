@@ -3,7 +3,7 @@
 use fencepost_checker::{Harm, Outcome};
 use fencepost_history::run::{SettingsHead, is_running};
 use fencepost_report::prepare_threads;
-use fencepost_report::runs::{self, HasOutcome, ListedRun, Run, State};
+use fencepost_report::runs::{self, ListedRun, Run, State};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 const FRESH: Duration = Duration::from_secs(2);
 
 pub struct Index {
-    results: PathBuf,
+    pub results: PathBuf,
     known: Mutex<KnownEntries>,
 }
 
@@ -97,9 +97,10 @@ impl RunStatus {
     }
 }
 
-pub fn status<F>(run: &Run<F, impl HasOutcome>) -> RunStatus {
+/// `outcome` is that of what was read of the judgement.
+pub fn status<F, J>(run: &Run<F, J>, outcome: fn(&J) -> Outcome) -> RunStatus {
     match &run.state {
-        State::Judged(_, judgement) => RunStatus::Judged(judgement.outcome()),
+        State::Judged(_, judgement) => RunStatus::Judged(outcome(judgement)),
         State::NotJudged(..) | State::Damaged(_) if is_running(&run.path) => RunStatus::Running,
         State::NotJudged(..) => RunStatus::NotJudged,
         State::Damaged(_) => RunStatus::Damaged,
@@ -118,7 +119,7 @@ fn short(text: String) -> String {
 
 impl Row {
     fn new(run: &ListedRun) -> Row {
-        let status = status(run);
+        let status = status(run, |verdict| verdict.outcome);
         let said = match (&run.state, status) {
             (_, RunStatus::Running) => String::new(),
             (State::Judged(_, judgement), _) => {
@@ -137,7 +138,7 @@ impl Row {
             nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
             guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),
             status,
-            harm: run.judgement().and_then(|judgement| judgement.harm()),
+            harm: run.judgement().and_then(|judgement| judgement.harms.first().copied()),
             said: short(said),
         }
     }
@@ -153,10 +154,6 @@ impl Row {
 impl Index {
     pub fn new(results: PathBuf) -> Index {
         Index { results, known: Mutex::default() }
-    }
-
-    pub fn results(&self) -> &Path {
-        &self.results
     }
 
     /// All runs and campaigns as they are now. Errors: the results folder cannot be read.

@@ -127,7 +127,7 @@ type SharedIndex = State<Arc<Index>>;
 async fn list(State(index): SharedIndex, Query(filter): Query<Filter>) -> Response {
     blocking(move || match index.look() {
         Ok(contents) => {
-            let results = index.results().file_name().unwrap_or_default().to_string_lossy();
+            let results = index.results.file_name().unwrap_or_default().to_string_lossy();
             page(StatusCode::OK, pages::list(&results, &contents, &filter))
         }
         Err(error) => {
@@ -140,7 +140,7 @@ async fn list(State(index): SharedIndex, Query(filter): Query<Filter>) -> Respon
 
 /// The run of that name, if it is one and lies in the results folder. What is no folder is none.
 fn find(index: &Index, name: &str) -> Option<Run> {
-    let path = inside(index.results(), name).filter(|path| path.parent() == Some(index.results()))?;
+    let path = inside(&index.results, name).filter(|path| path.parent() == Some(&*index.results))?;
     runs::read(&path)
 }
 
@@ -165,7 +165,7 @@ async fn live(
 ) -> Response {
     blocking(move || {
         let Some(run) = find(&index, &name) else { return not_found() };
-        let state = status(&run);
+        let state = status(&run, |judgement| judgement.outcome);
         // Before the first event there is no history yet; after the last it may be compressed.
         let (lines, next) = match folder::new_lines(&run.path.join("history.jsonl"), from) {
             Ok(new) => (new.lines, Some(new.next)),
@@ -200,7 +200,7 @@ async fn compare(State(index): SharedIndex, Query(wishes): Query<Vec<(String, St
 async fn file(State(index): SharedIndex, Path(path): Path<String>, request: Request) -> Response {
     const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; \
          sandbox allow-scripts";
-    let Some(opened) = open_beneath(index.results(), &path) else { return not_found() };
+    let Some(opened) = open_beneath(&index.results, &path) else { return not_found() };
     let Ok(mime) = content_type(FilePath::new(&path)).parse() else { return not_found() };
     // The library opens files by path: this path is that of the open file, and ends with `opened`.
     let of_opened = format!("/proc/self/fd/{}", opened.as_raw_fd());

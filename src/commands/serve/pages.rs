@@ -4,7 +4,7 @@ use super::folder::{File, Listing};
 use super::index::{Filter, ListedCampaign, ORDERS, ResultsContents, Row, RunStatus, status, values};
 use fencepost_checker::{Harm, Outcome};
 use fencepost_history::run::RunSettings;
-use fencepost_report::runs::{HasOutcome, Judgement, Run};
+use fencepost_report::runs::{Judgement, Run};
 use fencepost_report::{document, property};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -189,14 +189,14 @@ fn turn_pages(at: usize, pages: usize, filter: &Filter) -> Markup {
 
 /// One run: what came of it, and its files. While it goes on, its events as they come.
 pub fn run(run: &Run, files: &Listing) -> String {
-    let status = status(run);
+    let status = status(run, |judgement| judgement.outcome);
     let has = |name: &str| files.files.iter().any(|file| file.path == name);
     page(
         &run.name,
         html! {
             p { a href="/" { "All runs" } }
             h1 { (run.name) }
-            p { (chip(status, run.judgement().and_then(|judgement| judgement.harm()))) " " @if status != RunStatus::Running { (run.problem().unwrap_or_default()) } }
+            p { (chip(status, run.judgement().and_then(|judgement| judgement.harms.first().copied()))) " " @if status != RunStatus::Running { (run.problem().unwrap_or_default()) } }
             @if status == RunStatus::Running { (live(&run.name)) }
             @if has("report.html") { p { a.report href=(file_address(&run.name, "report.html")) { "Open the report" } } }
             @if let Some(judgement) = run.judgement() { (properties(judgement)) }
@@ -277,7 +277,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
                     (setting("workload", &|spec| spec.workload.clone()))
                     (setting("nemesis", &|spec| spec.nemesis_name()))
                     (setting("guard", &|spec| spec.guard.clone()))
-                    tr { th { "verdict" } @for run in runs { td { (chip(status(run), run.judgement().and_then(|judgement| judgement.harm()))) } } }
+                    tr { th { "verdict" } @for run in runs { td { (chip(status(run, |judgement| judgement.outcome), run.judgement().and_then(|judgement| judgement.harms.first().copied()))) } } }
                     @for checker in checkers { (beside(checker, runs)) }
                     (costs(runs))
                 }

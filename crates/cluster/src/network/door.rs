@@ -66,7 +66,8 @@ async fn start(node: &Arc<dyn Node>, [what, of]: [&str; 2], way: &str) -> Result
 
 /// A way from programs of this machine to a server in a node: a door reversed. Dropping it closes it.
 pub struct Entrance {
-    address: SocketAddr,
+    /// Where programs of this machine connect.
+    pub address: SocketAddr,
     _carrying: OwnTask,
 }
 
@@ -95,11 +96,6 @@ impl Entrance {
             listener.local_addr().map_err(|error| format!("cannot listen for {server}: {error}"))?;
         let carrying = accept(listener, connection(stdout, stdin, Mode::Client), translation);
         Ok(Entrance { address, _carrying: OwnTask::spawn(carrying) })
-    }
-
-    /// Where programs of this machine connect.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 }
 

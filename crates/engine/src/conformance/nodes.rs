@@ -17,7 +17,7 @@ use fencepost_cluster::{Cluster, ClusterSpec, Node};
 use fencepost_history::{NodeKind, Refusal};
 use fencepost_locks::protocol::Hello;
 use fencepost_locks::{Access, LockService};
-use fencepost_nemesis::{FaultContext, NoClients};
+use fencepost_nemesis::FaultContext;
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use std::path::Path;
@@ -80,7 +80,7 @@ async fn check_on(
     let setup = ClientSetup::of(spec)?;
     let version = setup.version(&clients).await?;
     observer.started(&versions, version.as_deref());
-    let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
+    let context = FaultContext::new(&cluster.nodes, services, Box::new(|_| None), None, None);
     let facts = spec.lock.facts(&spec.options.lock_options, None, &[]);
     let capabilities = spec.lock.capabilities(&spec.options.lock_options);
     let step = facts.ttl_step.map(|step| step.0).unwrap_or_default();

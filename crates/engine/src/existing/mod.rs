@@ -46,7 +46,7 @@ pub(crate) struct Existing {
     servers: Vec<(Place, Server)>,
     access: Access,
     hook: Option<Hook>,
-    prefix: String,
+    pub(crate) prefix: String,
 }
 
 impl Existing {
@@ -78,10 +78,6 @@ impl Existing {
         // Another machine may have a run of this name.
         let prefix = format!("{PREFIX}{run}-{:08x}/", rand::random::<u32>());
         Ok(Some(Arc::new(Existing { service, servers: servers.collect(), access, hook, prefix })))
-    }
-
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
     }
 
     fn service(&self) -> Result<&'static dyn ExistingService> {

@@ -145,7 +145,7 @@ mod tests {
     use async_trait::async_trait;
     use fencepost_cluster::ClusterError;
     use fencepost_history::{Completion, Seed, Writer, f};
-    use fencepost_nemesis::{Leadership, NoClients, ServerFaults, Trigger};
+    use fencepost_nemesis::{Leadership, ServerFaults, Trigger};
     use serde_json::{Value, json};
     use std::collections::HashMap;
     use std::sync::Arc;
@@ -200,7 +200,7 @@ mod tests {
             by_name: false,
         };
         let leadership = led.then(|| Arc::new(SecondLeads) as Arc<dyn Leadership>);
-        let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), leadership, None);
+        let context = FaultContext::new(&[], HashMap::new(), Box::new(|_| None), leadership, None);
         let fault = PlannedFault {
             at_ms: 0,
             for_ms: 1,
@@ -312,7 +312,7 @@ mod tests {
         let recorder = Arc::new(recorder());
         let waiting = recorder.clone();
         let found = tokio::spawn(async move {
-            let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), None, None);
+            let context = FaultContext::new(&[], HashMap::new(), Box::new(|_| None), None, None);
             let clients = vec!["c1".to_owned(), "c2".to_owned()];
             let ttl = Duration::from_secs(2);
             let (servers, points) = (Vec::new(), Vec::new());

@@ -129,7 +129,7 @@ impl ClientSetup {
         let name = node.name();
         let hello = self.hello(node, known);
         let attached = self.attach(node).await?;
-        let key_prefix = known.existing.map_or("", Existing::prefix);
+        let key_prefix = known.existing.map_or("", |existing| &existing.prefix);
         let events = Arc::new(WithoutPrefix { events, key_prefix: key_prefix.to_owned() });
         let opened =
             ClientConnection::open(&hello, attached.stdin, attached.stdout, self.start_time, events).await;

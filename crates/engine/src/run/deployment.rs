@@ -15,7 +15,7 @@ use fencepost_cluster::{Cluster, ClusterError, Node};
 use fencepost_history::{LockFacts, NodeKind};
 use fencepost_locks::{Access, LockService, RunAccess, ServiceLeadership, ServiceOrders, log_says_why};
 use fencepost_nemesis::{
-    Clients, ExistingServers, FaultContext, Leadership, Readiness, RunningService, ServerOrders,
+    ClientPids, ExistingServers, FaultContext, Leadership, Readiness, RunningService, ServerOrders,
 };
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
@@ -80,10 +80,11 @@ pub async fn start(
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
     let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);
-    let pids = Arc::new(ClientPids(connections.iter().map(pid).collect()));
+    let pids: HashMap<String, i32> = connections.iter().map(pid).collect();
+    let pids = Box::new(move |client: &str| pids.get(client).copied());
     let context = fault_context(spec, cluster, services, pids, existing);
     context.check_clocks(&fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology)).await?;
-    let key_prefix = existing.map(|it| it.prefix().to_owned()).unwrap_or_default();
+    let key_prefix = existing.map(|it| it.prefix.clone()).unwrap_or_default();
     let context = Arc::new(context);
     Ok(Deployment { clients: connections, context, versions, lock, key_prefix, _doors: doors })
 }
@@ -92,7 +93,7 @@ pub(crate) fn fault_context(
     spec: &RunSpec,
     cluster: &Cluster,
     services: HashMap<String, RunningService>,
-    clients: Arc<dyn Clients>,
+    clients: ClientPids,
     existing: Option<&Arc<Existing>>,
 ) -> FaultContext {
     let servers = nodes_of(cluster, NodeKind::Server);
@@ -281,15 +282,6 @@ pub(crate) async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Resul
         }
     }
     Ok(versions.into_iter().map(|(version, names)| format!("{version} on {}", names.join(", "))).collect())
-}
-
-struct ClientPids(HashMap<String, i32>);
-
-#[async_trait]
-impl Clients for ClientPids {
-    fn pid(&self, client: &str) -> Option<i32> {
-        self.0.get(client).copied()
-    }
 }
 
 struct ReadinessOfServers {

@@ -19,7 +19,7 @@ use fencepost_history::{
     Event, Grant, LockFacts, Millis, NodeKind, Released, Seed, TimeSpan, Writer, f, read_history,
 };
 use fencepost_locks::protocol::{Answer, AnswerKind, Command, Hello, HelloAnswer, Notice, ToClient, VERSION};
-use fencepost_nemesis::{Clients, FaultContext, Plan, Readiness, RunningService};
+use fencepost_nemesis::{FaultContext, Plan, Readiness, RunningService};
 use fencepost_wire::{LineReader, LineWriter};
 use nix::libc;
 use parking_lot::Mutex;
@@ -238,14 +238,6 @@ impl StubNode for SimulatedNode {
     }
 }
 
-struct SimulatedClients;
-
-impl Clients for SimulatedClients {
-    fn pid(&self, _: &str) -> Option<i32> {
-        Some(1)
-    }
-}
-
 struct AlwaysReady;
 
 #[async_trait]
@@ -332,7 +324,7 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Directe
         nodes.push(Arc::new(SimulatedNode { name, kind: NodeKind::Server, client: None }));
     }
     let context =
-        FaultContext::new(&nodes, services, Arc::new(SimulatedClients), None, Some(Arc::new(AlwaysReady)));
+        FaultContext::new(&nodes, services, Box::new(|_| Some(1)), None, Some(Arc::new(AlwaysReady)));
     let deployment = Deployment {
         clients,
         context: Arc::new(context),

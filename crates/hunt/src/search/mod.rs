@@ -54,13 +54,9 @@ pub enum Origin {
     /// Without any fault, to see whether all processes get the lock, and soon.
     Peace,
     /// Drawn anew, with a fault of this nemesis.
-    Fresh {
-        nemesis: String,
-    },
-    Changed {
-        parent: u64,
-        changes: Vec<ScheduleChange>,
-    },
+    Fresh { nemesis: String },
+    /// Made from the schedule of this number.
+    Changed { parent: u64, changes: Vec<ScheduleChange> },
 }
 
 impl fmt::Display for Origin {

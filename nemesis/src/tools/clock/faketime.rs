@@ -24,7 +24,8 @@ const NO_JEMALLOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libjemalloc
 /// A node whose service has libfaketime in it.
 #[derive(Debug)]
 pub struct Faketime {
-    library: PathBuf,
+    /// The library's file, as its process has mapped it.
+    pub library: PathBuf,
     file: PathBuf,
     written: Instant,
 }
@@ -58,11 +59,6 @@ impl Faketime {
             env.push(("FAKETIME_DONT_FAKE_MONOTONIC".to_owned(), "1".to_owned()));
         }
         Ok((faketime, env))
-    }
-
-    /// The library's file, as its process has mapped it.
-    pub fn library(&self) -> &Path {
-        &self.library
     }
 
     /// How long ago the clocks were set.

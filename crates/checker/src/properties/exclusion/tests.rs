@@ -374,7 +374,7 @@ fn a_grant_that_is_over_when_its_client_learns_of_it_counts_if_it_is_used() {
         let outcome = |name| verdict.of_checker(name).map(|of| of.outcome);
         let mut watch = crate::Watch::new();
         events.iter().for_each(|event| watch.push(event));
-        (outcome("exclusion"), outcome("stale-writes"), watch.overlaps())
+        (outcome("exclusion"), outcome("stale-writes"), watch.overlaps)
     };
     let valid = Some(Outcome::Valid);
     assert_eq!(outcomes(LATE_ANSWER), (valid, valid, 0));

@@ -11,7 +11,7 @@ use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::{Event, ServerEnded, Writer, read_history};
-use fencepost_nemesis::{NoClients, Readiness, RunningService};
+use fencepost_nemesis::{Readiness, RunningService};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +128,7 @@ fn context(server: &Arc<Server>) -> Arc<FaultContext> {
     let service =
         Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
     let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
-    Arc::new(FaultContext::new(&[node], services, Arc::new(NoClients), None, Some(server.clone())))
+    Arc::new(FaultContext::new(&[node], services, Box::new(|_| None), None, Some(server.clone())))
 }
 
 fn log(logs: &Path) -> ServerLog {
