@@ -111,12 +111,20 @@ impl Space {
         let sleeps = |role| asleep.map(|pause| HeldPlay::Sleeps(role, pause));
         let cut = (self.lease == Lease::Session).then(|| self.named("partition")).flatten();
         let cut_off = cut.map(HeldPlay::CutOff);
-        let ahead = self.named("clock-jump").map(HeldPlay::WaiterAhead);
         let slow = slow.into_iter().flatten();
-        slow.chain(sleeps(Role::Waiter)).chain(sleeps(Role::Holder)).chain(cut_off).chain(ahead).collect()
+        slow.chain(sleeps(Role::Waiter))
+            .chain(sleeps(Role::Holder))
+            .chain(cut_off)
+            .chain(self.waiter_ahead())
+            .collect()
     }
 
-    /// Those for a lock that prolongs what it holds.
+    fn waiter_ahead(&self) -> Option<HeldPlay> {
+        self.named("clock-jump").map(HeldPlay::WaiterAhead)
+    }
+
+    /// Those for a lock that prolongs what it holds. A holder that prolongs learns soon that it was robbed, so
+    /// that is tried here, too.
     pub(super) fn renewing_plays(&self) -> Vec<HeldPlay> {
         let broken = self.breaks_renewals().into_iter().map(|(nemesis, aim)| HeldPlay::Broken(nemesis, aim));
         let votes = !self.topology.has_leader && self.topology.servers.len() >= 3;
@@ -126,7 +134,8 @@ impl Space {
         let taken = self.named("pause").filter(|_| kills).map(|pause| [HeldPlay::TakenAndGone(pause); 2]);
         let stands = self.named("thread-pause").map(|stop| [HeldPlay::RenewalStands(stop); 2]);
         let once = [bare, taken].into_iter().flatten().flatten();
-        stands.into_iter().flatten().chain(broken).chain(once).collect()
+        let first = self.waiter_ahead().into_iter().chain(stands.into_iter().flatten());
+        first.chain(broken).chain(once).collect()
     }
 
     fn named(&self, name: &str) -> Option<&'static dyn Nemesis> {
