@@ -206,6 +206,11 @@ fn schedules_about_renewals_break_the_connection_of_a_careless_holder() {
     careful.base.careful = true;
     let mut search = Search::new(careful, Seed(3));
     search.note_renewals();
+    let Schedule { options, plan, .. } = search.propose().expect("a schedule").schedule;
+    let ahead = &plan.faults[0];
+    assert_eq!((ahead.fault.as_str(), ahead.on.as_slice()), ("clock-jump", &["waiter".to_owned()][..]));
+    assert!(ahead.parameters["wall_ms"].as_u64().unwrap() > 2 * options.ttl.millis());
+    assert!(options.hold.unwrap().longest.millis() < options.ttl.millis(), "the robbed holder acts soon");
     for _ in 0..2 {
         let Schedule { options, plan, .. } = search.propose().expect("a schedule").schedule;
         let fault = &plan.faults[0];
