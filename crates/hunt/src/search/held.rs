@@ -123,8 +123,7 @@ impl Space {
         self.named("clock-jump").map(HeldPlay::WaiterAhead)
     }
 
-    /// Those for a lock that prolongs what it holds. Its holder soon learns that it was robbed: that is tried,
-    /// too.
+    /// Those for a lock that prolongs what it holds. Its holder soon learns that it was robbed.
     pub(super) fn renewing_plays(&self) -> Vec<HeldPlay> {
         let broken = self.breaks_renewals().into_iter().map(|(nemesis, aim)| HeldPlay::Broken(nemesis, aim));
         let votes = !self.topology.has_leader && self.topology.servers.len() >= 3;
