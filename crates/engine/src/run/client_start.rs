@@ -2,7 +2,6 @@
 
 use crate::existing::Existing;
 use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
-use crate::settings::names::BadUsage;
 use crate::settings::options::RunOptions;
 use crate::settings::topology::STORAGE_PORT;
 use crate::settings::validation::RunSpec;
@@ -145,9 +144,8 @@ impl ClientSetup {
                  the client sees itself"
             ));
         }
-        self.check_announced(&connection.hello.can).map_err(|why| {
-            BadUsage::new(format!("client {name} does not fit the lock {}: {why}", self.lock.name))
-        })?;
+        self.check_announced(&connection.hello.can)
+            .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", self.lock.name))?;
         Ok(Arc::new(connection))
     }
 
