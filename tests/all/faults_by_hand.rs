@@ -105,7 +105,7 @@ const WRITTEN: [&str; 21] = [
     "slow n1 --rate-kbit 64",
     "stall n1",
     "reset n1",
-    "half-open n1 --idle 20ms",
+    "half-open n1 --idle 300ms",
     "error-replies n1 --reply readonly",
     "kill n1",
     "power-loss n1",
