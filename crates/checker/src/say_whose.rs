@@ -231,6 +231,36 @@ mod tests {
     }
 
     #[test]
+    fn one_crowd_has_one_cause_whichever_of_its_holders_is_cited() {
+        // The server's clock ends the permit of process 1 early; process 3 gets it, beside process 2.
+        let text = "
+            0    1 invoke acquire a {ttl_ms:5000,capacity:2}
+            1    1 ok     acquire a
+            5    nemesis invoke x - {id:1,stage:\"inject\",targets:[\"n1\"],description:{moves_clocks:true}}
+            6    nemesis ok x - {id:1,stage:\"inject\",targets:[\"n1\"],effective:true}
+            7    nemesis ok x - {id:1,stage:\"heal\"}
+            10   2 invoke acquire a {ttl_ms:5000,capacity:2}
+            11   2 ok     acquire a
+            20   3 invoke acquire a {ttl_ms:5000,capacity:2}
+            21   3 ok     acquire a
+            50   3 invoke read    a
+            60   3 ok     read    a [\"users\",1,2,3]
+            70   1 invoke write   a [\"leave\",1]
+            71   1 ok     write   a 1
+            72   2 invoke write   a [\"leave\",2]
+            73   2 ok     write   a 1
+            74   3 invoke write   a [\"leave\",3]
+            75   3 ok     write   a 1";
+        for checker in ["exclusion", "users"] {
+            assert_eq!(
+                attributed(checker, "lease:\"ttl\",kind:\"semaphore\"", text),
+                "the service",
+                "{checker}"
+            );
+        }
+    }
+
+    #[test]
     fn the_verdict_has_both_and_what_decides() {
         let hit = "100 nemesis invoke x - {id:1,stage:\"inject\",targets:[\"n1\"]}
                    200 nemesis ok x - {id:1,stage:\"inject\",effective:true,description:{moves_clocks:true}}

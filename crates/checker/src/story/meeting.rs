@@ -18,7 +18,12 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
     if let [first, second, ..] = finding.events[..] {
         let begin = all.partition_point(|overlap| second_from(overlap) < second);
         let mut of_second = all[begin..].iter().take_while(|overlap| second_from(overlap) == second);
-        if let Some(named) = of_second.find(|overlap| run.holds[overlap.first].from == first) {
+        // Of a crowd a checker may cite another one of the earlier holders.
+        let is_in = |overlap: &Overlap| {
+            let mut earlier = overlap.beside.iter().chain([&overlap.first]);
+            earlier.any(|&at| run.holds[at].from == first)
+        };
+        if let Some(named) = of_second.find(|overlap| is_in(overlap)) {
             return Some(named.clone());
         }
     }
