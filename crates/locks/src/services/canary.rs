@@ -30,7 +30,7 @@ pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
 
 pub(crate) static NO_SERVERS: LockService = LockService {
     name: "none",
-    check_nodes: |_, nodes| nodes_are(nodes == 0, "this lock has no servers; leave --nodes out"),
+    check_nodes: |_, nodes| nodes_are!(nodes == 0, "this lock has no servers; leave --nodes out"),
     ..DESCRIBED
 };
 

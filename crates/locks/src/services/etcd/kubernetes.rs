@@ -12,7 +12,7 @@ use crate::attempts::rest;
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::Reading;
 use crate::definition::LockDefinition;
-use crate::error::bad_option;
+use crate::error::refuse;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Options, RecordClock};
@@ -37,11 +37,9 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     service: &ETCD,
     recipe: &EtcdRecipe {
         check: |options| match (options.renew_deadline, options.retry_period) {
-            (Some(deadline), Some(retry)) if deadline <= retry => bad_option(
+            (Some(deadline), Some(retry)) if deadline <= retry => refuse!(
                 "retry-period",
-                format!(
-                    "--retry-period {retry} leaves no time for a retry within --renew-deadline {deadline}; make it shorter"
-                ),
+                "--retry-period {retry} leaves no time for a retry within --renew-deadline {deadline}; make it shorter"
             ),
             _ => Ok(()),
         },
