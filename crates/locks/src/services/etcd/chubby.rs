@@ -13,15 +13,13 @@ use super::decisions::{Attempted, ChubbyAsked, after_chubby_txn, chubby_taken};
 use super::members::Members;
 use super::queue::await_deletion;
 use super::recipe::{EtcdRecipe, LEASED};
-use super::sequencers::{name, sequencer};
+use super::sequencers::name;
 use super::service::ETCD;
 use super::session::LeaseSession;
-use super::user::{Attempt, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, LeasedHold, User};
 use crate::capabilities::Capabilities;
-use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
-use crate::error::{OptionError, bad_option};
-use crate::held::{Held, never_acquired};
+use crate::error::{OptionError, refuse};
 use crate::options::Options;
 use crate::recipe::{Lock, Share, no_such_share};
 use async_trait::async_trait;
@@ -41,9 +39,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &EtcdRecipe {
         check,
         holders: Some(|key, mode| Some(format!("{}hold/", prefix(key, mode)))),
-        lock: |user, options| {
-            Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Held::default() })
-        },
+        lock: |user, options| Box::new(ChubbyLock { user, lock_delay: lock_delay(options) }),
     },
     options: &["lock-delay"],
     capabilities: |options| Capabilities {
@@ -57,12 +53,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 fn check(options: &Options) -> Result<(), OptionError> {
     let delay = lock_delay(options);
     if delay.subsec_nanos() != 0 {
-        return bad_option(
+        refuse!(
             "lock-delay",
-            format!(
-                "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
-                delay.as_secs() + 1
-            ),
+            "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
+            delay.as_secs() + 1
         );
     }
     Ok(())
@@ -92,21 +86,6 @@ fn own_keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
 struct ChubbyLock {
     user: User,
     lock_delay: Duration,
-    held: Held<ChubbyHold>,
-}
-
-struct ChubbyHold {
-    mode: Mode,
-    lease: i64,
-    generation: i64,
-    /// An attempt to make the keys was not answered, and may still make them after they were deleted.
-    doubt: bool,
-}
-
-struct ChubbyGrant {
-    generation: i64,
-    doubt: bool,
-    wakeups: u64,
 }
 
 struct ChubbyAttempt<'a> {
@@ -116,15 +95,13 @@ struct ChubbyAttempt<'a> {
 
 #[async_trait]
 impl Attempt for ChubbyAttempt<'_> {
-    type Held = ChubbyGrant;
-
     async fn attempt(
         &self,
         members: &Members,
         session: &LeaseSession,
         until: Instant,
         _deadline: Instant,
-    ) -> Attempted<ChubbyGrant> {
+    ) -> Attempted<LeasedHold> {
         let begun = Instant::now();
         let excluded = excluded(self.key, self.mode);
         let txn = make_keys(self.key, self.mode, session.lease, session.leases());
@@ -137,7 +114,17 @@ impl Attempt for ChubbyAttempt<'_> {
                 ChubbyAsked::Granted { generation, doubt } => {
                     // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
                     return match timeout_at(until, session.renewed_since(begun)).await {
-                        Ok(()) => Attempted::Held(ChubbyGrant { generation, doubt, wakeups }),
+                        Ok(()) => Attempted::Held(LeasedHold {
+                            lease: session.lease,
+                            keys: own_keys(self.key, self.mode, session.lease)
+                                .map(String::into_bytes)
+                                .to_vec(),
+                            revision: generation,
+                            mode: self.mode,
+                            doubt,
+                            wakeups: Some(wakeups),
+                            reports: true,
+                        }),
                         Err(_) => {
                             Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"))
                         }
@@ -177,23 +164,10 @@ fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64
 impl ChubbyLock {
     async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
         let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
-        let ChubbyGrant { generation, doubt, wakeups } =
-            match self.user.acquire(terms, timeout, &ChubbyAttempt { key, mode }).await {
-                Ok(grant) => grant,
-                Err(completion) => return completion,
-            };
-        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        session.hold(key, true);
-        session.report();
-        self.held.remember(key, ChubbyHold { mode, lease: session.lease, generation, doubt });
-        Completion::ok(Grant {
-            token: Some(generation),
-            validity_ms: Some(millis_until(session.valid_until()).into()),
-            mode: Some(mode),
-            sequencer: self.sequencer(key),
-            wakeups: Some(wakeups),
-            ..Grant::default()
-        })
+        match self.user.acquire(key, terms, timeout, &ChubbyAttempt { key, mode }).await {
+            Ok(grant) => Completion::ok(Grant { mode: Some(mode), sequencer: self.sequencer(key), ..grant }),
+            Err(completion) => completion,
+        }
     }
 }
 
@@ -217,33 +191,23 @@ impl Lock for ChubbyLock {
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(ChubbyHold { mode, lease, generation, doubt }) = self.held.take(key) else {
-            return never_acquired();
-        };
-        let [hold, delay] = own_keys(key, mode, lease);
-        // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
-        let txn = TxnRequest {
-            compare: vec![Compare::created(hold.as_str(), generation)],
-            success: vec![RequestOp::delete(hold), RequestOp::delete(delay)],
-            failure: Vec::new(),
-        };
-        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+        self.user.release(key, timeout).await
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+        Some(self.user.still_runs(key))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.generation).ok()
+        self.user.token(key)
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {
-        self.sequencer(key)
+        self.user.sequencer(key)
     }
 
     fn sequencer(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| sequencer(key, hold.mode, hold.generation))
+        self.user.sequencer(key)
     }
 }
 

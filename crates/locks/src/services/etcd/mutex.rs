@@ -2,19 +2,15 @@
 //! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck
 //! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` omits it.
 
-use super::api::{Compare, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_deletion, deletes_key};
 use super::members::Members;
 use super::queue::{Care, QueueGrant, leader, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
-use super::sequencers::sequencer;
 use super::service::ETCD;
 use super::session::LeaseSession;
-use super::user::{Attempt, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, LeasedHold, User};
 use crate::capabilities::Capabilities;
-use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
-use crate::held::{Held, never_acquired};
 use crate::options::Options;
 use crate::recipe::{Lock, Share, no_such_share};
 use async_trait::async_trait;
@@ -77,22 +73,13 @@ fn of_kind(kind: LockKind, user: User, options: &Options) -> Box<dyn Lock> {
         counts_first: options.count_first,
         permits: 1,
     };
-    Box::new(EtcdLock { user, care, kind, held: Held::default() })
+    Box::new(EtcdLock { user, care, kind })
 }
 
 struct EtcdLock {
     user: User,
     care: Care,
     kind: LockKind,
-    held: Held<MutexHold>,
-}
-
-struct MutexHold {
-    path: String,
-    create_revision: i64,
-    lease: i64,
-    /// An attempt to create the key was not answered, and may still create it after it was deleted.
-    doubt: bool,
 }
 
 struct MutexAttempt {
@@ -113,16 +100,10 @@ impl MutexAttempt {
         };
         MutexAttempt { own, waits_for, care }
     }
-
-    fn path(&self, session: &LeaseSession) -> String {
-        format!("{}{:x}", self.own, session.lease)
-    }
 }
 
 #[async_trait]
 impl Attempt for MutexAttempt {
-    type Held = QueueGrant;
-
     fn aborts_on_lease_loss(&self) -> bool {
         self.care.recheck
     }
@@ -133,10 +114,20 @@ impl Attempt for MutexAttempt {
         session: &LeaseSession,
         until: Instant,
         deadline: Instant,
-    ) -> Attempted<QueueGrant> {
-        let path = self.path(session);
+    ) -> Attempted<LeasedHold> {
+        let path = format!("{}{:x}", self.own, session.lease);
         let failure = match take(members, session, &self.waits_for, &path, self.care, until).await {
-            Ok(taken) => return Attempted::Held(taken),
+            Ok(QueueGrant { created, wakeups }) => {
+                return Attempted::Held(LeasedHold {
+                    lease: session.lease,
+                    keys: vec![path.into_bytes()],
+                    revision: created.create_revision,
+                    mode: Mode::Exclusive,
+                    doubt: created.doubt,
+                    wakeups: Some(wakeups),
+                    reports: created.waits,
+                });
+            }
             Err(failure) => failure,
         };
         if !deletes_key(&failure, session.lost().is_some()) {
@@ -161,30 +152,15 @@ impl EtcdLock {
         timeout: Duration,
     ) -> Completion {
         let attempt = MutexAttempt::new(key, mode, Care { permits, ..self.care });
-        let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
-            Ok(taken) => taken,
+        let grant = match self.user.acquire(key, LeaseTimes { ttl, companion: None }, timeout, &attempt).await
+        {
+            Ok(grant) => grant,
             Err(completion) => return completion,
         };
-        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        let QueueGrant { created, wakeups } = taken;
-        session.hold(key, self.care.recheck);
-        if created.waits {
-            // Prolonged meanwhile, or not (then the report is old); checkers count from the last.
-            session.report();
-        }
-        let (path, create_revision) = (attempt.path(session), created.create_revision);
-        let hold = MutexHold { path, create_revision, lease: session.lease, doubt: created.doubt };
-        self.held.remember(key, hold);
         // Readers and holders of permits need not be granted the lock in the order of the queue.
         let is_alone = !matches!(self.kind, LockKind::ReadWrite | LockKind::Semaphore);
-        let in_order = is_alone.then_some(create_revision);
-        Completion::ok(Grant {
-            token: in_order,
-            validity_ms: Some(millis_until(session.valid_until()).into()),
-            arrival: in_order.map(Into::into),
-            wakeups: Some(wakeups),
-            ..Grant::default()
-        })
+        let in_order = grant.token.filter(|_| is_alone);
+        Completion::ok(Grant { token: in_order, arrival: in_order.map(Into::into), ..grant })
     }
 }
 
@@ -213,16 +189,7 @@ impl Lock for EtcdLock {
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(MutexHold { path, create_revision, lease, doubt }) = self.held.take(key) else {
-            return never_acquired();
-        };
-        // Only our own key: the compare is what keeps a release from removing what another session has there.
-        let txn = TxnRequest {
-            compare: vec![Compare::created(path.as_str(), create_revision)],
-            success: vec![RequestOp::delete(path)],
-            failure: Vec::new(),
-        };
-        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+        self.user.release(key, timeout).await
     }
 
     async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
@@ -233,18 +200,18 @@ impl Lock for EtcdLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+        Some(self.user.still_runs(key))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.create_revision).ok()
+        self.user.token(key)
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.create_revision))
+        self.user.unique_value(key)
     }
 
     fn sequencer(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| sequencer(key, Mode::Exclusive, hold.create_revision))
+        self.user.sequencer(key)
     }
 }
