@@ -25,11 +25,13 @@ const CLEANUP_MAX: Duration = Duration::from_millis(500);
 /// Of the session of a process that only asks who leads.
 const ASKING: Duration = Duration::from_secs(10);
 
+/// For whom a share of a lock waits; none: it has no such share.
+pub(super) type Turns = fn(Option<Share>, &Options) -> Option<Turn>;
+
 pub(super) struct ZkLock {
     servers: Arc<ZkServers>,
     kind: ZnodeKind,
-    /// For whom a share of it waits; none: it has no such share.
-    turn: fn(Option<Share>, &Options) -> Option<Turn>,
+    turn: Turns,
     options: Arc<Options>,
     is_shared: bool,
     notices: Notices,
@@ -59,11 +61,7 @@ impl ZkLock {
         }
     }
 
-    pub(super) fn shared(
-        self,
-        turn: fn(Option<Share>, &Options) -> Option<Turn>,
-        options: Arc<Options>,
-    ) -> ZkLock {
+    pub(super) fn shared(self, turn: Turns, options: Arc<Options>) -> ZkLock {
         ZkLock { turn, options, is_shared: true, ..self }
     }
 
