@@ -67,6 +67,16 @@ impl Hello {
         }
     }
 
+    /// Errors: the hello does not name as many servers as this lock has.
+    pub(crate) fn all_servers(&self, lock: &str, wanted: usize) -> Result<(), ClientError> {
+        match self.servers.len() {
+            named if named == wanted => Ok(()),
+            named => Err(ClientError::BadHello(format!(
+                "{lock} needs {wanted} servers, and the hello names {named}"
+            ))),
+        }
+    }
+
     /// The lock's options, or the defaults. Errors: they are not options of this version of Fencepost.
     pub fn options(&self) -> Result<Options, ClientError> {
         if self.options.is_null() {

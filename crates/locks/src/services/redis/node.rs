@@ -93,13 +93,15 @@ impl RedisNode {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 
-    pub(crate) async fn ready(&self, deadline: Instant) {
+    /// Waits for the server. Errors: it does not take the access of this client, so it never will be ready.
+    pub(crate) async fn ready(&self, deadline: Instant) -> Result<(), ClientError> {
         self.link.wait(deadline).await;
-    }
-
-    /// Why there can never be a connection, if the server does not take the access of this client.
-    pub(crate) fn denial(&self) -> Option<String> {
-        self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
+        match self.link.failure() {
+            Some(error) if error.kind() == PermissionDenied => {
+                Err(ClientError::Environment(error.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn connection(&self) -> NodeConnection<'_> {

@@ -2,7 +2,7 @@
 //! takes several names at once: the loop of attempts, which asks by scripts.
 
 use super::decisions::{AttemptEnd, GivenBack, after_ask, after_give_back, after_prolong, after_take_back};
-use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
+use super::node::{FIRST_CONNECT, NodeConnection, RedisDialer, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
 use super::single::one_node;
 use crate::attempts::Attempts;
@@ -29,9 +29,7 @@ pub(super) static REDIS_SERVER: LockService = LockService {
     name: "redis",
     about: "one Redis server",
     kinds: &[SERVER],
-    check_nodes: |_, nodes| {
-        nodes_are(nodes == 1, format!("this lock has one server, not {nodes}; use --nodes 1"))
-    },
+    check_nodes: |_, nodes| nodes_are!(nodes == 1, "this lock has one server, not {nodes}; use --nodes 1"),
     ..INDEPENDENT
 };
 
@@ -80,11 +78,8 @@ pub(super) struct SharesRecipe<S> {
 #[async_trait]
 impl<S: Shares> Recipe for SharesRecipe<S> {
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        let node = one_node(hello, self.lock).await?;
-        node.ready(Instant::now() + FIRST_CONNECT).await;
-        if let Some(sentence) = node.denial() {
-            return Err(ClientError::Environment(sentence));
-        }
+        let node = one_node(hello, self.lock, RedisDialer::of(hello).await?)?;
+        node.ready(Instant::now() + FIRST_CONNECT).await?;
         let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
         let shares = Arc::new((self.shares)(&hello.options()?));
         Ok(Box::new(move |process, _| {
