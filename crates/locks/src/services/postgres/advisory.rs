@@ -14,7 +14,7 @@ use crate::recipe::{Lock, Share, no_such_share};
 use crate::sql::{Failed, SqlClient, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
-use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
+use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -76,7 +76,6 @@ struct AdvisoryLock {
     server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
-    ttl: Duration,
     reader_release: ReaderRelease,
     take_names: TakeNames,
     is_watched: bool,
@@ -91,24 +90,12 @@ impl AdvisoryLock {
             server: client.server.clone(),
             notices,
             connection: None,
-            ttl: Duration::ZERO,
             reader_release: client.options.reader_release,
             take_names: client.options.take_names,
             is_watched: false,
             watch: None,
             read: HashSet::new(),
         }
-    }
-
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
-        if self.ttl == ttl && self.connection.as_ref().is_some_and(Connection::lives) {
-            return Ok(());
-        }
-        (self.connection, self.ttl) = (None, ttl);
-        let settings = keepalives(ttl);
-        let opened = Connection::open(&self.server, &settings, self.notices.clone(), deadline).await?;
-        self.connection = Some(opened);
-        Ok(())
     }
 }
 
@@ -133,11 +120,12 @@ impl AdvisoryLock {
     async fn take(&mut self, key: &str, suffix: &str, ttl: Duration, timeout: Duration) -> Completion {
         let begun = Instant::now();
         let deadline = begun + timeout;
-        if let Err(why) = self.connect(ttl, deadline).await {
+        let AdvisoryLock { connection: there, server, notices, .. } = self;
+        let connection = match Connection::current(there, server, &keepalives(ttl), notices, deadline).await {
+            Ok(connection) => connection,
             // Without a connection nothing was asked for.
-            return Completion::Fail(why);
-        }
-        let Some(connection) = &self.connection else { unreachable!("just connected") };
+            Err(why) => return Completion::Fail(why),
+        };
         let patience = millis_until(begun + wait_until(timeout)).max(1);
         let set = format!("SET lock_timeout = {patience}");
         if let Err(failed) = answer(connection.client.batch_execute(&set), deadline).await {

@@ -16,6 +16,7 @@ use tokio_postgres::{Client, Error};
 /// Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
 pub(super) struct Connection {
     pub(super) client: Arc<Client>,
+    settings: String,
     held: Arc<HeldKeys>,
     notices: Notices,
     /// A watch had no answer from the server.
@@ -23,8 +24,24 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// The connection that is there, if it lives and has these settings, or else a new one in its place.
+    pub(super) async fn current<'a>(
+        there: &'a mut Option<Connection>,
+        server: &PostgresServer,
+        settings: &str,
+        notices: &Notices,
+        deadline: Instant,
+    ) -> Result<&'a Connection, OperationError> {
+        let kept = there.take().filter(|kept| kept.lives() && kept.settings == settings);
+        let current = match kept {
+            Some(kept) => kept,
+            None => Connection::open(server, settings, notices.clone(), deadline).await?,
+        };
+        Ok(there.insert(current))
+    }
+
     /// Connects. `settings` are the server's, for this connection only (`-c lock_timeout=5s`).
-    pub(super) async fn open(
+    async fn open(
         server: &PostgresServer,
         settings: &str,
         notices: Notices,
@@ -39,7 +56,8 @@ impl Connection {
                 Err(error) => ending.lose(&format!("closed: {}", words(&error))),
             }
         });
-        Ok(Connection { client: Arc::new(client), held, notices, silent: Arc::default() })
+        let (client, settings) = (Arc::new(client), settings.to_owned());
+        Ok(Connection { client, settings, held, notices, silent: Arc::default() })
     }
 
     pub(super) fn lives(&self) -> bool {

@@ -57,17 +57,14 @@ impl RowLock {
         RowLock { server, notices, connection: None, ttl: Duration::ZERO, open: None }
     }
 
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
-        let usable = self.connection.as_ref().is_some_and(Connection::lives);
-        if usable && self.open.is_none() && self.ttl == ttl {
-            return Ok(());
+    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<&Connection, OperationError> {
+        if self.open.take().is_some() {
+            self.connection = None;
         }
-        (self.connection, self.open, self.ttl) = (None, None, ttl);
+        self.ttl = ttl;
         // The server ends a transaction in which nothing happened for that long, and its connection with it.
         let settings = format!("-c idle_in_transaction_session_timeout={}", ttl.as_millis());
-        let opened = Connection::open(&self.server, &settings, self.notices.clone(), deadline).await?;
-        self.connection = Some(opened);
-        Ok(())
+        Connection::current(&mut self.connection, &self.server, &settings, &self.notices, deadline).await
     }
 
     async fn lock_row(
@@ -90,11 +87,11 @@ impl Lock for RowLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let begun = Instant::now();
         let deadline = begun + timeout;
-        if let Err(why) = self.connect(ttl, deadline).await {
+        let connection = match self.connect(ttl, deadline).await {
+            Ok(connection) => connection,
             // Without a connection no row was asked for.
-            return Completion::Fail(why);
-        }
-        let Some(connection) = &self.connection else { unreachable!("just connected") };
+            Err(why) => return Completion::Fail(why),
+        };
         let locked = Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await;
         let end = match after_lock(locked) {
             AfterLock::Granted => {
