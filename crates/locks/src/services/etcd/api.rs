@@ -125,6 +125,32 @@ messages! {
     UnlockResponse {}
 }
 
+/// A request that has one answer.
+pub(super) trait Call: prost::Message + Clone + 'static {
+    type Answer: prost::Message + Default + 'static;
+    const PATH: &'static str;
+}
+
+macro_rules! calls {
+    ($($request:ident => $answer:ident by $path:literal,)+) => {
+        $(impl Call for $request {
+            type Answer = $answer;
+            const PATH: &'static str = $path;
+        })+
+    };
+}
+
+calls! {
+    RangeRequest => RangeResponse by "/etcdserverpb.KV/Range",
+    DeleteRangeRequest => DeleteRangeResponse by "/etcdserverpb.KV/DeleteRange",
+    TxnRequest => TxnResponse by "/etcdserverpb.KV/Txn",
+    StatusRequest => StatusResponse by "/etcdserverpb.Maintenance/Status",
+    LeaseGrantRequest => LeaseGrantResponse by "/etcdserverpb.Lease/LeaseGrant",
+    LeaseRevokeRequest => LeaseRevokeResponse by "/etcdserverpb.Lease/LeaseRevoke",
+    LockRequest => LockResponse by "/v3lockpb.Lock/Lock",
+    UnlockRequest => UnlockResponse by "/v3lockpb.Lock/Unlock",
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum SortOrder {
@@ -225,6 +251,16 @@ impl RangeRequest {
     }
 }
 
+impl DeleteRangeRequest {
+    pub(super) fn key(key: impl Into<Vec<u8>>) -> DeleteRangeRequest {
+        DeleteRangeRequest { key: key.into(), range_end: Vec::new() }
+    }
+
+    pub(super) fn prefix(prefix: &str) -> DeleteRangeRequest {
+        DeleteRangeRequest { key: prefix.into(), range_end: prefix_end(prefix) }
+    }
+}
+
 impl Compare {
     /// The key has this create revision; 0: there is no such key.
     pub(super) fn created(key: impl Into<Vec<u8>>, revision: i64) -> Compare {
@@ -264,12 +300,7 @@ impl RequestOp {
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
-        RequestOp {
-            request: Some(TransactionRequest::Delete(DeleteRangeRequest {
-                key: key.into(),
-                range_end: Vec::new(),
-            })),
-        }
+        RequestOp { request: Some(TransactionRequest::Delete(DeleteRangeRequest::key(key))) }
     }
 }
 

@@ -108,7 +108,7 @@ impl Attempt for ChubbyAttempt<'_> {
         let mut wakeups = 0;
         loop {
             // What was not granted and goes on left no doubt.
-            let watch_from = match after_chubby_txn(members.txn(&txn, until).await) {
+            let watch_from = match after_chubby_txn(members.ask(&txn, until).await) {
                 ChubbyAsked::Taken { watch_from } => watch_from,
                 ChubbyAsked::Unclear(why) => return Attempted::Unclear(why),
                 ChubbyAsked::Granted { generation, doubt } => {

@@ -1,6 +1,8 @@
 //! Members of an etcd cluster that exist without the run.
 
-use super::api::{RequestOp, StatusRequest, StatusResponse, TxnRequest};
+use super::api::{
+    DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, RequestOp, StatusRequest, TxnRequest,
+};
 use super::client::{Client, Login};
 use crate::access::Access;
 use crate::dialer::Dialer;
@@ -63,7 +65,7 @@ fn said(status: &Status) -> String {
 #[async_trait]
 impl ExistingService for ExistingEtcd {
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
-        let status: StatusResponse = match answer(client(server, access)?.status(StatusRequest {})).await {
+        let status = match answer(client(server, access)?.call(StatusRequest {})).await {
             Ok(status) => status,
             Err(why) => {
                 let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
@@ -81,16 +83,16 @@ impl ExistingService for ExistingEtcd {
 
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String> {
         let client = client(server, access)?;
-        let lease = answer(client.lease_grant(LEASE_S)).await?.id;
+        let lease = answer(client.call(LeaseGrantRequest { ttl_s: LEASE_S })).await?.id;
         let put = TxnRequest { success: vec![RequestOp::put(key, lease)], ..TxnRequest::default() };
-        let put = answer(client.txn(put)).await;
-        let deleted = answer(client.delete(key)).await;
-        let revoked = answer(client.lease_revoke(lease)).await;
+        let put = answer(client.call(put)).await;
+        let deleted = answer(client.call(DeleteRangeRequest::key(key))).await;
+        let revoked = answer(client.call(LeaseRevokeRequest { id: lease })).await;
         put.and(deleted.map(drop)).and(revoked.map(drop))
     }
 
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String> {
-        let deleted = answer(client(server, access)?.delete_prefix(prefix)).await?;
+        let deleted = answer(client(server, access)?.call(DeleteRangeRequest::prefix(prefix))).await?;
         Ok(deleted.deleted.try_into().unwrap_or_default())
     }
 

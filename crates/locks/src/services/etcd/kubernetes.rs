@@ -159,7 +159,7 @@ async fn swap(members: &Members, key: &str, revision: i64, record: &LeaderRecord
         success: vec![RequestOp::put_under(path.as_str(), serde_json::to_vec(record).unwrap_or_default(), 0)],
         failure: vec![RequestOp::range(RangeRequest::key(path))],
     };
-    after_swap(members.txn(&txn, until).await)
+    after_swap(members.ask(&txn, until).await)
 }
 
 fn has_run_out(record: &LeaderRecord, seen: Reading, ttl: Duration, clock: RecordClock) -> bool {
@@ -194,7 +194,7 @@ impl RecordLock {
     }
 
     async fn try_once(&mut self, key: &str, identity: &str, ttl: Duration, until: Instant) -> Tried {
-        let there = match self.members.range(&RangeRequest::key(path(key)), until).await {
+        let there = match self.members.ask(&RangeRequest::key(path(key)), until).await {
             Ok(there) => found(Some(&TransactionResponse::Range(there.answer))),
             Err(error) => return Tried::Taken(error.why()),
         };
@@ -321,7 +321,7 @@ impl Lock for RecordLock {
     }
 
     async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
-        match self.members.range(&RangeRequest::key(path(key)), Instant::now() + timeout).await {
+        match self.members.ask(&RangeRequest::key(path(key)), Instant::now() + timeout).await {
             Ok(there) => {
                 let Found { record, .. } = found(Some(&TransactionResponse::Range(there.answer)));
                 let process =

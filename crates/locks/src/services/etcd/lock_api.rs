@@ -6,6 +6,7 @@
 //! does not look whether its own key is still there: a waiter whose lease expired while it waited is granted
 //! the lock all the same, and so is the next one. A caller that hangs up has its key deleted.
 
+use super::api::{LockRequest, UnlockRequest};
 use super::decisions::{Attempted, after_lock_call, after_unlock};
 use super::members::Members;
 use super::recipe::{EtcdRecipe, LEASED};
@@ -47,7 +48,8 @@ impl Attempt for LockApiAttempt {
     ) -> Attempted<LeasedHold> {
         let begun = Instant::now();
         let (place, client) = members.current();
-        let reply = timeout_at(until, client.lock(&self.0, session.lease)).await.ok();
+        let asked = LockRequest { name: self.0.clone().into_bytes(), lease: session.lease };
+        let reply = timeout_at(until, client.call(asked)).await.ok();
         if let Some(Err(_)) = &reply {
             members.turn_from(place).await;
         }
@@ -84,10 +86,8 @@ impl Lock for ApiLock {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let Some(LeasedHold { keys, lease, .. }) = self.user.take(key) else { return never_acquired() };
         let session = self.user.session_of(lease, key);
-        let unlocked = self.user.members.call(Instant::now() + timeout, |client| {
-            let path = keys[0].clone();
-            async move { client.unlock(path).await }
-        });
+        let unlock = UnlockRequest { key: keys[0].clone() };
+        let unlocked = self.user.members.ask(&unlock, Instant::now() + timeout);
         let end = after_unlock(unlocked.await);
         self.user.put_back(session, end)
     }

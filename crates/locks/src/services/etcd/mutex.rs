@@ -2,6 +2,7 @@
 //! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck
 //! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` omits it.
 
+use super::api::DeleteRangeRequest;
 use super::decisions::{Attempted, after_deletion, deletes_key};
 use super::members::Members;
 use super::queue::{Care, QueueGrant, leader, prefix, take};
@@ -133,11 +134,8 @@ impl Attempt for MutexAttempt {
         if !deletes_key(&failure, session.lost().is_some()) {
             return Attempted::Unclear(failure.why);
         }
-        let deletion = members.call(deadline, |client| {
-            let path = &path;
-            async move { client.delete(path).await }
-        });
-        after_deletion(deletion.await, failure.why)
+        let deleted = members.ask(&DeleteRangeRequest::key(path), deadline).await;
+        after_deletion(deleted, failure.why)
     }
 }
 

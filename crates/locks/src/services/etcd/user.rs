@@ -1,6 +1,6 @@
 //! What one process has on etcd, whatever its recipe: a session, and how it ends.
 
-use super::api::{Compare, RequestOp, TxnRequest};
+use super::api::{Compare, LeaseRevokeRequest, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_release, after_release_by_end, after_unclear, is_ended};
 use super::members::{CallError, Members};
 use super::sequencers::sequencer;
@@ -163,7 +163,7 @@ impl User {
 
     /// True if the lease certainly is ended, with all its keys.
     async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
-        is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
+        is_ended(&self.members.ask(&LeaseRevokeRequest { id: lease }, deadline).await)
     }
 
     /// Takes the session of this lease to release a key, if it is the present one; others hold other keys.
@@ -200,7 +200,7 @@ impl User {
             success: keys.into_iter().map(RequestOp::delete).collect(),
             failure: Vec::new(),
         };
-        let end = after_release(self.members.txn(&txn, deadline).await);
+        let end = after_release(self.members.ask(&txn, deadline).await);
         self.put_back(session, end)
     }
 
