@@ -5,7 +5,7 @@ use crate::client::pause_points;
 use crate::notices::Notices;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
 use crate::recipe::{Lock, Share};
-use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, Released, f};
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, LockKind, Released, f};
 use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
 use fencepost_wire::LineWriter;
 use parking_lot::Mutex;
@@ -33,6 +33,7 @@ pub(super) fn start(
         lock: (context.session)(number, notices.clone()),
         notices,
         storage: context.storage.clone(),
+        kind: context.capabilities.kind,
         own_storage: context.capabilities.own_storage,
         guard: context.guard,
         careful: context.careful,
@@ -98,6 +99,7 @@ struct HostedProcess {
     lock: Box<dyn Lock>,
     notices: Notices,
     storage: Option<Arc<ProtectedStorage>>,
+    kind: LockKind,
     own_storage: bool,
     guard: &'static Guard,
     careful: bool,
@@ -160,10 +162,10 @@ impl HostedProcess {
         let names = names(key, &asked);
         names.iter().for_each(|name| self.beliefs.begin_acquire(name));
         let begun = Instant::now();
-        let completion = match Share::asked(&asked) {
-            Some(share) => self.lock.acquire_share(key, share, ttl, timeout).await,
-            None if names.len() > 1 => self.lock.acquire_all(&names, ttl, timeout).await,
-            None => self.lock.acquire(key, ttl, timeout).await,
+        let completion = match Share::asked(&asked, names.len(), self.kind) {
+            Ok(None) if names.len() > 1 => self.lock.acquire_all(&names, ttl, timeout).await,
+            Ok(share) => self.lock.acquire_share(key, share, ttl, timeout).await,
+            Err(refused) => refused,
         };
         let granted = matches!(completion, Completion::Ok(_));
         self.lost = names.iter().filter_map(|name| self.beliefs.end_acquire(name, granted)).collect();

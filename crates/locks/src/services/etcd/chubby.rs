@@ -21,7 +21,7 @@ use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::error::{OptionError, refuse};
 use crate::options::Options;
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, LockKind, Mode};
 use std::time::Duration;
@@ -161,32 +161,24 @@ fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64
     }
 }
 
-impl ChubbyLock {
-    async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
-        let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
-        match self.user.acquire(key, terms, timeout, &ChubbyAttempt { key, mode }).await {
-            Ok(grant) => Completion::ok(Grant { mode: Some(mode), sequencer: self.sequencer(key), ..grant }),
-            Err(completion) => completion,
-        }
-    }
-}
-
 #[async_trait]
 impl Lock for ChubbyLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, Mode::Exclusive, ttl, timeout).await
+        self.acquire_share(key, None, ttl, timeout).await
     }
 
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        match share {
-            Share::Reader => self.take(key, Mode::Shared, ttl, timeout).await,
-            Share::Permit { .. } => no_such_share(),
+        let mode = if share.is_some() { Mode::Shared } else { Mode::Exclusive };
+        let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
+        match self.user.acquire(key, terms, timeout, &ChubbyAttempt { key, mode }).await {
+            Ok(grant) => Completion::ok(Grant { mode: Some(mode), sequencer: self.sequencer(key), ..grant }),
+            Err(completion) => completion,
         }
     }
 

@@ -13,7 +13,7 @@ use super::user::{Attempt, LeaseTimes, LeasedHold, User};
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::options::Options;
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, LockKind, Mode};
 use std::time::Duration;
@@ -90,7 +90,7 @@ struct MutexAttempt {
 }
 
 impl MutexAttempt {
-    /// `mode`: none for a mutex.
+    /// `mode`: of a read-write lock.
     fn new(key: &str, mode: Option<Mode>, care: Care) -> MutexAttempt {
         let all = prefix(key);
         let (readers, writers) = (format!("{all}read/"), format!("{all}write/"));
@@ -139,19 +139,27 @@ impl Attempt for MutexAttempt {
     }
 }
 
-impl EtcdLock {
-    /// `mode`: of a read-write lock.
-    async fn take(
+#[async_trait]
+impl Lock for EtcdLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.acquire_share(key, None, ttl, timeout).await
+    }
+
+    async fn acquire_share(
         &mut self,
         key: &str,
-        mode: Option<Mode>,
-        permits: u32,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
+        let (mode, permits) = match share {
+            Some(Share::Reader) => (Some(Mode::Shared), 1),
+            Some(Share::Permit { of }) => (None, of),
+            None => ((self.kind == LockKind::ReadWrite).then_some(Mode::Exclusive), 1),
+        };
         let attempt = MutexAttempt::new(key, mode, Care { permits, ..self.care });
-        let grant = match self.user.acquire(key, LeaseTimes { ttl, companion: None }, timeout, &attempt).await
-        {
+        let times = LeaseTimes { ttl, companion: None };
+        let grant = match self.user.acquire(key, times, timeout, &attempt).await {
             Ok(grant) => grant,
             Err(completion) => return completion,
         };
@@ -159,31 +167,6 @@ impl EtcdLock {
         let is_alone = !matches!(self.kind, LockKind::ReadWrite | LockKind::Semaphore);
         let in_order = grant.token.filter(|_| is_alone);
         Completion::ok(Grant { token: in_order, arrival: in_order.map(Into::into), ..grant })
-    }
-}
-
-#[async_trait]
-impl Lock for EtcdLock {
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        match self.kind {
-            LockKind::Semaphore => no_such_share(),
-            LockKind::ReadWrite => self.take(key, Some(Mode::Exclusive), 1, ttl, timeout).await,
-            _ => self.take(key, None, 1, ttl, timeout).await,
-        }
-    }
-
-    async fn acquire_share(
-        &mut self,
-        key: &str,
-        share: Share,
-        ttl: Duration,
-        timeout: Duration,
-    ) -> Completion {
-        match (share, self.kind) {
-            (Share::Reader, LockKind::ReadWrite) => self.take(key, Some(Mode::Shared), 1, ttl, timeout).await,
-            (Share::Permit { of }, LockKind::Semaphore) => self.take(key, None, of, ttl, timeout).await,
-            _ => no_such_share(),
-        }
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

@@ -10,7 +10,7 @@ use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::options::{ReaderRelease, TakeNames};
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use crate::sql::{Failed, SqlClient, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
@@ -177,8 +177,7 @@ impl AdvisoryLock {
 #[async_trait]
 impl Lock for AdvisoryLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.read.remove(key);
-        self.take(key, "", ttl, timeout).await
+        self.acquire_share(key, None, ttl, timeout).await
     }
 
     async fn acquire_all(&mut self, names: &[&str], ttl: Duration, timeout: Duration) -> Completion {
@@ -218,17 +217,16 @@ impl Lock for AdvisoryLock {
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        match share {
-            Share::Reader => {
-                self.read.insert(key.to_owned());
-                self.take(key, SHARED, ttl, timeout).await
-            }
-            Share::Permit { .. } => no_such_share(),
+        if share.is_none() {
+            self.read.remove(key);
+            return self.take(key, "", ttl, timeout).await;
         }
+        self.read.insert(key.to_owned());
+        self.take(key, SHARED, ttl, timeout).await
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

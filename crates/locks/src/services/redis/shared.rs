@@ -35,13 +35,8 @@ pub(super) static REDIS_SERVER: LockService = LockService {
 
 #[async_trait]
 pub(super) trait Shares: Send + Sync + 'static {
-    /// Whether it can be asked for this; none: all of the lock.
-    fn has(&self, share: Option<Share>) -> bool;
     /// Whether a request that was refused stays in a queue, and is to be repeated.
     fn queues(&self) -> bool {
-        false
-    }
-    fn takes_several(&self) -> bool {
         false
     }
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool>;
@@ -116,10 +111,7 @@ impl<S: Shares> SharedLock<S> {
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        let [key, others @ ..] = names else { return no_such_share() };
-        if !self.shares.has(share) || !others.is_empty() && !self.shares.takes_several() {
-            return no_such_share();
-        }
+        let [key, ..] = names else { return no_such_share() };
         let cleanup = (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         let deadline = Instant::now() + timeout;
         let until = deadline - cleanup;
@@ -179,11 +171,11 @@ impl<S: Shares> Lock for SharedLock<S> {
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        self.take(&[key], Some(share), ttl, timeout).await
+        self.take(&[key], share, ttl, timeout).await
     }
 
     async fn reenter(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {

@@ -11,7 +11,7 @@ use crate::client::client_clock::millis_until;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::Options;
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ const CLEANUP_MAX: Duration = Duration::from_millis(500);
 /// Of the session of a process that only asks who leads.
 const ASKING: Duration = Duration::from_secs(10);
 
-/// For whom a share of a lock waits; none: it has no such share.
-pub(super) type Turns = fn(Option<Share>, &Options) -> Option<Turn>;
+/// For whom a share of a lock waits.
+pub(super) type Turns = fn(Option<Share>, &Options) -> Turn;
 
 pub(super) struct ZkLock {
     servers: Arc<ZkServers>,
@@ -51,7 +51,7 @@ impl ZkLock {
         ZkLock {
             servers,
             kind,
-            turn: |share, _| share.is_none().then_some(Turn::Alone),
+            turn: |_, _| Turn::Alone,
             options: Arc::default(),
             is_shared: false,
             notices,
@@ -95,15 +95,20 @@ impl ZkLock {
     }
 }
 
-impl ZkLock {
-    async fn take(
+#[async_trait]
+impl Lock for ZkLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.acquire_share(key, None, ttl, timeout).await
+    }
+
+    async fn acquire_share(
         &mut self,
         key: &str,
         share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        let Some(turn) = (self.turn)(share, &self.options) else { return no_such_share() };
+        let turn = (self.turn)(share, &self.options);
         let deadline = Instant::now() + timeout;
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
@@ -137,23 +142,6 @@ impl ZkLock {
         let session = session.client.session_id().0;
         self.held.remember(key, ZnodeHold { path: taken.path, czxid: taken.czxid, session });
         Completion::ok(self.grant(key))
-    }
-}
-
-#[async_trait]
-impl Lock for ZkLock {
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, None, ttl, timeout).await
-    }
-
-    async fn acquire_share(
-        &mut self,
-        key: &str,
-        share: Share,
-        ttl: Duration,
-        timeout: Duration,
-    ) -> Completion {
-        self.take(key, Some(share), ttl, timeout).await
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {

@@ -70,10 +70,9 @@ pub(super) static READ_WRITE: LockDefinition = LockDefinition {
     recipe: &ZnodeRecipe(
         ZnodeKind::Sequential,
         Some(|share, options| match share {
-            None => Some(Turn::Alone),
-            Some(Share::Reader) if options.nearest_only => Some(Turn::CarelessReader),
-            Some(Share::Reader) => Some(Turn::Reader),
-            Some(Share::Permit { .. }) => None,
+            None => Turn::Alone,
+            Some(_) if options.nearest_only => Turn::CarelessReader,
+            Some(_) => Turn::Reader,
         }),
     ),
     options: &["nearest-only"],
@@ -88,9 +87,9 @@ pub(super) static SEMAPHORE: LockDefinition = LockDefinition {
     recipe: &ZnodeRecipe(
         ZnodeKind::Sequential,
         Some(|share, options| match share {
-            Some(Share::Permit { of }) if options.count_first => Some(Turn::CountedBefore { of }),
-            Some(Share::Permit { of }) => Some(Turn::Permit { of }),
-            _ => None,
+            Some(Share::Permit { of }) if options.count_first => Turn::CountedBefore { of },
+            Some(Share::Permit { of }) => Turn::Permit { of },
+            _ => Turn::Alone,
         }),
     ),
     options: &["count-first"],
