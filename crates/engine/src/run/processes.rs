@@ -163,29 +163,20 @@ impl ProcessContext {
 
     /// Sends one operation, and records its invocation and its completion.
     pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
-        self.perform_or_cancel(client, process, op, None).await
+        self.perform_within(None, client, process, op, None).await
     }
 
-    async fn perform_or_cancel(
-        &self,
-        client: &ClientConnection,
-        process: u64,
-        op: &Op,
-        cancel_after: Option<Duration>,
-    ) -> Completion {
-        let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
-        self.perform_within(limit * op.time_limits, client, process, op, cancel_after).await
-    }
-
-    /// As [`ProcessContext::perform`], with a time limit of its own for the client.
+    /// As [`ProcessContext::perform`], with a time limit for the client, where that is not the operation's own.
     async fn perform_within(
         &self,
-        limit: Duration,
+        limit: Option<Duration>,
         client: &ClientConnection,
         process: u64,
         op: &Op,
         cancel_after: Option<Duration>,
     ) -> Completion {
+        let usual = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
+        let limit = limit.unwrap_or(usual) * op.time_limits;
         let TimeLimits { ttl, patience, .. } = self.times;
         let (is_acquire, is_prolong) = (op.f == f::ACQUIRE, [f::PROLONG, f::REENTER].contains(&op.f));
         let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
@@ -257,7 +248,7 @@ pub async fn run_process(
             }
             Step::Do(op) => {
                 let cancel_after = context.cancels.draw(&mut random, &op);
-                let completion = context.perform_or_cancel(&client, process, &op, cancel_after).await;
+                let completion = context.perform_within(None, &client, process, &op, cancel_after).await;
                 match completion {
                     Completion::Info(_) if context.closing.is_set() => return,
                     Completion::Info(error) => {
@@ -293,7 +284,7 @@ async fn final_acquire(
     let mut limit = context.times.free_again;
     loop {
         let within = limit.min(context.times.acquire);
-        let acquired = context.perform_within(within, client, process, acquire, None).await;
+        let acquired = context.perform_within(Some(within), client, process, acquire, None).await;
         if matches!(acquired, Completion::Info(_)) {
             process = context.fresh_process(slot);
         }

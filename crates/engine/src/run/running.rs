@@ -1,8 +1,7 @@
 //! While processes work, and faults come and go.
 
-use super::context::RunContext;
+use super::context::{Playing, RunContext, phase};
 use super::healed::Healed;
-use super::playing::{Playing, phase};
 use crate::run::deployment::Deployment;
 use crate::run::injection::Injection;
 use crate::run::observer::{Progress, RunObserver};
