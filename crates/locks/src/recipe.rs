@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use async_trait::async_trait;
 use fencepost_history::{AcquireArguments, Completion, ErrorCode, LockKind, Mode};
-use fencepost_storage::Sequencers;
+use fencepost_storage::{Credentials, Sequencers};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -122,15 +122,10 @@ pub trait Lock: Send {
     fn still_valid(&self, _key: &str) -> Option<bool> {
         None
     }
-    fn token(&self, _key: &str) -> Option<u64> {
-        None
-    }
-    fn unique_value(&self, _key: &str) -> Option<String> {
-        None
-    }
-    /// Words by which the lock service can tell later whether this very grant still stands.
-    fn sequencer(&self, _key: &str) -> Option<String> {
-        None
+    /// What this very grant of a key that is held can be told by, without the process: its fencing token, a
+    /// value that no other grant has, and words by which the lock service can tell whether it still stands.
+    fn credentials(&self, _key: &str) -> Credentials {
+        Credentials::default()
     }
     /// How many notifications woke this process during its latest acquire; none if the recipe has none.
     fn wakeups(&self) -> Option<u64> {

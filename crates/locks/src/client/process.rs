@@ -276,14 +276,13 @@ impl HostedProcess {
     }
 
     fn credentials(&self, key: &str) -> Credentials {
-        let mut credentials = self.without_lock();
+        let (without_lock, of_grant) = (self.without_lock(), self.lock.credentials(key));
         match self.context.guard.needs {
-            Need::Nothing => {}
-            Need::Token => credentials.token = self.lock.token(key),
-            Need::UniqueValue => credentials.unique = self.lock.unique_value(key),
-            Need::Sequencer => credentials.sequencer = self.lock.sequencer(key),
+            Need::Nothing => without_lock,
+            Need::Token => Credentials { token: of_grant.token, ..without_lock },
+            Need::UniqueValue => Credentials { unique: of_grant.unique, ..without_lock },
+            Need::Sequencer => Credentials { sequencer: of_grant.sequencer, ..without_lock },
         }
-        credentials
     }
 
     /// Releases the inner section of a reentrant lock: the process goes on to believe in the outer one.

@@ -24,6 +24,7 @@ use crate::options::Options;
 use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, LockKind, Mode};
+use fencepost_storage::Credentials;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -177,7 +178,9 @@ impl Lock for ChubbyLock {
         let mode = if share.is_some() { Mode::Shared } else { Mode::Exclusive };
         let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
         match self.user.acquire(key, terms, timeout, &ChubbyAttempt { key, mode }).await {
-            Ok(grant) => Completion::ok(Grant { mode: Some(mode), sequencer: self.sequencer(key), ..grant }),
+            Ok(grant) => {
+                Completion::ok(Grant { mode: Some(mode), sequencer: self.user.sequencer(key), ..grant })
+            }
             Err(completion) => completion,
         }
     }
@@ -190,16 +193,8 @@ impl Lock for ChubbyLock {
         Some(self.user.still_runs(key))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.user.token(key)
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.user.sequencer(key)
-    }
-
-    fn sequencer(&self, key: &str) -> Option<String> {
-        self.user.sequencer(key)
+    fn credentials(&self, key: &str) -> Credentials {
+        Credentials { unique: self.user.sequencer(key), ..self.user.credentials(key) }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed}
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError, Stream};
+use fencepost_storage::Credentials;
 use parking_lot::Mutex;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -193,10 +194,16 @@ impl RecordLock {
         }
     }
 
+    async fn look(&self, key: &str, until: Instant) -> Result<Found, OperationError> {
+        let there = self.members.ask(&RangeRequest::key(path(key)), until).await;
+        let there = there.map_err(CallError::why)?;
+        Ok(found(Some(&TransactionResponse::Range(there.answer))))
+    }
+
     async fn try_once(&mut self, key: &str, identity: &str, ttl: Duration, until: Instant) -> Tried {
-        let there = match self.members.ask(&RangeRequest::key(path(key)), until).await {
-            Ok(there) => found(Some(&TransactionResponse::Range(there.answer))),
-            Err(error) => return Tried::Taken(error.why()),
+        let there = match self.look(key, until).await {
+            Ok(there) => there,
+            Err(why) => return Tried::Taken(why),
         };
         let seen = self.observe(key, there.revision);
         let taken = || Tried::Taken(ErrorCode::Taken.error("another process leads"));
@@ -321,14 +328,13 @@ impl Lock for RecordLock {
     }
 
     async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
-        match self.members.ask(&RangeRequest::key(path(key)), Instant::now() + timeout).await {
-            Ok(there) => {
-                let Found { record, .. } = found(Some(&TransactionResponse::Range(there.answer)));
+        match self.look(key, Instant::now() + timeout).await {
+            Ok(Found { record, .. }) => {
                 let process =
                     record.holder_identity.split('-').next().and_then(|number| number.parse::<u64>().ok());
                 Completion::ok(process)
             }
-            Err(error) => Completion::Fail(error.why()),
+            Err(why) => Completion::Fail(why),
         }
     }
 
@@ -336,8 +342,9 @@ impl Lock for RecordLock {
         Some(self.held.find(key).is_some_and(|hold| !hold.lease.is_over()))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(term(&self.held.find(key)?.own.record)).ok()
+    fn credentials(&self, key: &str) -> Credentials {
+        let token = self.held.find(key).and_then(|hold| u64::try_from(term(&hold.own.record)).ok());
+        Credentials { token, ..Credentials::default() }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::held::never_acquired;
 use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Mode};
+use fencepost_storage::Credentials;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -96,11 +97,7 @@ impl Lock for ApiLock {
         Some(self.user.still_runs(key))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.user.token(key)
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.user.unique_value(key)
+    fn credentials(&self, key: &str) -> Credentials {
+        self.user.credentials(key)
     }
 }

@@ -16,6 +16,7 @@ use crate::options::Options;
 use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, LockKind, Mode};
+use fencepost_storage::Credentials;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -184,15 +185,7 @@ impl Lock for EtcdLock {
         Some(self.user.still_runs(key))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.user.token(key)
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.user.unique_value(key)
-    }
-
-    fn sequencer(&self, key: &str) -> Option<String> {
-        self.user.sequencer(key)
+    fn credentials(&self, key: &str) -> Credentials {
+        self.user.credentials(key)
     }
 }

@@ -11,6 +11,7 @@ use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, Mode, Stream};
+use fencepost_storage::Credentials;
 use rand::RngExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -220,13 +221,14 @@ impl User {
         })
     }
 
-    pub(super) fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.find(key)?.revision).ok()
-    }
-
-    /// A value that no other grant has.
-    pub(super) fn unique_value(&self, key: &str) -> Option<String> {
-        self.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.revision))
+    pub(super) fn credentials(&self, key: &str) -> Credentials {
+        let Some(hold) = self.find(key) else { return Credentials::default() };
+        Credentials {
+            token: u64::try_from(hold.revision).ok(),
+            unique: Some(format!("{:x}-{}", hold.lease, hold.revision)),
+            sequencer: self.sequencer(key),
+            ..Credentials::default()
+        }
     }
 
     pub(super) fn sequencer(&self, key: &str) -> Option<String> {

@@ -19,6 +19,7 @@ use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed}
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, Grant, Seed};
+use fencepost_storage::Credentials;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -179,11 +180,8 @@ impl Lock for NatsLock {
         Some(self.held.find(key).is_some_and(|hold| !hold.lease.is_over()))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.held.find(key).map(|hold| hold.token)
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| hold.lease.value.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let Some(NatsHold { lease, token, .. }) = self.held.find(key) else { return Credentials::default() };
+        Credentials { token: Some(*token), unique: Some(lease.value.clone()), ..Credentials::default() }
     }
 }

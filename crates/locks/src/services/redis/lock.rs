@@ -22,6 +22,7 @@ use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed}
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, Grant, Seed};
+use fencepost_storage::Credentials;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -280,8 +281,8 @@ impl Lock for RedisLock {
         lease.as_ref().map(|lease| !lease.is_over())
     }
 
-    fn unique_value(&self, key: &str) -> Option<String> {
-        let RedisHold { value, .. } = self.held.find(key)?;
-        (self.options.value == LockValue::Unique).then(|| value.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let held = self.held.find(key).filter(|_| self.options.value == LockValue::Unique);
+        Credentials { unique: held.map(|held| held.value.clone()), ..Credentials::default() }
     }
 }

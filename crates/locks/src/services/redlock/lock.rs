@@ -20,6 +20,7 @@ use crate::services::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
 use crate::services::redis::service::{INDEPENDENT, SERVER};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, OperationError, Seed};
+use fencepost_storage::Credentials;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -279,12 +280,9 @@ impl Lock for RedlockLock {
         Some(self.held.find(key).is_some_and(|hold| self.clock().is_before(hold.valid_until)))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.held.find(key)?.token
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        Some(self.held.find(key)?.value.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let Some(hold) = self.held.find(key) else { return Credentials::default() };
+        Credentials { token: hold.token, unique: Some(hold.value.clone()), ..Credentials::default() }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
+use fencepost_storage::Credentials;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -175,8 +176,9 @@ impl Lock for ZkLock {
         Some(session.is_some_and(|session| Instant::now() < session.valid_until()))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.czxid).ok()
+    fn credentials(&self, key: &str) -> Credentials {
+        let token = self.held.find(key).and_then(|hold| u64::try_from(hold.czxid).ok());
+        Credentials { token, ..Credentials::default() }
     }
 
     fn wakeups(&self) -> Option<u64> {
