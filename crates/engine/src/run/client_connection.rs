@@ -2,7 +2,7 @@
 
 use fencepost_history::{Completion, ErrorCode, KEY_BYTES_MAX, f, printable};
 use fencepost_locks::protocol::{
-    Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessEvent, VERSION,
+    Answer, Command, FromClient, Hello, HelloAnswer, Notice, ProcessEvent, VERSION,
 };
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use parking_lot::Mutex;
@@ -314,14 +314,8 @@ impl From<Completion> for CallReply {
 
 impl From<Answer> for CallReply {
     fn from(answer: Answer) -> CallReply {
-        let no_reason = || ErrorCode::NoReason.error("the client gave no reason");
-        let error = || answer.error.clone().unwrap_or_else(no_reason);
-        let completion = match answer.kind {
-            AnswerKind::Ok => return CallReply::from(Completion::Ok(answer.value)),
-            AnswerKind::Fail => Completion::Fail(error()),
-            AnswerKind::Info => Completion::Info(error()),
-        };
-        CallReply { completion, value: answer.value }
+        let (completion, value) = answer.ended("the client");
+        CallReply { completion, value }
     }
 }
 
