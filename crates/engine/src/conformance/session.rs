@@ -2,7 +2,7 @@
 
 use super::check_result::{CheckEnd, CheckResult};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
-use super::transcript::{Recorded, Transcript};
+use super::transcript::Transcript;
 use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
 use fencepost_history::{AcquireArguments, Completion, ErrorCode, Lease, LockKind, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
+use tokio_util::io::{InspectReader, InspectWriter};
 
 /// Process numbers of one rule: the numbers of rule 3 are 3000 to 3999.
 const PROCESSES_OF_POINT: u64 = 1000;
@@ -85,8 +86,9 @@ impl CheckSession {
     async fn start(&self, place: usize) -> Result<TestedClient, CheckEnd> {
         let begun = Instant::now();
         let (hello, streams) = self.servers.start_client(place).await?;
-        let stdin = Recorded::new(streams.stdin, &self.transcript, &hello.client, true);
-        let stdout = Recorded::new(streams.stdout, &self.transcript, &hello.client, false);
+        let keep_lines = |to_client| self.transcript.keep_lines(&hello.client, to_client);
+        let stdin = InspectWriter::new(streams.stdin, keep_lines(true));
+        let stdout = InspectReader::new(streams.stdout, keep_lines(false));
         let events = Arc::new(NoticeEvents::default());
         let patience = self.servers.terms().start_time;
         let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
