@@ -4,8 +4,8 @@ use crate::access::Access;
 use crate::capabilities::Capabilities;
 use crate::error::{ClientError, OptionError, refuse};
 use crate::options::Options;
-use crate::protocol::{Hello, Server};
-use crate::recipe::{Recipe, Session};
+use crate::protocol::Server;
+use crate::recipe::Recipe;
 use crate::service::{LockService, TLS_AND_AUTH};
 use fencepost_cluster::ClusterError;
 use fencepost_cluster::images::ServerChoice;
@@ -80,10 +80,6 @@ impl LockDefinition {
         self.recipe.check(options)?;
         (self.service.check_ttl)(ttl)?;
         self.recipe.check_ttl(ttl)
-    }
-
-    pub async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        self.recipe.connect(hello).await
     }
 
     /// Storage side: connects to the servers. A lock without sequencers is an error.

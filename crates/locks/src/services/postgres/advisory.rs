@@ -157,7 +157,7 @@ impl AdvisoryLock {
             ended => return ended,
         };
         for name in taken {
-            let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(name))
+            let Some(connection) = self.connection.as_ref().filter(|connection| connection.held.let_go(name))
             else {
                 // What was taken is taken until the server notices that the connection is gone.
                 self.connection = None;
@@ -194,7 +194,7 @@ impl Lock for AdvisoryLock {
             }
         }
         let connection = self.connection.as_ref();
-        if connection.is_some_and(|connection| names.iter().all(|name| connection.holds(name))) {
+        if connection.is_some_and(|connection| names.iter().all(|name| connection.held.contain(name))) {
             return Completion::ok(Grant::default());
         }
         // The connection of the first of them was over before the last was granted on another.
@@ -234,7 +234,8 @@ impl Lock for AdvisoryLock {
         self.watch = None;
         let is_shared = self.read.remove(key) && self.reader_release == ReaderRelease::Shared;
         let suffix = if is_shared { SHARED } else { "" };
-        let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {
+        let Some(connection) = self.connection.as_ref().filter(|connection| connection.held.let_go(key))
+        else {
             // The lock was never granted, or went with its connection, which the server may not know of.
             self.connection.take_if(|connection| !connection.lives());
             return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");

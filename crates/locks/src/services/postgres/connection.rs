@@ -17,7 +17,8 @@ use tokio_postgres::{Client, Error};
 pub(super) struct Connection {
     pub(super) client: Arc<Client>,
     settings: String,
-    held: Arc<HeldKeys>,
+    /// The keys that the process holds.
+    pub(super) held: Arc<HeldKeys>,
     notices: Notices,
     /// A watch had no answer from the server.
     silent: Arc<AtomicBool>,
@@ -93,25 +94,16 @@ impl Connection {
     pub(super) fn hold(&self, key: &str) -> bool {
         self.held.hold(key);
         // In this order: what ends in between is seen here, or the notice says it.
-        self.lives() || !self.let_go(key)
-    }
-
-    /// The process no longer holds this key. False where it did not.
-    pub(super) fn let_go(&self, key: &str) -> bool {
-        self.held.let_go(key)
+        self.lives() || !self.held.let_go(key)
     }
 
     /// A statement under this lock failed. Gives whether the connection ended, and with it the lock.
     pub(super) fn ended_with(&self, key: &str, failed: &Failed) -> bool {
         let ended = matches!(failed, Failed::Unknown(why) if why.code() == ErrorCode::Disconnected);
-        if ended && self.let_go(key) {
+        if ended && self.held.let_go(key) {
             self.notices.lost(key, "closed: a statement was answered with the end of the connection");
         }
         ended
-    }
-
-    pub(super) fn holds(&self, key: &str) -> bool {
-        self.held.contain(key)
     }
 }
 

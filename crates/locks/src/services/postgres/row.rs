@@ -127,7 +127,7 @@ impl Lock for RowLock {
             return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock any more");
         }
         let Some(connection) = &self.connection else { unreachable!("a transaction has a connection") };
-        if !connection.let_go(key) {
+        if !connection.held.let_go(key) {
             // The connection has ended, and the lock with it. Nothing is sent.
             self.connection = None;
             return Completion::fail(ErrorCode::NotHeld, "the connection is over, and the lock went with it");
@@ -138,7 +138,7 @@ impl Lock for RowLock {
 
     fn still_valid(&self, key: &str) -> Option<bool> {
         let open = self.open.as_ref().filter(|(open, _)| open == key);
-        let lives = self.connection.as_ref().is_some_and(|connection| connection.holds(key));
+        let lives = self.connection.as_ref().is_some_and(|connection| connection.held.contain(key));
         Some(lives && open.is_some_and(|(_, since)| Instant::now() < *since + self.ttl))
     }
 
@@ -178,7 +178,7 @@ impl Lock for RowLock {
             return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock");
         }
         let Some(connection) = &self.connection else { unreachable!("a transaction has a connection") };
-        if !connection.let_go(key) {
+        if !connection.held.let_go(key) {
             // The transaction ended with its connection, and everything in it was undone.
             self.connection = None;
             return Completion::fail(

@@ -113,7 +113,7 @@ impl Lock for ZkLock {
         let deadline = Instant::now() + timeout;
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
-        if self.session.as_ref().is_some_and(|session| session.holds(key)) {
+        if self.session.as_ref().is_some_and(|session| session.held().contain(key)) {
             // Nothing is asked for: to take this attempt back would take back the held znode of this session.
             return Completion::fail(ErrorCode::Taken, "this process holds the lock already");
         }
@@ -149,7 +149,7 @@ impl Lock for ZkLock {
         let deadline = Instant::now() + timeout;
         let Some(hold) = self.held.take(key) else { return never_acquired() };
         let Some(session) = self.session_of(&hold) else { return session_is_over() };
-        session.let_go(key);
+        session.held().let_go(key);
         let deleted = timeout_at(deadline, session.client.delete(&hold.path, None)).await.ok();
         let end = match after_delete(deleted) {
             AfterDelete::End(end) => end,
@@ -172,7 +172,7 @@ impl Lock for ZkLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        let session = self.session.as_ref().filter(|session| session.holds(key));
+        let session = self.session.as_ref().filter(|session| session.held().contain(key));
         Some(session.is_some_and(|session| Instant::now() < session.valid_until()))
     }
 
