@@ -60,10 +60,12 @@ enum At {
     Releasing,
 }
 
+type BeginSection = Box<dyn FnMut(SectionPlan, &Value) -> Work + Send>;
+
 pub(crate) struct Sections {
     settings: Settings,
     random: Stream,
-    begin: Box<dyn FnMut(SectionPlan, &Value) -> Work + Send>,
+    begin: BeginSection,
     work: Work,
     step: u32,
     lateness: Lateness,

@@ -39,7 +39,7 @@ pub(crate) fn never_acquired() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock")
 }
 
-/// The release, or another request, of what another has by now, or nobody: nothing was changed.
+/// The release, or another request, of what another process has by now, or none: nothing was changed.
 pub(crate) fn no_longer_held() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
 }

@@ -80,7 +80,7 @@ pub trait Lock: Send {
     /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
     /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
-    /// [`Lock::acquire`] of a share that the lock's [kind](crate::Capabilities::kind) has; none: of all of it.
+    /// [`Lock::acquire`] of a share that its [kind](crate::Capabilities::kind) has; none: all of the lock.
     async fn acquire_share(
         &mut self,
         key: &str,
@@ -122,8 +122,8 @@ pub trait Lock: Send {
     fn still_valid(&self, _key: &str) -> Option<bool> {
         None
     }
-    /// What this very grant of a key that is held can be told by, without the process: its fencing token, a
-    /// value that no other grant has, and words by which the lock service can tell whether it still stands.
+    /// What a storage can know this very grant by: its fencing token, a value that no other grant has, and
+    /// words by which the lock service can tell later whether it still stands. The process is left out.
     fn credentials(&self, _key: &str) -> Credentials {
         Credentials::default()
     }

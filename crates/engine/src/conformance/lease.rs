@@ -22,34 +22,22 @@ async fn becomes_free(
     what: &str,
     change: &str,
 ) -> Checked {
-    let begun = Instant::now();
-    let limit = bound(context);
-    while begun.elapsed() < limit {
-        // A fresh process for each try: one that ended with an info is over.
-        let other = context.process(1).await?;
-        let answered = other.acquire(key, TRY).await?;
-        if answered.is_ok() {
-            let after = asked.map(|asked| asked.elapsed());
-            other.release(key).await?;
-            let free = format!("the lock was free {} after {what}", seconds(begun.elapsed()));
-            return Ok(match after.filter(|after| is_too_early(context, *after)) {
-                Some(after) => CheckResult::note(
-                    format!(
-                        "{free}, {} after it had been asked for: earlier than the TTL of {}",
-                        seconds(after),
-                        seconds(context.terms().ttl)
-                    ),
-                    TOO_EARLY,
-                ),
-                None => CheckResult::kept(free),
-            });
+    let (begun, ttl) = (Instant::now(), seconds(context.terms().ttl));
+    let Some(other) = next_holder(context, key).await? else {
+        let seen = format!("{} after {what}, the lock was still taken (TTL {ttl})", seconds(begun.elapsed()));
+        return Ok(CheckResult::broken(seen, change));
+    };
+    let after = asked.map(|asked| asked.elapsed());
+    other.release(key).await?;
+    let free = format!("the lock was free {} after {what}", seconds(begun.elapsed()));
+    Ok(match after.filter(|after| is_too_early(context, *after)) {
+        Some(after) => {
+            let after = seconds(after);
+            let seen = format!("{free}, {after} after it had been asked for: earlier than the TTL of {ttl}");
+            CheckResult::note(seen, TOO_EARLY)
         }
-    }
-    let ttl = seconds(context.terms().ttl);
-    Ok(CheckResult::broken(
-        format!("{} after {what}, the lock was still taken (TTL {ttl})", seconds(begun.elapsed())),
-        change,
-    ))
+        None => CheckResult::kept(free),
+    })
 }
 
 const TOO_EARLY: &str = "A holder may rely on the whole TTL. Look at the unit and the value of the TTL that the library hands to the servers; if \
@@ -192,6 +180,7 @@ pub(super) async fn next_holder<'a>(
 ) -> Result<Option<ClientProcess<'a>>, CheckEnd> {
     let begun = Instant::now();
     while begun.elapsed() < bound(context) {
+        // A fresh process for each try: one that ended with an info is over.
         let other = context.process(1).await?;
         if other.acquire(key, TRY).await?.is_ok() {
             return Ok(Some(other));

@@ -146,7 +146,7 @@ impl ProcessContext {
         self.perform_within(None, client, process, op, None).await
     }
 
-    /// As [`ProcessContext::perform`], with a time limit for the client, where that is not the operation's own.
+    /// As [`ProcessContext::perform`], with a time limit for the client where it is not the operation's own.
     async fn perform_within(
         &self,
         limit: Option<Duration>,

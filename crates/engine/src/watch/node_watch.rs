@@ -1,4 +1,4 @@
-//! Notices what becomes of the nodes of a run: an agent that is gone, and a machine that gives a node no time.
+//! Notices what becomes of the nodes of a run: an agent that is gone, or a machine that gives it no time.
 
 use crate::run::recorder::Recorder;
 use crate::stop::Stop;
