@@ -4,7 +4,7 @@
 //! understandable consensus algorithm" (2014), section 5: at most one leader a term, and terms that grow.
 
 use crate::length::SectionPlan;
-use crate::section::{Do, Sections, Work};
+use crate::section::{Do, Sections, Work, has_failed};
 use crate::workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 use fencepost_history::{Completion, Grant, LockKind, LogEntry, Stream, f};
 use rand::RngExt;
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 const ENTRIES_MAX: u64 = 1_000_000;
 const ENTRIES: u32 = 3;
+/// For each: asks itself whether it leads, reads, writes, works on.
+const STEPS: u32 = 4;
 
 /// How long a follower rests between two questions, in milliseconds.
 const FOLLOWER_RESTS_MS: std::ops::RangeInclusive<u64> = 20..=120;
@@ -33,11 +35,24 @@ fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> 
         return Box::new(Follower { keys: settings.keys, random, has_rested: true });
     }
     let mut terms = 0;
-    let begin = move |plan: SectionPlan, granted: &Value| {
+    let begin = move |plan: SectionPlan, granted: &Value| -> Work {
         terms += 1;
         let number = process * ENTRIES_MAX + terms * u64::from(ENTRIES);
-        let entry = LogEntry { number, process, term: Grant::of(granted).token };
-        Term { plan, entry, written: 0, at: At::Begin }
+        let first = LogEntry { number, process, term: Grant::of(granted).token };
+        Box::new(move |step, last: Option<&Completion>| {
+            let written = step / STEPS;
+            match step % STEPS {
+                _ if written == ENTRIES => None,
+                0 => Some(Do::ask(f::HOLDS)),
+                // Who no longer leads resigns.
+                1 if last == Some(&Completion::Ok(Value::Bool(false))) => None,
+                1 => Some(Do::read()),
+                // The log could not be read, or not be written: there is nothing to do for a leader.
+                _ if has_failed(last) => None,
+                2 => Some(Do::write(LogEntry { number: first.number + u64::from(written), ..first })),
+                _ => Some(Do::Until(plan.length * (written + 1) / ENTRIES)),
+            }
+        })
     };
     // A process that does not lead campaigns all the time.
     let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
@@ -65,50 +80,5 @@ impl Script for Follower {
                 time_limits: 1,
             }),
         }
-    }
-}
-
-struct Term {
-    plan: SectionPlan,
-    entry: LogEntry,
-    written: u32,
-    at: At,
-}
-
-#[derive(Clone, Copy)]
-enum At {
-    Begin,
-    Looked,
-    Read,
-    Wrote,
-    Over,
-}
-
-impl Work for Term {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        // Who no longer leads resigns.
-        if matches!((self.at, last), (At::Looked, Some(Completion::Ok(Value::Bool(false))))) {
-            return None;
-        }
-        let (next, step) = match self.at {
-            At::Begin => (At::Looked, Do::Op(f::HOLDS, Value::Null)),
-            At::Looked => (At::Read, Do::Op(f::READ, Value::Null)),
-            // The log could not be read, or not be written: there is nothing to do for a leader.
-            At::Read | At::Wrote if matches!(last, Some(Completion::Fail(_))) => return None,
-            At::Read => {
-                let number = self.entry.number + u64::from(self.written);
-                self.written += 1;
-                (At::Wrote, Do::Op(f::WRITE, LogEntry { number, ..self.entry }.into()))
-            }
-            At::Wrote => {
-                let is_last = self.written == ENTRIES;
-                let until =
-                    if is_last { self.plan.length } else { self.plan.length * self.written / ENTRIES };
-                (if is_last { At::Over } else { At::Begin }, Do::Until(until))
-            }
-            At::Over => return None,
-        };
-        self.at = next;
-        Some(step)
     }
 }

@@ -6,7 +6,7 @@
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{AcquireArguments, Completion, Stream};
+use fencepost_history::{AcquireArguments, Stream};
 use std::time::Duration;
 
 pub(crate) const HERD: Workload = Workload {
@@ -26,19 +26,11 @@ fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script>
         given => given,
     };
     let settings = Settings { pause: Duration::ZERO, length, ..settings.clone() };
-    let begin = |plan: SectionPlan| Section { hold: Some(plan.length) };
+    let begin = |plan: SectionPlan| -> Work {
+        Box::new(move |step, _| (step == 0).then_some(Do::Until(plan.length)))
+    };
     Box::new(
         Sections::new(&settings, random, begin)
             .requesting(AcquireArguments { queue: Some(true), ..AcquireArguments::default() }.into()),
     )
-}
-
-struct Section {
-    hold: Option<Duration>,
-}
-
-impl Work for Section {
-    fn next(&mut self, _last: Option<&Completion>) -> Option<Do> {
-        self.hold.take().map(Do::Until)
-    }
 }

@@ -1,10 +1,9 @@
 //! `increment`: read a counter, work, write it back plus one, and work on. What the lock is there to protect.
 
 use crate::length::SectionPlan;
-use crate::section::{Do, Sections, Work};
+use crate::section::{Do, Sections, Work, answer, has_failed};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, Stream, f};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, Stream};
 
 pub(crate) const INCREMENT: Workload = Workload {
     has_readers: true,
@@ -17,54 +16,21 @@ pub(crate) const INCREMENT: Workload = Workload {
 
 fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
     let writes = !settings.reader;
-    let begin = move |plan| Section { plan, writes, at: At::Begin };
-    Box::new(Sections::new(settings, random, begin).writing(writes))
-}
-
-struct Section {
-    plan: SectionPlan,
-    writes: bool,
-    at: At,
-}
-
-enum At {
-    Begin,
-    Before,
-    Reading,
-    Held(i64),
-    Written,
-    Over,
-}
-
-impl Work for Section {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        match self.at {
-            At::Begin if !self.plan.read_at.is_zero() => {
-                self.at = At::Before;
-                Some(Do::Until(self.plan.read_at))
+    let begin = move |plan: SectionPlan| -> Work {
+        let mut found = 0;
+        Box::new(move |step, last: Option<&Completion>| match step {
+            0 => Some(plan.until_read()),
+            1 => Some(Do::read()),
+            2 => {
+                found = answer(last)?.as_i64()?;
+                Some(Do::Until(plan.write_at))
             }
-            At::Begin | At::Before => {
-                self.at = At::Reading;
-                Some(Do::Op(f::READ, Value::Null))
-            }
-            At::Reading => match last {
-                Some(Completion::Ok(value)) if value.as_i64().is_some() => {
-                    self.at = At::Held(value.as_i64().unwrap_or_default());
-                    Some(Do::Until(self.plan.write_at))
-                }
-                _ => None,
-            },
-            At::Held(value) if self.writes => {
-                self.at = At::Written;
-                Some(Do::Op(f::WRITE, json!(value + 1)))
-            }
+            3 if writes => Some(Do::write(found + 1)),
             // Without its write the work is over.
-            At::Written if matches!(last, Some(Completion::Fail(_))) => None,
-            At::Held(_) | At::Written => {
-                self.at = At::Over;
-                Some(Do::Until(self.plan.length))
-            }
-            At::Over => None,
-        }
-    }
+            4 if !writes || has_failed(last) => None,
+            3 | 4 => Some(Do::Until(plan.length)),
+            _ => None,
+        })
+    };
+    Box::new(Sections::new(settings, random, begin).writing(writes))
 }

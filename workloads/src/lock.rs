@@ -1,10 +1,10 @@
 //! `lock`: acquire, hold, check, release. Nothing is protected: only the lock itself is judged.
 
+use crate::length::SectionPlan;
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
-use std::time::Duration;
 
 const CHECKS: u32 = 3;
 
@@ -20,31 +20,14 @@ pub(crate) const LOCK: Workload = Workload {
 };
 
 fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-    Box::new(Sections::new(settings, random, |plan| Section {
-        slice: plan.length / CHECKS,
-        checks: 0,
-        waited: false,
-    }))
-}
-
-struct Section {
-    slice: Duration,
-    checks: u32,
-    waited: bool,
-}
-
-impl Work for Section {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        // A holder that no longer believes does not go on.
-        if self.checks == CHECKS || matches!(last, Some(Completion::Ok(Value::Bool(false)))) {
-            return None;
-        }
-        if !self.waited {
-            self.waited = true;
-            return Some(Do::Until((self.checks + 1) * self.slice));
-        }
-        self.waited = false;
-        self.checks += 1;
-        Some(Do::Op(f::HOLDS, Value::Null))
-    }
+    let begin = |plan: SectionPlan| -> Work {
+        Box::new(move |step, last: Option<&Completion>| match step {
+            // A holder that no longer believes does not go on.
+            _ if last == Some(&Completion::Ok(Value::Bool(false))) => None,
+            step if step == 2 * CHECKS => None,
+            step if step % 2 == 0 => Some(Do::Until((step / 2 + 1) * (plan.length / CHECKS))),
+            _ => Some(Do::ask(f::HOLDS)),
+        })
+    };
+    Box::new(Sections::new(settings, random, begin))
 }

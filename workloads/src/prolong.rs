@@ -32,48 +32,19 @@ fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script>
         Length::Drawn(drawn) => drawn.ttl,
         Length::Fixed(_) | Length::Between(..) => Duration::MAX,
     };
-    Box::new(Sections::new(settings, random, move |plan: SectionPlan| {
+    let begin = move |plan: SectionPlan| -> Work {
         // Of the long sections, those that would read late prolong late.
         let is_late = plan.length > ttl / 2 && !plan.read_at.is_zero();
         let (times, length) =
             if is_late { (1, plan.length.max(ttl * LATE / 10)) } else { (TIMES, plan.length) };
-        Section { slice: length / times, times, done: 0, at: At::Working }
-    }))
-}
-
-struct Section {
-    slice: Duration,
-    times: u32,
-    done: u32,
-    at: At,
-}
-
-enum At {
-    Working,
-    Due,
-    Prolonged,
-}
-
-impl Work for Section {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        match self.at {
-            At::Working if self.done == self.times || is_no(last) => None,
-            At::Working => {
-                self.done += 1;
-                self.at = At::Due;
-                Some(Do::Until(self.done * self.slice))
-            }
-            At::Due => {
-                self.at = At::Prolonged;
-                Some(Do::Op(f::PROLONG, Value::Null))
-            }
-            At::Prolonged if is_no(last) => None,
-            At::Prolonged => {
-                self.at = At::Working;
-                Some(Do::Op(f::HOLDS, Value::Null))
-            }
-        }
-    }
+        Box::new(move |step, last: Option<&Completion>| match step % 3 {
+            _ if step == 3 * times || is_no(last) => None,
+            0 => Some(Do::Until((step / 3 + 1) * (length / times))),
+            1 => Some(Do::ask(f::PROLONG)),
+            _ => Some(Do::ask(f::HOLDS)),
+        })
+    };
+    Box::new(Sections::new(settings, random, begin))
 }
 
 /// Whether the last step showed that the lock is no longer held.

@@ -3,11 +3,9 @@
 //! Source: Courtois, Heymans and Parnas, "Concurrent control with 'readers' and 'writers'" (1971).
 
 use crate::length::SectionPlan;
-use crate::section::{Do, Sections, Work};
+use crate::section::{Do, Sections, Work, answer, has_failed};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, LockKind, Pair, Stream, f};
-use serde_json::Value;
-use std::time::Duration;
+use fencepost_history::{Completion, LockKind, Pair, Stream};
 
 const VALUES_MAX: u64 = 1_000_000;
 
@@ -24,65 +22,24 @@ pub(crate) const READ_WRITE: Workload = Workload {
 fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
     let writes = !settings.reader;
     let mut count = 0;
-    let begin = move |plan: SectionPlan| {
+    let begin = move |plan: SectionPlan| -> Work {
         count += 1;
-        Section { plan, writes, value: process * VALUES_MAX + count, at: At::Begin, before: 0 }
-    };
-    Box::new(Sections::new(settings, random, begin).writing(writes))
-}
-
-struct Section {
-    plan: SectionPlan,
-    writes: bool,
-    value: u64,
-    at: At,
-    before: u64,
-}
-
-#[derive(Clone, Copy)]
-enum At {
-    Begin,
-    Before,
-    Reading,
-    /// A reader has read, or a writer has changed the first half.
-    Half,
-    Waited,
-    Last,
-    Over,
-}
-
-impl Section {
-    fn wait(&mut self, at: At, until: Duration) -> Option<Do> {
-        self.at = at;
-        Some(Do::Until(until))
-    }
-
-    fn op(&mut self, at: At, write: Option<Pair>) -> Option<Do> {
-        self.at = at;
-        Some(write.map_or(Do::Op(f::READ, Value::Null), |pair| Do::Op(f::WRITE, pair.into())))
-    }
-}
-
-impl Work for Section {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        let whole = Pair(self.value, self.value);
-        match self.at {
-            At::Begin if !self.plan.read_at.is_zero() => self.wait(At::Before, self.plan.read_at),
-            At::Begin | At::Before => self.op(At::Reading, None),
-            At::Reading => {
-                let Some(Completion::Ok(read)) = last else { return None };
-                if !self.writes {
-                    return self.wait(At::Waited, self.plan.write_at);
-                }
-                self.before = Pair::of(read).map_or(0, |pair| pair.0);
-                self.op(At::Half, Some(Pair(self.value, self.before)))
+        let value = process * VALUES_MAX + count;
+        Box::new(move |step, last: Option<&Completion>| match step {
+            0 => Some(plan.until_read()),
+            1 => Some(Do::read()),
+            2 => {
+                let before = Pair::of(answer(last)?).map_or(0, |pair| pair.0);
+                Some(if writes { Do::write(Pair(value, before)) } else { Do::Nothing })
             }
             // Without its first write the work is over.
-            At::Half if matches!(last, Some(Completion::Fail(_))) => None,
-            At::Half => self.wait(At::Waited, self.plan.write_at),
-            At::Waited => self.op(At::Last, self.writes.then_some(whole)),
-            At::Last => self.wait(At::Over, self.plan.length),
-            At::Over => None,
-        }
-    }
+            3 if has_failed(last) => None,
+            3 => Some(Do::Until(plan.write_at)),
+            4 if writes => Some(Do::write(Pair(value, value))),
+            4 => Some(Do::read()),
+            5 => Some(Do::Until(plan.length)),
+            _ => None,
+        })
+    };
+    Box::new(Sections::new(settings, random, begin).writing(writes))
 }

@@ -22,9 +22,10 @@ pub(crate) const REENTRANT: Workload = Workload {
 
 fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
     let mut count = process;
-    let begin = move |plan| {
+    let begin = move |plan: SectionPlan| -> Work {
         count += 1;
-        Section { plan, again: count % NESTED_MAX, entered: 0, read: 0, at: At::Begin }
+        let mut section = Section { plan, again: count % NESTED_MAX, entered: 0, read: 0, at: At::Begin };
+        Box::new(move |_, last: Option<&Completion>| section.next(last))
     };
     Box::new(Sections::new(settings, random, begin).writing(true))
 }
@@ -52,7 +53,7 @@ enum At {
     Over,
 }
 
-impl Work for Section {
+impl Section {
     fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
         let op = |name| Do::Op(name, Value::Null);
         if let (At::Reading, Some(Completion::Ok(value))) = (self.at, last) {

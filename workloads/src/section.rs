@@ -9,11 +9,9 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// What happens between acquire and release: steps made anew for each section.
-pub(crate) trait Work: Send {
-    /// Called as the lock is held and after each step, with its end. `None`: the lock is released.
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do>;
-}
+/// What happens between acquire and release: gives the step of this number, from 0, by how the one before
+/// has ended (none after a wait). `None`: the lock is released. It is made anew for each section.
+pub(crate) type Work = Box<dyn FnMut(u32, Option<&Completion>) -> Option<Do> + Send>;
 
 pub(crate) enum Do {
     Op(&'static str, Value),
@@ -21,6 +19,38 @@ pub(crate) enum Do {
     OnOther(&'static str, Value),
     /// Goes on once the section has lasted for so long.
     Until(Duration),
+    /// Goes on at once.
+    Nothing,
+}
+
+impl Do {
+    pub(crate) fn read() -> Do {
+        Do::Op(f::READ, Value::Null)
+    }
+
+    pub(crate) fn write(value: impl Into<Value>) -> Do {
+        Do::Op(f::WRITE, value.into())
+    }
+
+    pub(crate) fn ask(question: &'static str) -> Do {
+        Do::Op(question, Value::Null)
+    }
+}
+
+impl SectionPlan {
+    /// What a section does before it reads, where it does something.
+    pub(crate) fn until_read(&self) -> Do {
+        if self.read_at.is_zero() { Do::Nothing } else { Do::Until(self.read_at) }
+    }
+}
+
+/// What the last operation answered, if it succeeded.
+pub(crate) fn answer(last: Option<&Completion>) -> Option<&Value> {
+    last.and_then(|last| if let Completion::Ok(value) = last { Some(value) } else { None })
+}
+
+pub(crate) fn has_failed(last: Option<&Completion>) -> bool {
+    matches!(last, Some(Completion::Fail(_)))
 }
 
 enum At {
@@ -30,11 +60,14 @@ enum At {
     Releasing,
 }
 
-pub(crate) struct Sections<W> {
+type BeginSection = Box<dyn FnMut(SectionPlan, &Value) -> Work + Send>;
+
+pub(crate) struct Sections {
     settings: Settings,
     random: Stream,
-    begin: Begin<W>,
-    work: Option<Box<dyn Work>>,
+    begin: BeginSection,
+    work: Work,
+    step: u32,
     lateness: Lateness,
     request: Value,
     key: Cow<'static, str>,
@@ -44,15 +77,13 @@ pub(crate) struct Sections<W> {
     writes: bool,
 }
 
-type Begin<W> = Box<dyn FnMut(SectionPlan, &Value) -> W + Send>;
-
-impl<W: Work + 'static> Sections<W> {
+impl Sections {
     /// `begin` makes the work of each section.
     pub(crate) fn new(
         settings: &Settings,
         random: Stream,
-        mut begin: impl FnMut(SectionPlan) -> W + Send + 'static,
-    ) -> Sections<W> {
+        mut begin: impl FnMut(SectionPlan) -> Work + Send + 'static,
+    ) -> Sections {
         Sections::of_grants(settings, random, move |plan, _| begin(plan))
     }
 
@@ -60,8 +91,8 @@ impl<W: Work + 'static> Sections<W> {
     pub(crate) fn of_grants(
         settings: &Settings,
         random: Stream,
-        begin: impl FnMut(SectionPlan, &Value) -> W + Send + 'static,
-    ) -> Sections<W> {
+        begin: impl FnMut(SectionPlan, &Value) -> Work + Send + 'static,
+    ) -> Sections {
         let request = if settings.reader {
             AcquireArguments { mode: Some(Mode::Shared), ..AcquireArguments::default() }.into()
         } else {
@@ -73,7 +104,8 @@ impl<W: Work + 'static> Sections<W> {
             settings,
             random,
             begin: Box::new(begin),
-            work: None,
+            work: Box::new(|_, _| None),
+            step: 0,
             lateness,
             request,
             key,
@@ -84,16 +116,16 @@ impl<W: Work + 'static> Sections<W> {
         }
     }
 
-    pub(crate) fn requesting(self, request: Value) -> Sections<W> {
+    pub(crate) fn requesting(self, request: Value) -> Sections {
         Sections { request, ..self }
     }
 
-    pub(crate) fn writing(self, writes: bool) -> Sections<W> {
+    pub(crate) fn writing(self, writes: bool) -> Sections {
         Sections { writes, ..self }
     }
 
     /// Each section takes so many names at once, in any order.
-    pub(crate) fn of_names(self, names: usize) -> Sections<W> {
+    pub(crate) fn of_names(self, names: usize) -> Sections {
         Sections { names, ..self }
     }
 
@@ -146,7 +178,9 @@ impl<W: Work + 'static> Sections<W> {
         }
         let mut last = last;
         loop {
-            let (f, value, other) = match self.work.as_mut().and_then(|work| work.next(last)) {
+            let step = (self.work)(self.step, last);
+            self.step += 1;
+            let (f, value, other) = match step {
                 Some(Do::Op(f, value)) => (f, value, None),
                 Some(Do::OnOther(f, value)) => (f, value, self.also.first()),
                 Some(Do::Until(lasted)) => match self.lateness.wait_until(lasted, now) {
@@ -156,6 +190,10 @@ impl<W: Work + 'static> Sections<W> {
                         continue;
                     }
                 },
+                Some(Do::Nothing) => {
+                    last = None;
+                    continue;
+                }
                 None => {
                     self.at = At::Releasing;
                     return self.op(f::RELEASE, self.with_others(&Value::Null));
@@ -170,7 +208,7 @@ impl<W: Work + 'static> Sections<W> {
     }
 }
 
-impl<W: Work + 'static> Script for Sections<W> {
+impl Script for Sections {
     fn next(&mut self, last: Option<&Completion>, now: Now) -> Step {
         match self.at {
             At::Outside if now.closing => Step::Done,
@@ -178,7 +216,7 @@ impl<W: Work + 'static> Script for Sections<W> {
             At::Acquiring(plan) => match last {
                 Some(Completion::Ok(granted)) => {
                     self.at = At::Working;
-                    self.work = Some(Box::new((self.begin)(plan, granted)));
+                    (self.work, self.step) = ((self.begin)(plan, granted), 0);
                     self.lateness = Lateness::of_grant(&self.settings.length, plan.length, granted, now.time);
                     self.work_on(None, now)
                 }

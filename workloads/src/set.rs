@@ -3,9 +3,9 @@
 //! `--hold` the work takes from nothing to twice that, as there. Values are unique; a write adds its last.
 
 use crate::length::{Length, SectionPlan};
-use crate::section::{Do, Sections, Work};
+use crate::section::{Do, Sections, Work, answer, has_failed};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, Stream, f};
+use fencepost_history::{Completion, Stream};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -19,10 +19,25 @@ pub(crate) const SET: Workload = Workload::new(
 
 fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
     let mut count = 0;
-    let begin = move |plan| {
-        let value = process * VALUES_MAX + count;
+    let begin = move |plan: SectionPlan| -> Work {
+        let (value, mut list) = (process * VALUES_MAX + count, Vec::new());
         count += 1;
-        Section { value, plan, at: At::Begin }
+        Box::new(move |step, last: Option<&Completion>| match step {
+            0 => Some(plan.until_read()),
+            1 => Some(Do::read()),
+            2 => {
+                // What was never written reads as 0.
+                list = answer(last)?.as_array().cloned().unwrap_or_default();
+                Some(Do::Until(plan.write_at))
+            }
+            3 => {
+                list.push(Value::from(value));
+                Some(Do::write(std::mem::take(&mut list)))
+            }
+            // Without its write the work is over.
+            4 if !has_failed(last) => Some(Do::Until(plan.length)),
+            _ => None,
+        })
     };
     let length = match settings.length {
         Length::Fixed(mean) => Length::Between(Duration::ZERO, 2 * mean),
@@ -30,52 +45,4 @@ fn script(settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> 
     };
     let settings = Settings { length, ..settings.clone() };
     Box::new(Sections::new(&settings, random, begin).writing(true))
-}
-
-struct Section {
-    value: u64,
-    plan: SectionPlan,
-    at: At,
-}
-
-enum At {
-    Begin,
-    Before,
-    Reading,
-    Held(Vec<Value>),
-    Written,
-    Over,
-}
-
-impl Work for Section {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        match (&mut self.at, last) {
-            (At::Begin, _) if !self.plan.read_at.is_zero() => {
-                self.at = At::Before;
-                Some(Do::Until(self.plan.read_at))
-            }
-            (At::Begin | At::Before, _) => {
-                self.at = At::Reading;
-                Some(Do::Op(f::READ, Value::Null))
-            }
-            (At::Reading, Some(Completion::Ok(read))) => {
-                // What was never written reads as 0.
-                self.at = At::Held(read.as_array().cloned().unwrap_or_default());
-                Some(Do::Until(self.plan.write_at))
-            }
-            (At::Held(list), _) => {
-                let mut list = std::mem::take(list);
-                list.push(self.value.into());
-                self.at = At::Written;
-                Some(Do::Op(f::WRITE, list.into()))
-            }
-            // Without its write the work is over.
-            (At::Written, Some(Completion::Fail(_))) => None,
-            (At::Written, _) => {
-                self.at = At::Over;
-                Some(Do::Until(self.plan.length))
-            }
-            (At::Reading | At::Over, _) => None,
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! which textbooks explain locks on several things, such as Gray and Reuter, "Transaction Processing" (1992).
 
 use crate::length::SectionPlan;
-use crate::section::{Do, Sections, Work};
+use crate::section::{Do, Sections, Work, answer, has_failed};
 use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Balance, Completion, LockKind, Stream, f};
 use serde_json::Value;
@@ -20,55 +20,27 @@ pub(crate) const SEVERAL: Workload = Workload {
 };
 
 fn script(settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-    let begin = move |plan| Transfer { plan, from: 0, to: 0, at: At::Begin };
-    Box::new(Sections::new(settings, random, begin).writing(true).of_names(ACCOUNTS))
-}
-
-struct Transfer {
-    plan: SectionPlan,
-    from: i64,
-    to: i64,
-    at: At,
-}
-
-#[derive(Clone, Copy)]
-enum At {
-    Begin,
-    Due,
-    ReadFirst,
-    ReadBoth,
-    Worked,
-    Withdrawn,
-    Deposited,
-    Over,
-}
-
-impl Work for Transfer {
-    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
-        let write = |balance: i64| Balance(balance).into();
-        let balance = || match last {
-            Some(Completion::Ok(value)) => Balance::of(value).map(|Balance(balance)| balance),
-            _ => None,
-        };
-        let (next, step) = match self.at {
-            At::Begin => (At::Due, Do::Until(self.plan.read_at)),
-            At::Due => (At::ReadFirst, Do::Op(f::READ, Value::Null)),
+    let balance = |last: Option<&Completion>| Balance::of(answer(last)?).map(|Balance(balance)| balance);
+    let begin = move |plan: SectionPlan| -> Work {
+        let (mut from, mut to) = (0, 0);
+        Box::new(move |step, last: Option<&Completion>| match step {
+            0 => Some(Do::Until(plan.read_at)),
+            1 => Some(Do::read()),
             // Without both balances, or where nothing was withdrawn, there is nothing to move.
-            At::ReadFirst => {
-                self.from = balance()?;
-                (At::ReadBoth, Do::OnOther(f::READ, Value::Null))
+            2 => {
+                from = balance(last)?;
+                Some(Do::OnOther(f::READ, Value::Null))
             }
-            At::ReadBoth => {
-                self.to = balance()?;
-                (At::Worked, Do::Until(self.plan.write_at))
+            3 => {
+                to = balance(last)?;
+                Some(Do::Until(plan.write_at))
             }
-            At::Worked => (At::Withdrawn, Do::Op(f::WRITE, write(self.from - 1))),
-            At::Withdrawn if matches!(last, Some(Completion::Fail(_))) => return None,
-            At::Withdrawn => (At::Deposited, Do::OnOther(f::WRITE, write(self.to + 1))),
-            At::Deposited => (At::Over, Do::Until(self.plan.length)),
-            At::Over => return None,
-        };
-        self.at = next;
-        Some(step)
-    }
+            4 => Some(Do::write(Balance(from - 1))),
+            5 if has_failed(last) => None,
+            5 => Some(Do::OnOther(f::WRITE, Balance(to + 1).into())),
+            6 => Some(Do::Until(plan.length)),
+            _ => None,
+        })
+    };
+    Box::new(Sections::new(settings, random, begin).writing(true).of_names(ACCOUNTS))
 }

@@ -1,6 +1,6 @@
 //! What the kind of a lock means for the options of a run: its workload, readers and permits.
 
-use crate::settings::names::BadUsage;
+use crate::settings::names::{BadUsage, refuse};
 use crate::settings::options::RunOptions;
 use fencepost_history::{LockKind, f};
 use fencepost_locks::LockDefinition;
@@ -41,71 +41,60 @@ impl RunOptions {
         let can = lock.capabilities(&self.lock_options);
         let kind = can.kind;
         let (name, is) = (&self.lock, kind.in_words());
-        let refused = match (kind, self.permits) {
+        match (kind, self.permits) {
             (LockKind::Semaphore, Some(0)) => {
-                ("permits", "--permits 0: no process could ever acquire; use 1 or more".to_owned())
+                refuse!("permits", "--permits 0: no process could ever acquire; use 1 or more")
             }
-            (LockKind::Semaphore, Some(permits)) if permits as usize >= self.concurrency => (
+            (LockKind::Semaphore, Some(permits)) if permits as usize >= self.concurrency => refuse!(
                 "permits",
-                format!(
-                    "--permits {permits} are enough for all {} processes, so none would wait; use fewer, or more --concurrency",
-                    self.concurrency
-                ),
+                "--permits {permits} are enough for all {} processes, so none would wait; use fewer, or more --concurrency",
+                self.concurrency
             ),
-            (kind, Some(_)) if kind != LockKind::Semaphore => (
+            (kind, Some(_)) if kind != LockKind::Semaphore => refuse!(
                 "permits",
-                format!("--permits is for semaphores, and {name} is {is}; use --lock redis-semaphore"),
+                "--permits is for semaphores, and {name} is {is}; use --lock redis-semaphore"
             ),
-            (kind, _) if kind != LockKind::ReadWrite && self.readers > 0 => (
+            (kind, _) if kind != LockKind::ReadWrite && self.readers > 0 => refuse!(
                 "readers",
-                format!(
-                    "--readers is for read-write locks, and {name} is {is}; use --lock postgres-read-write"
-                ),
+                "--readers is for read-write locks, and {name} is {is}; use --lock postgres-read-write"
             ),
-            _ if !(workload.fits)(kind) => (
+            _ if !(workload.fits)(kind) => refuse!(
                 "workload",
-                format!(
-                    "the workload {} is not for {is}, and {name} is one; leave --workload out",
-                    workload.name
-                ),
+                "the workload {} is not for {is}, and {name} is one; leave --workload out",
+                workload.name
             ),
-            _ if workload.needs == Some(f::PROLONG) && !can.prolong => (
+            _ if workload.needs == Some(f::PROLONG) && !can.prolong => refuse!(
                 "workload",
-                format!(
-                    "{name} cannot be prolonged by its holder; use --lock redis-single, or leave --workload out"
-                ),
+                "{name} cannot be prolonged by its holder; use --lock redis-single, or leave --workload out"
             ),
-            _ if !self.cancel.iter().all(|name| CANCELLED.contains(&name.as_str())) => (
+            _ if !self.cancel.iter().all(|name| CANCELLED.contains(&name.as_str())) => refuse!(
                 "cancel",
-                format!("--cancel {}: expected some of {}", self.cancel.join(","), CANCELLED.join(", ")),
+                "--cancel {}: expected some of {}",
+                self.cancel.join(","),
+                CANCELLED.join(", ")
             ),
-            _ if !self.cancel.is_empty() && lock.recipe.program().is_none() => (
+            _ if !self.cancel.is_empty() && lock.recipe.program().is_none() => refuse!(
                 "cancel",
-                format!(
-                    "--cancel is for clients that announce `cancel`, and that of {name} does not; use a lock of your own"
-                ),
+                "--cancel is for clients that announce `cancel`, and that of {name} does not; use a lock of your own"
             ),
-            _ if self.readers > 0 && !workload.has_readers => (
+            _ if self.readers > 0 && !workload.has_readers => refuse!(
                 "workload",
-                format!("the workload {} has no readers; use read-write, lock or increment", self.workload),
+                "the workload {} has no readers; use read-write, lock or increment",
+                self.workload
             ),
-            _ if self.readers > 0 && self.readers >= self.concurrency => (
+            _ if self.readers > 0 && self.readers >= self.concurrency => refuse!(
                 "readers",
-                format!(
-                    "--readers {} leaves none of {} processes to take the lock for itself; make it less",
-                    self.readers, self.concurrency
-                ),
+                "--readers {} leaves none of {} processes to take the lock for itself; make it less",
+                self.readers,
+                self.concurrency
             ),
-            (LockKind::Semaphore, _) if self.guard != "none" => (
+            (LockKind::Semaphore, _) if self.guard != "none" => refuse!(
                 "guard",
-                format!(
-                    "--guard {} lets only the latest holder write, and a semaphore has several; leave --guard out",
-                    self.guard
-                ),
+                "--guard {} lets only the latest holder write, and a semaphore has several; leave --guard out",
+                self.guard
             ),
-            _ => return Ok(()),
-        };
-        Err(BadUsage::at(refused.0, refused.1))
+            _ => Ok(()),
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::settings::validation::RunSpec;
 use anyhow::Result;
 use fencepost_history::run::{RunFile, RunFolder};
 use fencepost_history::{
-    AcquireArguments, CUT_OFF, Completion, ErrorCode, KEY_BYTES_MAX, Kind, LOCK, LockFacts, NODES,
-    OperationError, PHASE, RunNodes, RunPhase, SERVERS, f,
+    AcquireArguments, CUT_OFF, Completion, KEY_BYTES_MAX, Kind, LOCK, LockFacts, NODES, OperationError,
+    PHASE, RunNodes, RunPhase, SERVERS, f,
 };
 use fencepost_locks::protocol::{Answer, AnswerKind};
 use parking_lot::Mutex;
@@ -189,12 +189,7 @@ fn completion(
     };
     let answer = Answer { id: 0, kind, value, error };
     answer.check_value(f).map_err(|refusal| BadUsage::new(refusal.sentence))?;
-    let why = answer.error.unwrap_or_else(|| ErrorCode::NoReason.error("the program gave no reason"));
-    Ok(match kind {
-        AnswerKind::Ok => (Completion::Ok(answer.value), Value::Null),
-        AnswerKind::Fail => (Completion::Fail(why), answer.value),
-        AnswerKind::Info => (Completion::Info(why), answer.value),
-    })
+    Ok(answer.ended("the program"))
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use crate::recording::Recording;
 use crate::run::deployment::{self, StartedServices, fault_context, nodes_of};
 use crate::run::injection::FaultsByHand;
-use crate::run::name::run_name;
 use crate::run::recorder::{Placement, Recorder};
 use crate::settings::names::BadUsage;
-use crate::settings::node_specs::node_specs;
+use crate::settings::node_specs::{node_specs, run_name};
 use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
 use crate::watch::server_log::ServerLog;

@@ -1,14 +1,12 @@
 //! Why a run ends before its time: Ctrl-C, a failure of the environment, or the first violation.
 
 use anyhow::{Result, anyhow};
-use std::sync::OnceLock;
-use tokio::sync::Notify;
+use tokio::sync::SetOnce;
 
 /// The first reason wins.
 #[derive(Debug, Default)]
 pub struct Stop {
-    reason: OnceLock<StopReason>,
-    pulled: Notify,
+    reason: SetOnce<StopReason>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +32,7 @@ impl Stop {
     }
 
     fn pull(&self, reason: StopReason) {
-        if self.reason.set(reason).is_ok() {
-            self.pulled.notify_waiters();
-        }
+        let _ = self.reason.set(reason);
     }
 
     pub fn reason(&self) -> Option<&StopReason> {
@@ -69,12 +65,6 @@ impl Stop {
 
     /// Returns when there is a reason.
     pub async fn pulled(&self) {
-        let pulled = self.pulled.notified();
-        tokio::pin!(pulled);
-        // Enabled before the look, so that a pull between the two is not missed.
-        pulled.as_mut().enable();
-        if self.reason.get().is_none() {
-            pulled.await;
-        }
+        self.reason.wait().await;
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::access::Access;
 use crate::capabilities::Capabilities;
-use crate::error::{ClientError, OptionError, bad_option};
+use crate::error::{ClientError, OptionError, refuse};
 use crate::options::Options;
-use crate::protocol::{Hello, Server};
-use crate::recipe::{Recipe, Session};
+use crate::protocol::Server;
+use crate::recipe::Recipe;
 use crate::service::{LockService, TLS_AND_AUTH};
 use fencepost_cluster::ClusterError;
 use fencepost_cluster::images::ServerChoice;
@@ -82,10 +82,6 @@ impl LockDefinition {
         self.recipe.check_ttl(ttl)
     }
 
-    pub async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        self.recipe.connect(hello).await
-    }
-
     /// Storage side: connects to the servers. A lock without sequencers is an error.
     pub async fn sequencers(
         &self,
@@ -102,18 +98,16 @@ impl LockDefinition {
             Some(ServerChoice::Release(release))
                 if !servers.is_empty() && !servers.contains(&release.server) =>
             {
-                bad_option(
+                refuse!(
                     "server",
-                    format!(
-                        "{} does not run on {release}; it runs on {}",
-                        self.name,
-                        ServerChoice::names(servers)
-                    ),
+                    "{} does not run on {release}; it runs on {}",
+                    self.name,
+                    ServerChoice::names(servers)
                 )
             }
             _ => match self.service.environment(options) {
                 Ok(_) => Ok(()),
-                Err(refusal) => bad_option("server", refusal.sentence),
+                Err(refusal) => refuse!("server", "{}", refusal.sentence),
             },
         }
     }
@@ -129,7 +123,7 @@ impl LockDefinition {
                 0 => "it has no servers",
                 _ => "its servers are described by a lock.toml, and only built-in services are set up so",
             };
-            return bad_option(&unknown, format!("--{unknown} is not for the lock {}: {service}", self.name));
+            refuse!(&*unknown, "--{unknown} is not for the lock {}: {service}", self.name);
         }
         let own = match understood.as_slice() {
             [] => "it has none of its own".to_owned(),
@@ -137,7 +131,7 @@ impl LockDefinition {
                 format!("it has --{}", own.join(", --"))
             }
         };
-        bad_option(&unknown, format!("--{unknown} is no option of the lock {}; {own}", self.name))
+        refuse!(&*unknown, "--{unknown} is no option of the lock {}; {own}", self.name)
     }
 }
 

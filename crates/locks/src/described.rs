@@ -1,6 +1,6 @@
 //! A service as its data describe it: a table `[service]`, and what a built-in service leaves out.
 
-use crate::error::{OptionError, bad_option};
+use crate::error::{OptionError, refuse};
 use crate::options::Options;
 use crate::readiness::{ASK, START_TIME};
 use crate::service::{LockService, ServerKind, ServiceDefaults, ServiceLeadership, first_line, place_of};
@@ -88,11 +88,10 @@ pub(crate) const BY_COMMANDS: ServiceLeadership = ServiceLeadership {
 
 fn check_nodes(service: &LockService, nodes: usize) -> Result<(), OptionError> {
     match nodes {
-        0 => bad_option("nodes", "--nodes 0: a service has at least 1 server".to_owned()),
-        _ if service.kinds.len() > 1 => bad_option(
+        0 => refuse!("nodes", "--nodes 0: a service has at least 1 server"),
+        _ if service.kinds.len() > 1 => refuse!(
             "nodes",
             "--nodes: this service has several kinds of servers; their counts are in its lock.toml"
-                .to_owned(),
         ),
         _ => Ok(()),
     }

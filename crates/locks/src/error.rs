@@ -9,14 +9,27 @@ pub struct OptionError {
     pub sentence: String,
 }
 
-pub(crate) fn bad_option<T>(option: &str, sentence: impl Into<String>) -> Result<T, OptionError> {
-    Err(OptionError { option: option.to_owned(), sentence: sentence.into() })
+/// Returns an [`OptionError`] about this option, whose sentence is formatted.
+macro_rules! refuse {
+    ($option:expr, $($sentence:tt)+) => {
+        return Err(crate::error::OptionError {
+            option: String::from($option),
+            sentence: format!($($sentence)+),
+        })
+    };
 }
+pub(crate) use refuse;
 
 /// Refuses a number of nodes that the service cannot have.
-pub(crate) fn nodes_are(right: bool, sentence: impl Into<String>) -> Result<(), OptionError> {
-    if right { Ok(()) } else { bad_option("nodes", sentence) }
+macro_rules! nodes_are {
+    ($right:expr, $($sentence:tt)+) => {
+        match $right {
+            true => Ok(()),
+            false => crate::error::refuse!("nodes", $($sentence)+),
+        }
+    };
 }
+pub(crate) use nodes_are;
 
 /// Why a client program ends early, or a storage has no connection to the lock service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

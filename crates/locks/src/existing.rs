@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::dialer::{Dialer, place};
 use crate::protocol::Server;
 use async_trait::async_trait;
+use std::time::Duration;
 
 /// A service whose servers exist without the run. Only the run's prefix is touched.
 #[async_trait]
@@ -16,6 +17,30 @@ pub trait ExistingService: Send + Sync {
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String>;
     /// Whether the servers share their keys, so that what is removed on one is removed on all.
     fn shares_keys(&self) -> bool;
+}
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) fn dialer(access: &Access) -> Result<Dialer, String> {
+    Dialer::new(Some(access)).map_err(|error| error.to_string())
+}
+
+/// Of a server that is silent for longer than [`PATIENCE`].
+pub(crate) fn no_answer(server: &str) -> String {
+    let patience_s = PATIENCE.as_secs();
+    format!(
+        "does not answer within {patience_s} s; is it {server}, and does it speak TLS where its URL says so?"
+    )
+}
+
+pub(crate) fn lacks_rights(words: &str) -> String {
+    format!(
+        "does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights"
+    )
+}
+
+pub(crate) fn no_login(words: &str) -> String {
+    format!("does not take the user and password that it was given ({words})")
 }
 
 /// Why a server that failed `otherwise` cannot be reached: a mistake in how it is reached explains more.

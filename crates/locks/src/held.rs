@@ -39,6 +39,11 @@ pub(crate) fn never_acquired() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock")
 }
 
+/// The release, or another request, of what another process has by now, or none: nothing was changed.
+pub(crate) fn no_longer_held() -> Completion {
+    Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
+}
+
 /// The keys that a process holds under one session, whose end and renewals are reported for each of them.
 pub(crate) struct HeldKeys {
     keys: Mutex<Vec<String>>,

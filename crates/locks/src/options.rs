@@ -126,224 +126,201 @@ pub struct Options {
     pub fence: Fence,
 }
 
-/// What decides who is let in by a semaphore on Redis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SemaphoreOrder {
-    /// A counter on the server, in the step that takes the place.
-    #[default]
-    Counter,
-    /// The counter, read in a request before.
-    CounterBefore,
-    /// The clocks of the clients.
-    Clocks,
+/// Values of options: what is chosen among, as command lines and JSON write it.
+macro_rules! choices {
+    ($($choice:item)+) => {
+        $(
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+            #[serde(rename_all = "kebab-case")]
+            $choice
+        )+
+    };
 }
 
-/// How the names of a set are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TakeNames {
-    /// All in one step, or in an order that is the same for all; none is kept where one is refused.
-    #[default]
-    AllOrNone,
-    /// One after the other as they were asked for, and each is kept while the next one is waited for.
-    AsAsked,
-    /// One after the other, and those that were taken are kept where one is refused.
-    LeaveHalf,
-}
+choices! {
+    /// What decides who is let in by a semaphore on Redis.
+    pub enum SemaphoreOrder {
+        /// A counter on the server, in the step that takes the place.
+        #[default]
+        Counter,
+        /// The counter, read in a request before.
+        CounterBefore,
+        /// The clocks of the clients.
+        Clocks,
+    }
 
-/// How it is known how often the holder of a reentrant lock on Redis has to release it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReentryCount {
-    /// Each acquire of the holder counts, and each release.
-    #[default]
-    Counted,
-    /// An acquire of the holder does not count: the first release removes the lock.
-    Uncounted,
-    /// An acquire of the holder is sent twice, and counts twice: the last release leaves the lock.
-    Twice,
-    /// Each release removes the lock, whatever the count.
-    ReleaseAll,
-}
+    /// How the names of a set are taken.
+    pub enum TakeNames {
+        /// All in one step, or in an order that is the same for all; none is kept where one is refused.
+        #[default]
+        AllOrNone,
+        /// One after the other as they were asked for, and each is kept while the next one is waited for.
+        AsAsked,
+        /// One after the other, and those that were taken are kept where one is refused.
+        LeaveHalf,
+    }
 
-/// Whether a read-write lock on Redis is looked at and taken in one step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LookAndTake {
-    /// One script does both.
-    #[default]
-    Together,
-    /// Two requests.
-    Apart,
-}
+    /// How it is known how often the holder of a reentrant lock on Redis has to release it.
+    pub enum ReentryCount {
+        /// Each acquire of the holder counts, and each release.
+        #[default]
+        Counted,
+        /// An acquire of the holder does not count: the first release removes the lock.
+        Uncounted,
+        /// An acquire of the holder is sent twice, and counts twice: the last release leaves the lock.
+        Twice,
+        /// Each release removes the lock, whatever the count.
+        ReleaseAll,
+    }
 
-/// By what a candidate of Kubernetes' election knows that the record of the leader has run out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RecordClock {
-    /// Its own monotonic clock, from the last change of the record that it saw.
-    #[default]
-    Observed,
-    /// Its own time of day, compared with the time of renewal in the record.
-    Written,
-}
+    /// Whether a read-write lock on Redis is looked at and taken in one step.
+    pub enum LookAndTake {
+        /// One script does both.
+        #[default]
+        Together,
+        /// Two requests.
+        Apart,
+    }
 
-/// How a reader releases an advisory lock of PostgreSQL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReaderRelease {
-    /// By the function for shared locks.
-    #[default]
-    Shared,
-    /// By the function for exclusive locks, which only warns: the lock stays until its connection ends.
-    Exclusive,
-}
+    /// By what a candidate of Kubernetes' election knows that the record of the leader has run out.
+    pub enum RecordClock {
+        /// Its own monotonic clock, from the last change of the record that it saw.
+        #[default]
+        Observed,
+        /// Its own time of day, compared with the time of renewal in the record.
+        Written,
+    }
 
-/// What becomes of a lock in MariaDB whose connection was lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MariaDbReconnect {
-    /// It is lost, and the client reports it.
-    #[default]
-    Reported,
-    /// The client connects again silently, and believes that it still holds the lock.
-    Silent,
-}
+    /// How a reader releases an advisory lock of PostgreSQL.
+    pub enum ReaderRelease {
+        /// By the function for shared locks.
+        #[default]
+        Shared,
+        /// By the function for exclusive locks, which only warns: the lock stays until its connection ends.
+        Exclusive,
+    }
 
-/// The clock by which the lease of a row in MariaDB begins and ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MariaDbExpiry {
-    /// The server's, for all clients.
-    #[default]
-    Server,
-    /// Each client's own time of day.
-    Client,
-}
+    /// What becomes of a lock in MariaDB whose connection was lost.
+    pub enum MariaDbReconnect {
+        /// It is lost, and the client reports it.
+        #[default]
+        Reported,
+        /// The client connects again silently, and believes that it still holds the lock.
+        Silent,
+    }
 
-/// How the client that was active before is fenced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fence {
-    /// It is killed.
-    #[default]
-    Kill,
-    /// It is cut off from the storage.
-    Cut,
-    /// It is not fenced, but success is reported.
-    Lie,
-}
+    /// The clock by which the lease of a row in MariaDB begins and ends.
+    pub enum MariaDbExpiry {
+        /// The server's, for all clients.
+        #[default]
+        Server,
+        /// Each client's own time of day.
+        Client,
+    }
 
-/// When a server of NATS calls fsync.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NatsSync {
-    /// Every two minutes, the default of NATS.
-    #[default]
-    Interval,
-    /// Before each answer.
-    Always,
-}
+    /// How the client that was active before is fenced.
+    pub enum Fence {
+        /// It is killed.
+        #[default]
+        Kill,
+        /// It is cut off from the storage.
+        Cut,
+        /// It is not fenced, but success is reported.
+        Lie,
+    }
 
-/// How a lock on NATS is released.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NatsRelease {
-    /// Delete only the entry with the client's own revision.
-    #[default]
-    Revision,
-    /// Delete whatever entry is there.
-    Any,
-}
+    /// When a server of NATS calls fsync.
+    pub enum NatsSync {
+        /// Every two minutes, the default of NATS.
+        #[default]
+        Interval,
+        /// Before each answer.
+        Always,
+    }
 
-/// What Redis writes to its append-only file, and when it calls fsync.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Persistence {
-    /// Neither append-only file nor snapshots.
-    #[default]
-    None,
-    /// Append-only file, fsync once a second.
-    Everysec,
-    /// Append-only file, fsync before each answer.
-    Always,
-}
+    /// How a lock on NATS is released.
+    pub enum NatsRelease {
+        /// Delete only the entry with the client's own revision.
+        #[default]
+        Revision,
+        /// Delete whatever entry is there.
+        Any,
+    }
 
-/// How a lock on one Redis is acquired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Acquire {
-    /// SET NX PX, in one step.
-    #[default]
-    SetNxPx,
-    /// SETNX, then EXPIRE.
-    SetnxExpire,
-    /// SETNX, for ever.
-    NoTtl,
-}
+    /// What Redis writes to its append-only file, and when it calls fsync.
+    pub enum Persistence {
+        /// Neither append-only file nor snapshots.
+        #[default]
+        None,
+        /// Append-only file, fsync once a second.
+        Everysec,
+        /// Append-only file, fsync before each answer.
+        Always,
+    }
 
-/// How a lock on one Redis is released.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReleaseBy {
-    /// A script that compares and deletes, in one step.
-    #[default]
-    Lua,
-    /// The same script, loaded once and then called by its digest alone.
-    Digest,
-    /// GET, a comparison in the client, then DEL.
-    GetDel,
-    /// DEL, whatever is there.
-    Blind,
-}
+    /// How a lock on one Redis is acquired.
+    pub enum Acquire {
+        /// SET NX PX, in one step.
+        #[default]
+        SetNxPx,
+        /// SETNX, then EXPIRE.
+        SetnxExpire,
+        /// SETNX, for ever.
+        NoTtl,
+    }
 
-/// How a lock on one Redis is prolonged by its holder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProlongBy {
-    /// A script that compares and prolongs, in one step.
-    #[default]
-    Lua,
-    /// PEXPIRE, without a check whose lock it is.
-    Blind,
-}
+    /// How a lock on one Redis is released.
+    pub enum ReleaseBy {
+        /// A script that compares and deletes, in one step.
+        #[default]
+        Lua,
+        /// The same script, loaded once and then called by its digest alone.
+        Digest,
+        /// GET, a comparison in the client, then DEL.
+        GetDel,
+        /// DEL, whatever is there.
+        Blind,
+    }
 
-/// The value of a lock on one Redis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockValue {
-    /// A value that no other acquire has.
-    #[default]
-    Unique,
-    /// The same value for all clients.
-    Fixed,
-}
+    /// How a lock on one Redis is prolonged by its holder.
+    pub enum ProlongBy {
+        /// A script that compares and prolongs, in one step.
+        #[default]
+        Lua,
+        /// PEXPIRE, without a check whose lock it is.
+        Blind,
+    }
 
-/// The nodes on which Redlock releases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReleaseWhere {
-    /// On all nodes.
-    #[default]
-    All,
-    /// On those that were seen to grant it.
-    #[value(name = "seen")]
-    #[serde(rename = "seen")]
-    Granted,
-}
+    /// The value of a lock on one Redis.
+    pub enum LockValue {
+        /// A value that no other acquire has.
+        #[default]
+        Unique,
+        /// The same value for all clients.
+        Fixed,
+    }
 
-/// Where Redlock gets a fencing token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TokenFrom {
-    /// Nowhere: the algorithm has none.
-    #[default]
-    None,
-    /// A counter on the first node (INCR).
-    IncrOne,
-    /// A counter on each node that granted the lock (INCR), the highest of them.
-    IncrEach,
+    /// The nodes on which Redlock releases.
+    pub enum ReleaseWhere {
+        /// On all nodes.
+        #[default]
+        All,
+        /// On those that were seen to grant it.
+        #[value(name = "seen")]
+        #[serde(rename = "seen")]
+        Granted,
+    }
+
+    /// Where Redlock gets a fencing token.
+    pub enum TokenFrom {
+        /// Nowhere: the algorithm has none.
+        #[default]
+        None,
+        /// A counter on the first node (INCR).
+        IncrOne,
+        /// A counter on each node that granted the lock (INCR), the highest of them.
+        IncrEach,
+    }
 }
 
 impl Options {

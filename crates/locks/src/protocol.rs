@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::client::pause_points::PauseAt;
 use crate::error::ClientError;
 use crate::options::Options;
-use fencepost_history::{Completion, Lease, OperationError, f};
+use fencepost_history::{Completion, ErrorCode, Lease, OperationError, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -63,6 +63,16 @@ impl Hello {
             servers => Err(ClientError::BadHello(format!(
                 "{lock} needs one server, and the hello names {}",
                 servers.len()
+            ))),
+        }
+    }
+
+    /// Errors: the hello does not name as many servers as this lock has.
+    pub(crate) fn all_servers(&self, lock: &str, wanted: usize) -> Result<(), ClientError> {
+        match self.servers.len() {
+            named if named == wanted => Ok(()),
+            named => Err(ClientError::BadHello(format!(
+                "{lock} needs {wanted} servers, and the hello names {named}"
             ))),
         }
     }
@@ -216,14 +226,22 @@ impl Notice {
 
 impl Answer {
     pub fn new(id: u64, completion: Completion) -> Answer {
+        let not_ok = |kind, error| Answer { id, kind, value: Value::Null, error: Some(error) };
         match completion {
             Completion::Ok(value) => Answer { id, kind: AnswerKind::Ok, value, error: None },
-            Completion::Fail(error) => {
-                Answer { id, kind: AnswerKind::Fail, value: Value::Null, error: Some(error) }
-            }
-            Completion::Info(error) => {
-                Answer { id, kind: AnswerKind::Info, value: Value::Null, error: Some(error) }
-            }
+            Completion::Fail(error) => not_ok(AnswerKind::Fail, error),
+            Completion::Info(error) => not_ok(AnswerKind::Info, error),
+        }
+    }
+
+    /// How the operation ended, and what a `fail` or an `info` still says. `who` may have given no reason.
+    pub fn ended(self, who: &str) -> (Completion, Value) {
+        let no_reason = || ErrorCode::NoReason.error(format_args!("{who} gave no reason"));
+        let why = self.error.unwrap_or_else(no_reason);
+        match self.kind {
+            AnswerKind::Ok => (Completion::Ok(self.value), Value::Null),
+            AnswerKind::Fail => (Completion::Fail(why), self.value),
+            AnswerKind::Info => (Completion::Info(why), self.value),
         }
     }
 }

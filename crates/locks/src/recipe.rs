@@ -7,8 +7,8 @@ use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use async_trait::async_trait;
-use fencepost_history::{AcquireArguments, Completion, ErrorCode, Mode};
-use fencepost_storage::Sequencers;
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, LockKind, Mode};
+use fencepost_storage::{Credentials, Sequencers};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -52,12 +52,20 @@ pub enum Share {
 }
 
 impl Share {
-    /// What the value of an acquire asks for; none: all of the lock.
-    pub(crate) fn asked(asked: &AcquireArguments) -> Option<Share> {
-        match (asked.mode.unwrap_or_default(), asked.capacity) {
-            (Mode::Shared, _) => Some(Share::Reader),
-            (Mode::Exclusive, of) => of.map(|of| Share::Permit { of }),
-        }
+    /// What the value of an acquire of so many names asks for; none: all of the lock. Errors: a lock of this
+    /// kind cannot be held so.
+    pub(crate) fn asked(
+        asked: &AcquireArguments,
+        names: usize,
+        kind: LockKind,
+    ) -> Result<Option<Share>, Completion> {
+        let (share, is_had) = match (asked.mode.unwrap_or_default(), asked.capacity) {
+            (Mode::Shared, _) => (Some(Share::Reader), kind == LockKind::ReadWrite),
+            (Mode::Exclusive, Some(of)) => (Some(Share::Permit { of }), kind == LockKind::Semaphore),
+            (Mode::Exclusive, None) if names > 1 => (None, kind == LockKind::Several),
+            (Mode::Exclusive, None) => (None, kind != LockKind::Semaphore),
+        };
+        if is_had { Ok(share) } else { Err(no_such_share()) }
     }
 }
 
@@ -72,15 +80,15 @@ pub trait Lock: Send {
     /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
     /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
-    /// [`Lock::acquire`], together with others. Only where its [kind](crate::Capabilities::kind) has it.
+    /// [`Lock::acquire`] of a share that its [kind](crate::Capabilities::kind) has; none: all of the lock.
     async fn acquire_share(
         &mut self,
-        _key: &str,
-        _share: Share,
-        _ttl: Duration,
-        _timeout: Duration,
+        key: &str,
+        _share: Option<Share>,
+        ttl: Duration,
+        timeout: Duration,
     ) -> Completion {
-        no_such_share()
+        self.acquire(key, ttl, timeout).await
     }
     /// [`Lock::acquire`] of several names at once, all or none. Only of a lock on several names.
     async fn acquire_all(&mut self, _names: &[&str], _ttl: Duration, _timeout: Duration) -> Completion {
@@ -114,15 +122,10 @@ pub trait Lock: Send {
     fn still_valid(&self, _key: &str) -> Option<bool> {
         None
     }
-    fn token(&self, _key: &str) -> Option<u64> {
-        None
-    }
-    fn unique_value(&self, _key: &str) -> Option<String> {
-        None
-    }
-    /// Words by which the lock service can tell later whether this very grant still stands.
-    fn sequencer(&self, _key: &str) -> Option<String> {
-        None
+    /// What a storage can know this very grant by: its fencing token, a value that no other grant has, and
+    /// words by which the lock service can tell later whether it still stands. The process is left out.
+    fn credentials(&self, _key: &str) -> Credentials {
+        Credentials::default()
     }
     /// How many notifications woke this process during its latest acquire; none if the recipe has none.
     fn wakeups(&self) -> Option<u64> {

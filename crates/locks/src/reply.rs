@@ -13,6 +13,14 @@ pub(crate) enum Reply<T> {
 }
 
 impl<T> Reply<T> {
+    /// The answer, or why there is none, where it makes no difference what became of the request.
+    pub(crate) fn answered(self) -> Result<T, OperationError> {
+        match self {
+            Reply::Answer(answer) => Ok(answer),
+            Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Err(why),
+        }
+    }
+
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
         match self {
             Reply::Answer(answer) => Reply::Answer(f(answer)),

@@ -2,7 +2,7 @@
 
 use crate::dialer::Dialer;
 use crate::end::End;
-use crate::error::{ClientError, OptionError, bad_option};
+use crate::error::{ClientError, OptionError, refuse};
 use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
@@ -68,14 +68,12 @@ impl<S: SqlServer> Recipe for SqlRecipe<S> {
         if ttl >= self.ttl_min {
             return Ok(());
         }
-        bad_option(
+        refuse!(
             "ttl",
-            format!(
-                "{} cannot notice within {} ms that a holder is gone; use --ttl {}ms or more",
-                S::NAME,
-                ttl.as_millis(),
-                self.ttl_min.as_millis()
-            ),
+            "{} cannot notice within {} ms that a holder is gone; use --ttl {}ms or more",
+            S::NAME,
+            ttl.as_millis(),
+            self.ttl_min.as_millis()
         )
     }
 

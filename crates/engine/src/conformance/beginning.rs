@@ -50,7 +50,7 @@ pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
 pub(super) async fn end_of_input(context: &RuleContext<'_>) -> Checked {
     // One that holds a lock, and has a connection to the servers.
     let (process, key) = (context.process(1).await?, context.key("a"));
-    let answered = context.acquire_free(&process, &key).await?;
+    let answered = process.acquire_free(&key).await?;
     let begun = Instant::now();
     process.client.close_input();
     match process.client.await_gone(EXIT).await {

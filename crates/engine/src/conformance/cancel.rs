@@ -13,9 +13,9 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
     let (key, ttl) = (context.key("a"), context.terms().ttl);
     waiter.client.needs(f::CANCEL)?;
-    context.grant(&holder, &key).await?;
-    let given_up = context.give_up(&waiter, &key, ttl, AFTER).await?;
-    context.release(&holder, &key).await?;
+    holder.grant(&key).await?;
+    let given_up = waiter.give_up(&key, ttl, AFTER).await?;
+    holder.release(&key).await?;
     if given_up.took > ttl / 2 + AFTER {
         return Ok(CheckResult::broken(
             format!(
@@ -31,14 +31,14 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
         return Ok(CheckResult::note(
             format!(
                 "the lock stayed taken after process {} had given up an acquire of it, which ended with {given_up}, and its holder had \
-                 released it",
+             released it",
                 waiter.number
             ),
             "Take back what the call has done where it is cancelled: its place in the queue, its renewal, its key",
         )
         .of_processes(vec![holder.number, waiter.number]));
     };
-    context.release(&next, &key).await?;
+    next.release(&key).await?;
     Ok(CheckResult::kept(format!(
         "an acquire that was given up ended with {given_up}, and the lock was granted again"
     )))

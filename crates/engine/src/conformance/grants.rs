@@ -13,9 +13,9 @@ async fn in_turn(context: &RuleContext<'_>) -> Result<Vec<(u64, Value)>, CheckEn
     let mut grants = Vec::new();
     for number in 0..GRANTS {
         let process = context.process(number % 2).await?;
-        let granted = context.grant(&process, &key).await?;
+        let granted = process.grant(&key).await?;
         grants.push((process.number, granted.value));
-        context.release(&process, &key).await?;
+        process.release(&key).await?;
     }
     Ok(grants)
 }
@@ -50,17 +50,17 @@ pub(super) async fn validity(context: &RuleContext<'_>) -> Checked {
 async fn validity_of_a_wait(context: &RuleContext<'_>) -> Result<Option<CheckResult>, CheckEnd> {
     let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
     let (key, ttl) = (context.key("wait"), context.terms().ttl);
-    context.grant(&holder, &key).await?;
+    holder.grant(&key).await?;
     let released = async {
         tokio::time::sleep(ttl / 2).await;
-        context.release(&holder, &key).await
+        holder.release(&key).await
     };
-    let (waited, released) = tokio::join!(context.acquire(&waiter, &key, ttl), released);
+    let (waited, released) = tokio::join!(waiter.acquire(&key, ttl), released);
     let (waited, _) = (waited?, released?);
     if !waited.is_ok() {
         return Ok(None);
     }
-    context.release(&waiter, &key).await?;
+    waiter.release(&key).await?;
     let Some(Millis(validity_ms)) = Grant::of(&waited.value).validity_ms else { return Ok(None) };
     let missing_ms = TimeSpan(ttl).millis() as f64 - validity_ms;
     Ok((missing_ms >= waited.took.as_secs_f64() * 1e3 / 2.0).then(|| {

@@ -38,17 +38,17 @@ async fn refused_beside(
     [held, wanted]: &[String; 2],
 ) -> Result<Option<Answered>, CheckEnd> {
     let (holder, other) = (context.process(0).await?, context.process(1).await?);
-    context.grant(&holder, held).await?;
+    holder.grant(held).await?;
     // The holder's time must not run out meanwhile.
-    let beside = context.acquire(&other, wanted, context.terms().ttl / 2).await?;
-    context.release(&holder, held).await?;
+    let beside = other.acquire(wanted, context.terms().ttl / 2).await?;
+    holder.release(held).await?;
     if beside.is_ok() {
-        context.release(&other, wanted).await?;
+        other.release(wanted).await?;
         return Ok(None);
     }
     let alone = context.process(1).await?;
-    context.grant(&alone, wanted).await?;
-    context.release(&alone, wanted).await?;
+    alone.grant(wanted).await?;
+    alone.release(wanted).await?;
     // What is not known to have been refused says nothing.
     Ok(beside.fail_code().is_some().then_some(beside))
 }

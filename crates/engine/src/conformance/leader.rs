@@ -13,9 +13,9 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let (leader, follower) = (context.process(0).await?, context.process(1).await?);
     let (key, within) = (context.key("a"), context.terms().ttl / 2);
     follower.client.needs(f::LEADER)?;
-    context.grant(&leader, &key).await?;
+    leader.grant(&key).await?;
     let is_named = |answer: &Answered| answer.value == leader.number;
-    let named = ask(context, &follower, &key, within, is_named).await?;
+    let named = ask(&follower, &key, within, is_named).await?;
     if !is_named(&named) {
         return Ok(CheckResult::broken(
             format!(
@@ -27,14 +27,13 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
             "Let each process campaign under its own number (in a kit: `env.process`), and answer with the number under which the leader did",
         ));
     }
-    context.release(&leader, &key).await?;
-    let after = ask(context, &follower, &key, within, |answer| !is_named(answer)).await?;
+    leader.release(&key).await?;
+    let after = ask(&follower, &key, within, |answer| !is_named(answer)).await?;
     if is_named(&after) {
         return Ok(CheckResult::note(
             format!(
                 "process {} had resigned {} ago, and another client still answered that it leads",
-                leader.number,
-                seconds(within)
+                leader.number, seconds(within)
             ),
             "Look at what the client's `leader` asks: a value that was kept from an earlier answer does not show that its leader resigned",
         )
@@ -45,15 +44,14 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
 
 /// Asks who leads, again and again, until the answer is as wanted or so much time is over.
 async fn ask(
-    context: &RuleContext<'_>,
-    follower: &ClientProcess,
+    follower: &ClientProcess<'_>,
     key: &str,
     within: Duration,
     is_wanted: impl Fn(&Answered) -> bool,
 ) -> Result<Answered, CheckEnd> {
     let begun = Instant::now();
     loop {
-        let answer = context.ask(follower, f::LEADER, key).await?;
+        let answer = follower.ask(f::LEADER, key).await?;
         if is_wanted(&answer) || begun.elapsed() >= within {
             return Ok(answer);
         }

@@ -22,34 +22,22 @@ async fn becomes_free(
     what: &str,
     change: &str,
 ) -> Checked {
-    let begun = Instant::now();
-    let limit = bound(context);
-    while begun.elapsed() < limit {
-        // A fresh process for each try: one that ended with an info is over.
-        let other = context.process(1).await?;
-        let answered = context.acquire(&other, key, TRY).await?;
-        if answered.is_ok() {
-            let after = asked.map(|asked| asked.elapsed());
-            context.release(&other, key).await?;
-            let free = format!("the lock was free {} after {what}", seconds(begun.elapsed()));
-            return Ok(match after.filter(|after| is_too_early(context, *after)) {
-                Some(after) => CheckResult::note(
-                    format!(
-                        "{free}, {} after it had been asked for: earlier than the TTL of {}",
-                        seconds(after),
-                        seconds(context.terms().ttl)
-                    ),
-                    TOO_EARLY,
-                ),
-                None => CheckResult::kept(free),
-            });
+    let (begun, ttl) = (Instant::now(), seconds(context.terms().ttl));
+    let Some(other) = next_holder(context, key).await? else {
+        let seen = format!("{} after {what}, the lock was still taken (TTL {ttl})", seconds(begun.elapsed()));
+        return Ok(CheckResult::broken(seen, change));
+    };
+    let after = asked.map(|asked| asked.elapsed());
+    other.release(key).await?;
+    let free = format!("the lock was free {} after {what}", seconds(begun.elapsed()));
+    Ok(match after.filter(|after| is_too_early(context, *after)) {
+        Some(after) => {
+            let after = seconds(after);
+            let seen = format!("{free}, {after} after it had been asked for: earlier than the TTL of {ttl}");
+            CheckResult::note(seen, TOO_EARLY)
         }
-    }
-    let ttl = seconds(context.terms().ttl);
-    Ok(CheckResult::broken(
-        format!("{} after {what}, the lock was still taken (TTL {ttl})", seconds(begun.elapsed())),
-        change,
-    ))
+        None => CheckResult::kept(free),
+    })
 }
 
 const TOO_EARLY: &str = "A holder may rely on the whole TTL. Look at the unit and the value of the TTL that the library hands to the servers; if \
@@ -72,7 +60,7 @@ fn needs_lease(context: &RuleContext<'_>) -> Result<(), CheckEnd> {
 pub(super) async fn client_gone(context: &RuleContext<'_>) -> Checked {
     needs_lease(context)?;
     let (holder, key, asked) = (context.process(2).await?, context.key("a"), Instant::now());
-    context.grant(&holder, &key).await?;
+    holder.grant(&key).await?;
     context.session.servers.kill_client(holder.client.place, holder.client.pid).await?;
     let Some(_) = holder.client.await_gone(Duration::from_secs(3)).await else {
         return Ok(CheckResult::broken(
@@ -91,7 +79,7 @@ pub(super) async fn client_gone(context: &RuleContext<'_>) -> Checked {
 pub(super) async fn process_over(context: &RuleContext<'_>) -> Checked {
     needs_lease(context)?;
     let (holder, key) = (context.process(0).await?, context.key("a"));
-    context.grant(&holder, &key).await?;
+    holder.grant(&key).await?;
     holder.client.end_process(holder.number);
     let change = "At the line {\"event\":\"over\",\"process\":…} stop the renewals of this process and close its connections";
     // It may let go of the lock at once.
@@ -105,16 +93,15 @@ pub(super) async fn renewal(context: &RuleContext<'_>) -> Checked {
     let (holder, key) = (context.process(0).await?, context.key("a"));
     holder.client.needs("extend")?;
     let ttl = context.terms().ttl;
-    context.grant(&holder, &key).await?;
+    holder.grant(&key).await?;
     let renewed = holder.client.await_notice(f::RENEWED, holder.number, ttl * RENEWED_TTLS).await;
-    context.release(&holder, &key).await?;
+    holder.release(&key).await?;
     Ok(match renewed {
         Some(_) => CheckResult::kept("the first renewal of a held lock was reported"),
         None => CheckResult::note(
             format!(
                 "the client announces `extend`, and reported no renewal of a lock that was held for {}, with a TTL of {}",
-                seconds(ttl * RENEWED_TTLS),
-                seconds(ttl)
+                seconds(ttl * RENEWED_TTLS), seconds(ttl)
             ),
             "Report each renewal (in a kit: `env.renewed(key)`). If the library renews without a callback, announce nothing, and say \
              lease = \"session\" in lock.toml: then no TTL counts against a holder",
@@ -132,7 +119,7 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
         ));
     }
     let asked = Instant::now();
-    context.grant(&first, &key).await?;
+    first.grant(&key).await?;
     let Some(second) = next_holder(context, &key).await? else {
         return Ok(CheckResult::unchecked(format!(
             "no other client acquired within {} after a grant that was not released (lease in lock.toml says that a TTL ends it; of \
@@ -141,7 +128,7 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
         )));
     };
     let (after, second_asked) = (asked.elapsed(), Instant::now());
-    let late = context.release(&first, &key).await?;
+    let late = first.release(&key).await?;
     if is_too_early(context, after) {
         let seen = format!(
             "process {} got the lock {} after process {} had asked for it, which holds it for a TTL of {}",
@@ -153,7 +140,7 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
         return Ok(CheckResult::note(seen, TOO_EARLY).of_processes(vec![first.number, second.number]));
     }
     let third = context.process(0).await?;
-    let answered = context.acquire(&third, &key, TRY).await?;
+    let answered = third.acquire(&key, TRY).await?;
     if answered.is_ok() && second_asked.elapsed() + TRY >= context.terms().ttl {
         return Ok(CheckResult::unchecked(format!(
             "the machine was too busy: {} passed between the second grant and the third",
@@ -171,10 +158,13 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
         )
         .of_processes(vec![first.number, second.number, third.number]));
     }
-    context.release(&second, &key).await?;
+    second.release(&key).await?;
     if matches!(late.completion, Completion::Info(_)) {
         return Ok(CheckResult::note(
-            format!("process {} released late, and the answer was {late}; the next holder kept the lock", first.number),
+            format!(
+                "process {} released late, and the answer was {late}; the next holder kept the lock",
+                first.number
+            ),
             "Answer `fail` with `not-held` where the library says that the lock was no longer held: after an `info` the process is over",
         )
         .of_processes(vec![first.number]));
@@ -184,14 +174,15 @@ pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
     )))
 }
 
-pub(super) async fn next_holder(
-    context: &RuleContext<'_>,
+pub(super) async fn next_holder<'a>(
+    context: &'a RuleContext<'_>,
     key: &str,
-) -> Result<Option<ClientProcess>, CheckEnd> {
+) -> Result<Option<ClientProcess<'a>>, CheckEnd> {
     let begun = Instant::now();
     while begun.elapsed() < bound(context) {
+        // A fresh process for each try: one that ended with an info is over.
         let other = context.process(1).await?;
-        if context.acquire(&other, key, TRY).await?.is_ok() {
+        if other.acquire(key, TRY).await?.is_ok() {
             return Ok(Some(other));
         }
     }

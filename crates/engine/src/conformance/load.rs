@@ -54,7 +54,7 @@ async fn take_turns(context: &RuleContext<'_>, place: usize) -> Result<Load, Che
     let (begun, key, mut load) = (Instant::now(), context.key("a"), Load::default());
     let mut process = context.process(place).await?;
     while begun.elapsed() < LENGTH {
-        let acquired = context.acquire(&process, &key, ACQUIRE).await?;
+        let acquired = process.acquire(&key, ACQUIRE).await?;
         load.count(process.number, &acquired);
         let mut is_over = matches!(acquired.completion, Completion::Info(_));
         if acquired.is_ok() {
@@ -62,7 +62,7 @@ async fn take_turns(context: &RuleContext<'_>, place: usize) -> Result<Load, Che
             let granted = Instant::now();
             tokio::time::sleep(HOLD).await;
             load.holds.push((granted, Instant::now(), process.number));
-            let released = context.release(&process, &key).await?;
+            let released = process.release(&key).await?;
             load.count(process.number, &released);
             is_over = matches!(released.completion, Completion::Info(_));
         } else {
@@ -131,7 +131,10 @@ impl Load {
             let most = self.infos.iter().max_by_key(|(_, count)| **count);
             let most = most.map(|(error, count)| format!("; {count} of them: {error}")).unwrap_or_default();
             return CheckResult::broken(
-                format!("{infos} of {} operations without any fault ended with `info`{most}", self.operations),
+                format!(
+                    "{infos} of {} operations without any fault ended with `info`{most}",
+                    self.operations
+                ),
                 "Look at the error: a `no` of the library is a `fail` (`refused-by-library: …`), and no operation should raise without faults",
             )
             .of_processes(self.processes);

@@ -16,7 +16,7 @@ fn wait(context: &RuleContext<'_>) -> Duration {
 
 pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
-    let granted = context.acquire_free(&process, &key).await?;
+    let granted = process.acquire_free(&key).await?;
     if !granted.is_ok() {
         let seen = format!("the acquire of a free lock was answered with {granted}");
         // A no is an answer as the protocol wants it. An error may be the client's.
@@ -34,10 +34,10 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
         };
         // Where the lock is never granted every other rule would say so again.
         let process = context.process(0).await?;
-        let again = context.acquire_free(&process, &context.key("b")).await?;
+        let again = process.acquire_free(&context.key("b")).await?;
         return Ok(if again.is_ok() { result } else { result.ending_the_check() });
     }
-    let released = context.release(&process, &key).await?;
+    let released = process.release(&key).await?;
     let believed = Released::of(&released.value).believed;
     if believed.is_none() || (released.is_ok() && believed == Some(false)) {
         return Ok(CheckResult::broken(
@@ -59,7 +59,7 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
             change,
         ));
     }
-    let never = context.release(&context.process(0).await?, &key).await?;
+    let never = context.process(0).await?.release(&key).await?;
     if Released::of(&never.value).believed != Some(false) {
         return Ok(CheckResult::broken(
             format!("the release of a process that never acquired had the value {}", never.value),
@@ -76,8 +76,8 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
 /// How long an acquire of a free lock takes here and now: an answer may be late by that.
 async fn undisturbed(context: &RuleContext<'_>) -> Result<Duration, CheckEnd> {
     let (process, key) = (context.process(1).await?, context.key("undisturbed"));
-    let granted = context.grant(&process, &key).await?;
-    context.release(&process, &key).await?;
+    let granted = process.grant(&key).await?;
+    process.release(&key).await?;
     Ok(granted.took)
 }
 
@@ -88,15 +88,15 @@ pub(super) async fn processes(context: &RuleContext<'_>) -> Checked {
             (context.process(0).await?, context.process(0).await?, context.process(0).await?);
         let (key, free, wait) =
             (context.key(&format!("a{number}")), context.key(&format!("b{number}")), wait(context));
-        context.grant(&holder, &key).await?;
+        holder.grant(&key).await?;
         let slow = undisturbed(context).await?;
         let begun = Instant::now();
-        let waiting = context.acquire(&waiter, &key, wait);
+        let waiting = waiter.acquire(&key, wait);
         let others = async {
             // The waiting has begun by then.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let granted = context.acquire_free(&other, &free).await?;
-            let released = context.release(&holder, &key).await?;
+            let granted = other.acquire_free(&free).await?;
+            let released = holder.release(&key).await?;
             Ok::<_, CheckEnd>((granted, released, begun.elapsed()))
         };
         let (waited, others) = tokio::join!(waiting, others);
@@ -139,16 +139,14 @@ pub(super) async fn time_out(context: &RuleContext<'_>) -> Checked {
     for number in 0..TRIES {
         let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
         let key = context.key(&number.to_string());
-        context.grant(&holder, &key).await?;
-        let answered = context.acquire(&waiter, &key, wait).await?;
-        context.release(&holder, &key).await?;
+        holder.grant(&key).await?;
+        let answered = waiter.acquire(&key, wait).await?;
+        holder.release(&key).await?;
         if answered.is_ok() && answered.took <= bound {
             return Ok(CheckResult::note(
                 format!(
                     "process {} was granted the lock after {} while process {} held it",
-                    waiter.number,
-                    seconds(answered.took),
-                    holder.number
+                    waiter.number, seconds(answered.took), holder.number
                 ),
                 "`fencepost test` judges that. If the library is not to blame, look at the client's acquire: it must ask the server, \
                  answer only after the server did, and pass the TTL on in the library's unit (a lock that ends too early looks like this)",
@@ -196,9 +194,9 @@ pub(super) async fn time_out(context: &RuleContext<'_>) -> Checked {
 pub(super) async fn next(context: &RuleContext<'_>) -> Checked {
     let (first, second) = (context.process(0).await?, context.process(1).await?);
     let key = context.key("a");
-    context.grant(&first, &key).await?;
-    let released = context.release(&first, &key).await?;
-    let answered = context.acquire(&second, &key, wait(context)).await?;
+    first.grant(&key).await?;
+    let released = first.release(&key).await?;
+    let answered = second.acquire(&key, wait(context)).await?;
     if !answered.is_ok() {
         return Ok(CheckResult::broken(
             format!(
@@ -207,7 +205,7 @@ pub(super) async fn next(context: &RuleContext<'_>) -> Checked {
             "Look at the client's release: it must release what the acquire of this process got, on the server, before it answers",
         ));
     }
-    context.release(&second, &key).await?;
+    second.release(&key).await?;
     Ok(CheckResult::kept(format!("another client acquired {} after the release", seconds(answered.took))))
 }
 
@@ -215,17 +213,17 @@ pub(super) async fn holds(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
     let change = "Answer holds with what the process believes, from no request: true from the ok of its acquire until its \
                   release begins or its library reports the lock as lost";
-    let before = context.ask(&process, f::HOLDS, &key).await?;
+    let before = process.ask(f::HOLDS, &key).await?;
     if before.value != false {
         return Ok(CheckResult::broken(
             format!("holds before the first acquire: {}", belief(&before)),
             change,
         ));
     }
-    context.grant(&process, &key).await?;
-    let during = context.ask(&process, f::HOLDS, &key).await?;
-    context.release(&process, &key).await?;
-    let after = context.ask(&process, f::HOLDS, &key).await?;
+    process.grant(&key).await?;
+    let during = process.ask(f::HOLDS, &key).await?;
+    process.release(&key).await?;
+    let after = process.ask(f::HOLDS, &key).await?;
     if after.value != false {
         return Ok(CheckResult::broken(format!("holds after the release: {}", belief(&after)), change));
     }

@@ -21,13 +21,13 @@ pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {
     let (holder, key) = (context.process(0).await?, context.key("a"));
     holder.client.needs("lost")?;
     let ttl = context.terms().ttl;
-    context.grant(&holder, &key).await?;
+    holder.grant(&key).await?;
     context.session.servers.set_state(ServersState::Paused).await?;
     tokio::time::sleep(ttl + ttl / 4 + context.terms().lag).await;
     context.session.servers.set_state(ServersState::Resumed).await?;
     let Some(notice) = holder.client.await_notice("lost", holder.number, ttl).await else {
         let other = context.process(1).await?;
-        let answered = context.acquire(&other, &key, context.terms().ttl / 2).await?;
+        let answered = other.acquire(&key, context.terms().ttl / 2).await?;
         return Ok(match answered.is_ok() {
             true => CheckResult::broken(
                 format!(
@@ -42,7 +42,7 @@ pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {
             )),
         });
     };
-    let holds = context.ask(&holder, f::HOLDS, &key).await?;
+    let holds = holder.ask(f::HOLDS, &key).await?;
     if holds.value != false {
         return Ok(CheckResult::broken(
             format!("holds after the notice `lost`: {}", holds.value),
@@ -56,12 +56,12 @@ pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {
 pub(super) async fn unanswered(context: &RuleContext<'_>) -> Checked {
     let (process, warm, key) = (context.process(0).await?, context.key("a"), context.key("b"));
     // So that it has a connection, if it keeps one.
-    context.grant(&process, &warm).await?;
-    context.release(&process, &warm).await?;
+    process.grant(&warm).await?;
+    process.release(&warm).await?;
     context.session.servers.set_state(ServersState::Paused).await?;
     let paused = Instant::now();
     let time_out = time_out(context);
-    let asking = context.acquire(&process, &key, time_out);
+    let asking = process.acquire(&key, time_out);
     tokio::pin!(asking);
     let during = tokio::time::timeout(time_out + SLACK, &mut asking).await;
     let pause = paused.elapsed();
@@ -107,9 +107,9 @@ async fn judge_unanswered(context: &RuleContext<'_>, key: &str, answered: &Answe
     }
     // A `fail` says that it will not happen. If the request was in a server's buffer, the lock is taken now.
     let other = context.process(1).await?;
-    let next = context.acquire(&other, key, context.terms().ttl / 2).await?;
+    let next = other.acquire(key, context.terms().ttl / 2).await?;
     if next.is_ok() {
-        context.release(&other, key).await?;
+        other.release(key).await?;
         return Ok(CheckResult::kept(format!("{seen}, and nothing had taken the lock when they went on")));
     }
     Ok(CheckResult::broken(
@@ -124,7 +124,7 @@ pub(super) async fn unreachable(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
     context.session.servers.set_state(ServersState::Killed).await?;
     let time_out = time_out(context);
-    let answered = context.perform(&process, f::ACQUIRE, &key, time_out, RETRIES).await?;
+    let answered = process.perform(f::ACQUIRE, &key, time_out, RETRIES).await?;
     let seen = format!("with all servers down, the first acquire of a process ended with {answered}");
     if answered.is_ok() {
         return Ok(CheckResult::broken(

@@ -13,10 +13,10 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let (holder, key, ttl) = (context.process(0).await?, context.key("a"), context.terms().ttl);
     holder.client.needs(f::PROLONG)?;
     context.needs_ttl()?;
-    context.grant(&holder, &key).await?;
+    holder.grant(&key).await?;
     tokio::time::sleep(ttl * AFTER / 20).await;
     let asked = Instant::now();
-    let prolonged = context.ask(&holder, f::PROLONG, &key).await?;
+    let prolonged = holder.ask(f::PROLONG, &key).await?;
     if !prolonged.is_ok() {
         return Ok(CheckResult::broken(
             format!("a lock that was held was not prolonged: the answer was {prolonged}"),
@@ -26,16 +26,13 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     }
     // Without that it would be over by then.
     tokio::time::sleep(ttl * AFTER / 20).await;
-    let (holds, other) = (context.ask(&holder, f::HOLDS, &key).await?, context.process(1).await?);
-    let beside = context.acquire(&other, &key, TRY.min(ttl / 5)).await?;
+    let (holds, other) = (holder.ask(f::HOLDS, &key).await?, context.process(1).await?);
+    let beside = other.acquire(&key, TRY.min(ttl / 5)).await?;
     if beside.is_ok() && asked.elapsed() < ttl {
         return Ok(CheckResult::note(
             format!(
                 "process {} was granted the lock {} after process {} had prolonged it for {}",
-                other.number,
-                seconds(asked.elapsed()),
-                holder.number,
-                seconds(ttl)
+                other.number, seconds(asked.elapsed()), holder.number, seconds(ttl)
             ),
             "`fencepost test` judges that. If the library is not to blame, look at the time that the client asks for: it counts from now on, \
              and is not added to what is left",
@@ -51,8 +48,8 @@ pub(super) async fn check(context: &RuleContext<'_>) -> Checked {
     let Some(next) = next_holder(context, &key).await? else {
         return Ok(CheckResult::unchecked("no other client acquired once the time was over"));
     };
-    let late = context.ask(&holder, f::PROLONG, &key).await?;
-    context.release(&next, &key).await?;
+    let late = holder.ask(f::PROLONG, &key).await?;
+    next.release(&key).await?;
     if late.is_ok() {
         return Ok(CheckResult::note(
             format!(

@@ -2,7 +2,7 @@
 
 use super::check_result::{CheckEnd, CheckResult};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
-use super::transcript::{Recorded, Transcript};
+use super::transcript::Transcript;
 use crate::run::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
 use fencepost_history::{AcquireArguments, Completion, ErrorCode, Lease, LockKind, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
+use tokio_util::io::{InspectReader, InspectWriter};
 
 /// Process numbers of one rule: the numbers of rule 3 are 3000 to 3999.
 const PROCESSES_OF_POINT: u64 = 1000;
@@ -53,7 +54,8 @@ pub(super) struct RuleContext<'a> {
     processes: AtomicU64,
 }
 
-pub(super) struct ClientProcess {
+pub(super) struct ClientProcess<'a> {
+    context: &'a RuleContext<'a>,
     pub(super) client: Arc<TestedClient>,
     pub(super) number: u64,
 }
@@ -84,8 +86,9 @@ impl CheckSession {
     async fn start(&self, place: usize) -> Result<TestedClient, CheckEnd> {
         let begun = Instant::now();
         let (hello, streams) = self.servers.start_client(place).await?;
-        let stdin = Recorded::new(streams.stdin, &self.transcript, &hello.client, true);
-        let stdout = Recorded::new(streams.stdout, &self.transcript, &hello.client, false);
+        let keep_lines = |to_client| self.transcript.keep_lines(&hello.client, to_client);
+        let stdin = InspectWriter::new(streams.stdin, keep_lines(true));
+        let stdout = InspectReader::new(streams.stdout, keep_lines(false));
         let events = Arc::new(NoticeEvents::default());
         let patience = self.servers.terms().start_time;
         let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
@@ -193,150 +196,16 @@ impl<'a> RuleContext<'a> {
     }
 
     /// A process of the client in this place, with a number that was not used yet.
-    pub(super) async fn process(&self, place: usize) -> Result<ClientProcess, CheckEnd> {
+    pub(super) async fn process(&self, place: usize) -> Result<ClientProcess<'_>, CheckEnd> {
         let client = self.client(place).await?;
         let number = self.number * PROCESSES_OF_POINT + self.processes.fetch_add(1, Ordering::Relaxed);
-        Ok(ClientProcess { client, number })
-    }
-
-    /// Performs an operation; waits this much longer than the client. Of a semaphore: its only permit.
-    pub(super) async fn perform(
-        &self,
-        process: &ClientProcess,
-        f: &'static str,
-        key: &str,
-        timeout: Duration,
-        late: Duration,
-    ) -> Result<Answered, CheckEnd> {
-        let alone = self.alone(f);
-        self.perform_with(process, f, key, alone, (timeout, late, None)).await
-    }
-
-    fn alone(&self, f: &str) -> Value {
-        match self.terms().kind {
-            LockKind::Semaphore if f == f::ACQUIRE => {
-                AcquireArguments { capacity: Some(1), ..Default::default() }.into()
-            }
-            _ => Value::Null,
-        }
-    }
-
-    /// The same, with the value of the operation, and the time after which its caller gives it up.
-    async fn perform_with(
-        &self,
-        process: &ClientProcess,
-        f: &'static str,
-        key: &str,
-        value: Value,
-        (timeout, late, cancel_after): (Duration, Duration, Option<Duration>),
-    ) -> Result<Answered, CheckEnd> {
-        let has_ttl = [f::ACQUIRE, f::PROLONG, f::REENTER].contains(&f);
-        let command = Command {
-            id: 0,
-            process: process.number,
-            f: Cow::Borrowed(f),
-            key: Cow::Owned(key.to_owned()),
-            value,
-            ttl_ms: has_ttl.then_some(TimeSpan(self.terms().ttl).millis()),
-            timeout_ms: Some(TimeSpan(timeout).millis()),
-        };
-        let (begun, patience) = (Instant::now(), timeout + late);
-        let connection = process.client.connection.lock().clone();
-        let Some(connection) = connection else { return Err(self.gone(&process.client).await) };
-        let reply = connection.call(command, patience, cancel_after).await;
-        let took = begun.elapsed();
-        let is_missing = took >= patience;
-        if let Completion::Fail(error) | Completion::Info(error) = &reply.completion
-            && error.code() == ErrorCode::ClientGone
-        {
-            return Err(self.gone(&process.client).await);
-        }
-        if matches!(reply.completion, Completion::Info(_)) && !reply.is_cancelled() {
-            connection.end_process(process.number);
-        }
-        let value = match &reply.completion {
-            Completion::Ok(value) => value.clone(),
-            _ => reply.value,
-        };
-        Ok(Answered { completion: reply.completion, value, took, is_missing })
+        Ok(ClientProcess { context: self, client, number })
     }
 
     async fn gone(&self, client: &TestedClient) -> CheckEnd {
         let reason = client.await_gone(LATE).await;
         let reason = reason.unwrap_or_else(|| format!("client {} ended", client.name));
         CheckEnd::Gone(self.session.servers.explained(client.place, reason).await)
-    }
-
-    pub(super) async fn acquire(
-        &self,
-        process: &ClientProcess,
-        key: &str,
-        timeout: Duration,
-    ) -> Result<Answered, CheckEnd> {
-        self.perform(process, f::ACQUIRE, key, timeout, process.lateness()).await
-    }
-
-    /// Acquires or releases the lock as others hold it, too (as a reader, or with one of several permits), or
-    /// several names at once.
-    pub(super) async fn perform_share(
-        &self,
-        process: &ClientProcess,
-        f: &'static str,
-        key: &str,
-        share: AcquireArguments,
-        timeout: Duration,
-    ) -> Result<Answered, CheckEnd> {
-        self.perform_with(process, f, key, share.into(), (timeout, process.lateness(), None)).await
-    }
-
-    /// Asks for a lock, and gives that call up after a while.
-    pub(super) async fn give_up(
-        &self,
-        process: &ClientProcess,
-        key: &str,
-        timeout: Duration,
-        after: Duration,
-    ) -> Result<Answered, CheckEnd> {
-        let (alone, late) = (self.alone(f::ACQUIRE), process.lateness());
-        self.perform_with(process, f::ACQUIRE, key, alone, (timeout, late, Some(after))).await
-    }
-
-    pub(super) async fn acquire_free(
-        &self,
-        process: &ClientProcess,
-        key: &str,
-    ) -> Result<Answered, CheckEnd> {
-        let answered = self.acquire(process, key, process.free_timeout()).await?;
-        if answered.is_ok() {
-            note_time(&process.client.slowest, answered.took);
-        }
-        Ok(answered)
-    }
-
-    /// Acquires a lock that is free. Without a grant the rule cannot be checked.
-    pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
-        let answered = self.acquire_free(process, key).await?;
-        match answered.completion {
-            Completion::Ok(_) => Ok(answered),
-            _ => {
-                Err(CheckResult::unchecked(format!("a free lock was not granted: the answer was {answered}"))
-                    .into())
-            }
-        }
-    }
-
-    pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, CheckEnd> {
-        self.ask(process, f::RELEASE, key).await
-    }
-
-    /// An operation that has not to wait for another process.
-    pub(super) async fn ask(
-        &self,
-        process: &ClientProcess,
-        f: &'static str,
-        key: &str,
-    ) -> Result<Answered, CheckEnd> {
-        self.perform(process, f, key, process.free_timeout(), process.lateness()).await
     }
 
     /// Ends a rule that is about holds that run out by time, of a lock that has none.
@@ -351,7 +220,120 @@ impl<'a> RuleContext<'a> {
     }
 }
 
-impl ClientProcess {
+impl ClientProcess<'_> {
+    /// Performs an operation; waits this much longer than the client. Of a semaphore: its only permit.
+    pub(super) async fn perform(
+        &self,
+        f: &'static str,
+        key: &str,
+        timeout: Duration,
+        late: Duration,
+    ) -> Result<Answered, CheckEnd> {
+        self.perform_with(f, key, self.alone(f), (timeout, late, None)).await
+    }
+
+    fn alone(&self, f: &str) -> Value {
+        match self.context.terms().kind {
+            LockKind::Semaphore if f == f::ACQUIRE => {
+                AcquireArguments { capacity: Some(1), ..Default::default() }.into()
+            }
+            _ => Value::Null,
+        }
+    }
+
+    /// The same, with the value of the operation, and the time after which its caller gives it up.
+    async fn perform_with(
+        &self,
+        f: &'static str,
+        key: &str,
+        value: Value,
+        (timeout, late, cancel_after): (Duration, Duration, Option<Duration>),
+    ) -> Result<Answered, CheckEnd> {
+        let has_ttl = [f::ACQUIRE, f::PROLONG, f::REENTER].contains(&f);
+        let command = Command {
+            id: 0,
+            process: self.number,
+            f: Cow::Borrowed(f),
+            key: Cow::Owned(key.to_owned()),
+            value,
+            ttl_ms: has_ttl.then_some(TimeSpan(self.context.terms().ttl).millis()),
+            timeout_ms: Some(TimeSpan(timeout).millis()),
+        };
+        let (begun, patience) = (Instant::now(), timeout + late);
+        let connection = self.client.connection.lock().clone();
+        let Some(connection) = connection else { return Err(self.context.gone(&self.client).await) };
+        let reply = connection.call(command, patience, cancel_after).await;
+        let took = begun.elapsed();
+        let is_missing = took >= patience;
+        if let Completion::Fail(error) | Completion::Info(error) = &reply.completion
+            && error.code() == ErrorCode::ClientGone
+        {
+            return Err(self.context.gone(&self.client).await);
+        }
+        if matches!(reply.completion, Completion::Info(_)) && !reply.is_cancelled() {
+            connection.end_process(self.number);
+        }
+        let value = match &reply.completion {
+            Completion::Ok(value) => value.clone(),
+            _ => reply.value,
+        };
+        Ok(Answered { completion: reply.completion, value, took, is_missing })
+    }
+
+    pub(super) async fn acquire(&self, key: &str, timeout: Duration) -> Result<Answered, CheckEnd> {
+        self.perform(f::ACQUIRE, key, timeout, self.lateness()).await
+    }
+
+    /// Acquires or releases the lock as others hold it, too (as a reader, or with one of several permits), or
+    /// several names at once.
+    pub(super) async fn perform_share(
+        &self,
+        f: &'static str,
+        key: &str,
+        share: AcquireArguments,
+        timeout: Duration,
+    ) -> Result<Answered, CheckEnd> {
+        self.perform_with(f, key, share.into(), (timeout, self.lateness(), None)).await
+    }
+
+    /// Asks for a lock, and gives that call up after a while.
+    pub(super) async fn give_up(
+        &self,
+        key: &str,
+        timeout: Duration,
+        after: Duration,
+    ) -> Result<Answered, CheckEnd> {
+        let alone = self.alone(f::ACQUIRE);
+        self.perform_with(f::ACQUIRE, key, alone, (timeout, self.lateness(), Some(after))).await
+    }
+
+    pub(super) async fn acquire_free(&self, key: &str) -> Result<Answered, CheckEnd> {
+        let answered = self.acquire(key, self.free_timeout()).await?;
+        if answered.is_ok() {
+            note_time(&self.client.slowest, answered.took);
+        }
+        Ok(answered)
+    }
+
+    /// Acquires a lock that is free. Without a grant the rule cannot be checked.
+    pub(super) async fn grant(&self, key: &str) -> Result<Answered, CheckEnd> {
+        let answered = self.acquire_free(key).await?;
+        if answered.is_ok() {
+            return Ok(answered);
+        }
+        let seen = format!("a free lock was not granted: the answer was {answered}");
+        Err(CheckResult::unchecked(seen).into())
+    }
+
+    pub(super) async fn release(&self, key: &str) -> Result<Answered, CheckEnd> {
+        self.ask(f::RELEASE, key).await
+    }
+
+    /// An operation that has not to wait for another process.
+    pub(super) async fn ask(&self, f: &'static str, key: &str) -> Result<Answered, CheckEnd> {
+        self.perform(f, key, self.free_timeout(), self.lateness()).await
+    }
+
     /// How long an operation on a free lock may take. A program that was slow to start, or at its first
     /// grant, can be as slow again: a JVM's first TLS connection on a busy machine takes seconds.
     pub(super) fn free_timeout(&self) -> Duration {

@@ -37,11 +37,11 @@ async fn readers(context: &RuleContext<'_>, key: &str) -> Checked {
     let reading = AcquireArguments { mode: Some(Mode::Shared), ..AcquireArguments::default() };
     let readers = Holders::acquire(context, key, &reading, READERS).await?;
     let writing = AcquireArguments::default();
-    readers.refuse(context, &writing, "a writer was granted the lock that two readers held").await?;
-    readers.release(context, 0).await?;
+    readers.refuse(&writing, "a writer was granted the lock that two readers held").await?;
+    readers.release(0).await?;
     let writer = Holders::acquire(context, key, &writing, 1).await?;
-    writer.refuse(context, &reading, "a reader was granted the lock that a writer held").await?;
-    writer.release(context, 0).await?;
+    writer.refuse(&reading, "a reader was granted the lock that a writer held").await?;
+    writer.release(0).await?;
     Ok(CheckResult::kept("two readers held it together; no writer beside them, no reader beside a writer"))
 }
 
@@ -49,12 +49,12 @@ async fn permits(context: &RuleContext<'_>, key: &str) -> Checked {
     let permit = AcquireArguments { capacity: Some(PERMITS), ..AcquireArguments::default() };
     let mut holders = Holders::acquire(context, key, &permit, PERMITS).await?;
     let one_more = format!("one more was granted a permit while {PERMITS} held the {PERMITS} permits");
-    holders.refuse(context, &permit, &one_more).await?;
-    holders.release(context, 2).await?;
+    holders.refuse(&permit, &one_more).await?;
+    holders.release(2).await?;
     holders.processes.truncate(2);
     let next = Holders::acquire(context, key, &permit, 1).await?;
-    next.release(context, 0).await?;
-    holders.release(context, 0).await?;
+    next.release(0).await?;
+    holders.release(0).await?;
     Ok(CheckResult::kept(format!("{PERMITS} held its {PERMITS} permits together, and one more was refused")))
 }
 
@@ -66,14 +66,12 @@ async fn names(context: &RuleContext<'_>, key: &str) -> Checked {
     let (holder, second) = (context.process(0).await?, context.process(CLIENTS - 1).await?);
     let patience = context.terms().ttl / 4;
     let numbers = vec![holder.number, second.number];
-    let granted =
-        context.perform_share(&holder, f::ACQUIRE, &one, with_common(), holder.free_timeout()).await?;
-    let refused = context.perform_share(&second, f::ACQUIRE, &other, with_common(), patience).await?;
-    let rest = context.acquire(&second, &other, patience).await?;
+    let granted = holder.perform_share(f::ACQUIRE, &one, with_common(), holder.free_timeout()).await?;
+    let refused = second.perform_share(f::ACQUIRE, &other, with_common(), patience).await?;
+    let rest = second.acquire(&other, patience).await?;
     let is_in_time = begun.elapsed() < context.terms().ttl;
-    context.release(&second, &other).await?;
-    let released =
-        context.perform_share(&holder, f::RELEASE, &one, with_common(), holder.free_timeout()).await?;
+    second.release(&other).await?;
+    let released = holder.perform_share(f::RELEASE, &one, with_common(), holder.free_timeout()).await?;
     let change = "Take the key and all names of `also`, or none of them, and give all of them back at a release that has the same names (in a kit: acquire_all, release_all)";
     if !granted.is_ok() || !released.is_ok() {
         let seen =
@@ -102,88 +100,83 @@ async fn entries(context: &RuleContext<'_>, key: &str) -> Checked {
     let holder = Holders::acquire(context, key, &exclusive, 1).await?;
     let entered = [f::REENTER, f::LEAVE];
     for operation in entered {
-        let answered = context.ask(&holder.processes[0], operation, key).await?;
-        holder.check_time(context)?;
+        let answered = holder.processes[0].ask(operation, key).await?;
+        holder.check_time()?;
         if !answered.is_ok() {
-            holder.release(context, 0).await?;
+            holder.release(0).await?;
             let seen = format!("a `{operation}` of the holder was answered with {answered}");
             let change = "Acquire the lock for its holder once more at a `reenter`, and release it once at a `leave` (the functions of a kit have these names)";
             return Ok(CheckResult::broken(seen, change).of_processes(holder.numbers()));
         }
         let granted = format!("another process was granted the lock after a `{operation}` of its holder");
-        holder.refuse(context, &exclusive, &granted).await?;
+        holder.refuse(&exclusive, &granted).await?;
     }
-    holder.release(context, 0).await?;
+    holder.release(0).await?;
     let next = Holders::acquire(context, key, &exclusive, 1).await?;
-    next.release(context, 0).await?;
+    next.release(0).await?;
     Ok(CheckResult::kept("its holder acquired it again, and kept it until its last release"))
 }
 
 struct Holders<'a> {
+    context: &'a RuleContext<'a>,
     key: &'a str,
-    processes: Vec<ClientProcess>,
+    processes: Vec<ClientProcess<'a>>,
     since: Instant,
 }
 
 impl<'a> Holders<'a> {
     /// So many processes, of several clients, acquire the lock; it is broken where one is refused.
     async fn acquire(
-        context: &RuleContext<'_>,
+        context: &'a RuleContext<'_>,
         key: &'a str,
         share: &AcquireArguments,
         count: u32,
     ) -> Result<Holders<'a>, CheckEnd> {
-        let mut holders = Holders { key, processes: Vec::new(), since: Instant::now() };
+        let mut holders = Holders { context, key, processes: Vec::new(), since: Instant::now() };
         for number in 0..count as usize {
             let process = context.process(number % CLIENTS).await?;
             // Those before it must not run out meanwhile.
             let timeout = if number == 0 { process.free_timeout() } else { context.terms().ttl / 4 };
-            let answered = context.perform_share(&process, f::ACQUIRE, key, share.clone(), timeout).await?;
+            let answered = process.perform_share(f::ACQUIRE, key, share.clone(), timeout).await?;
             let held = holders.processes.len();
             holders.processes.push(process);
             if !answered.is_ok() {
                 holders.processes.truncate(held);
-                holders.release(context, 0).await?;
+                holders.release(0).await?;
                 return Err(refused(context.terms().kind, share, held, &answered)
                     .of_processes(holders.numbers())
                     .into());
             }
-            holders.check_time(context)?;
+            holders.check_time()?;
         }
         Ok(holders)
     }
 
     /// Another process, which asks for this share, must not be granted it; if it is, that is worth a look.
-    async fn refuse(
-        &self,
-        context: &RuleContext<'_>,
-        share: &AcquireArguments,
-        granted: &str,
-    ) -> Result<(), CheckEnd> {
-        let other = context.process(CLIENTS - 1).await?;
-        let answered = context
-            .perform_share(&other, f::ACQUIRE, self.key, share.clone(), context.terms().ttl / 4)
-            .await?;
+    async fn refuse(&self, share: &AcquireArguments, granted: &str) -> Result<(), CheckEnd> {
+        let terms = self.context.terms();
+        let other = self.context.process(CLIENTS - 1).await?;
+        let answered = other.perform_share(f::ACQUIRE, self.key, share.clone(), terms.ttl / 4).await?;
         if !answered.is_ok() {
             return Ok(());
         }
-        self.check_time(context)?;
+        self.check_time()?;
         let look = "`fencepost test` judges that. If the library is not to blame, look at how the client passes on the mode of an acquire, or \
                     the number of permits, and the TTL";
         let numbers = [self.numbers(), vec![other.number]].concat();
         Err(CheckResult::note(granted, look).of_processes(numbers).into())
     }
 
-    async fn release(&self, context: &RuleContext<'_>, from: usize) -> Result<(), CheckEnd> {
+    async fn release(&self, from: usize) -> Result<(), CheckEnd> {
         for process in &self.processes[from..] {
-            context.release(process, self.key).await?;
+            process.release(self.key).await?;
         }
         Ok(())
     }
 
     /// Nothing can be said where the first of them may have run out.
-    fn check_time(&self, context: &RuleContext<'_>) -> Result<(), CheckEnd> {
-        match self.since.elapsed() + Duration::from_millis(1) < context.terms().ttl {
+    fn check_time(&self) -> Result<(), CheckEnd> {
+        match self.since.elapsed() + Duration::from_millis(1) < self.context.terms().ttl {
             true => Ok(()),
             false => {
                 Err(CheckResult::unchecked("the machine was too busy: the acquires took longer than the TTL")

@@ -3,11 +3,8 @@
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 /// Lines that a report shows of one rule at most: the last ones.
@@ -42,6 +39,20 @@ fn without_password(line: &str) -> String {
 impl Transcript {
     pub(super) fn begin() -> Arc<Transcript> {
         Arc::new(Transcript { begun: Instant::now(), lines: Mutex::default() })
+    }
+
+    /// Takes what passes to or from a client, and keeps each whole line.
+    pub(super) fn keep_lines(self: &Arc<Self>, client: &str, to_client: bool) -> impl FnMut(&[u8]) + use<> {
+        let (transcript, client, mut begun_line) = (self.clone(), client.to_owned(), Vec::new());
+        move |bytes| {
+            for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+                begun_line.extend_from_slice(part);
+                if part.ends_with(b"\n") {
+                    let line = std::mem::take(&mut begun_line);
+                    transcript.add(&client, to_client, &String::from_utf8_lossy(&line));
+                }
+            }
+        }
     }
 
     fn add(&self, client: &str, to_client: bool, text: &str) {
@@ -93,64 +104,5 @@ impl std::fmt::Display for TranscriptLine {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let arrow = if self.to_client { '→' } else { '←' };
         write!(out, "{:7.3} s  {} {arrow} {}", self.time.as_secs_f64(), self.client, self.text)
-    }
-}
-
-/// A stream that writes each whole line that passes into a transcript.
-pub(super) struct Recorded<S> {
-    stream: S,
-    transcript: Arc<Transcript>,
-    client: String,
-    to_client: bool,
-    begun_line: Vec<u8>,
-}
-
-impl<S> Recorded<S> {
-    pub(super) fn new(stream: S, transcript: &Arc<Transcript>, client: &str, to_client: bool) -> Recorded<S> {
-        let (transcript, client) = (transcript.clone(), client.to_owned());
-        Recorded { stream, transcript, client, to_client, begun_line: Vec::new() }
-    }
-
-    fn pass(&mut self, bytes: &[u8]) {
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.begun_line.extend_from_slice(part);
-            if part.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.begun_line);
-                self.transcript.add(&self.client, self.to_client, &String::from_utf8_lossy(&line));
-            }
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Recorded<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        self.pass(&buffer.filled()[before..]);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Recorded<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.pass(&bytes[..written]);
-        Poll::Ready(Ok(written))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -16,7 +16,6 @@ use fencepost_locks::protocol::Server;
 use fencepost_locks::{Access, ExistingService, LockService, Secret, TlsFiles};
 use fencepost_nemesis::{ExistingServers, HookAction, Readiness};
 use futures_util::future::{join_all, try_join_all};
-use hook::Hook;
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -45,7 +44,8 @@ pub(crate) struct Existing {
     service: &'static LockService,
     servers: Vec<(Place, Server)>,
     access: Access,
-    hook: Option<Hook>,
+    /// The words of the command for faults, with `{action}`, `{server}` and `{host}` in them.
+    hook: Option<Vec<String>>,
     pub(crate) prefix: String,
 }
 
@@ -74,7 +74,7 @@ impl Existing {
             let server = Server { name: format!("n{}", at + 1), address: place.to_string(), tls_name };
             (place, server)
         });
-        let hook = options.hook_words()?.map(|words| Hook { words });
+        let hook = options.hook_words()?;
         // Another machine may have a run of this name.
         let prefix = format!("{PREFIX}{run}-{:08x}/", rand::random::<u32>());
         Ok(Some(Arc::new(Existing { service, servers: servers.collect(), access, hook, prefix })))
@@ -95,9 +95,7 @@ impl Existing {
         });
         let mut said = try_join_all(asked).await?;
         said.push(format!("keys that begin with {}", self.prefix));
-        for (_, server) in
-            self.servers.iter().take(if service.shares_keys() { 1 } else { self.servers.len() })
-        {
+        for server in self.keepers(service) {
             let key = format!("{}tried", self.prefix);
             service.try_write(server, &self.access, &key).await.map_err(|rest| about(server, rest))?;
         }
@@ -156,26 +154,26 @@ impl Existing {
     /// Removes the keys of the run. Gives a sentence for each server on which that failed.
     pub(crate) async fn remove_keys(&self) -> Vec<String> {
         let Ok(service) = self.service() else { return Vec::new() };
-        let take = if service.shares_keys() { 1 } else { self.servers.len() };
-        let mut failures = Vec::new();
-        for removed in join_all(self.servers.iter().take(take).map(|(_, server)| async move {
+        let removed = self.keepers(service).map(|server| async move {
             // Twice: a request may still have been under way.
-            service.remove(server, &self.access, &self.prefix).await?;
-            sleep(SETTLED).await;
-            service.remove(server, &self.access, &self.prefix).await
-        }))
-        .await
-        .into_iter()
-        .zip(&self.servers)
-        {
-            if let (Err(rest), (_, server)) = removed {
-                failures.push(format!(
-                    "the keys of the run, which begin with {}, are still on {} ({}), which {rest}; remove them there",
-                    self.prefix, server.name, server.address
-                ));
+            for pause in [Duration::ZERO, SETTLED] {
+                sleep(pause).await;
+                if let Err(rest) = service.remove(server, &self.access, &self.prefix).await {
+                    return Some(format!(
+                        "the keys of the run, which begin with {}, are still on {} ({}), which {rest}; remove them there",
+                        self.prefix, server.name, server.address
+                    ));
+                }
             }
-        }
-        failures
+            None
+        });
+        join_all(removed).await.into_iter().flatten().collect()
+    }
+
+    /// The servers that have all keys between them.
+    fn keepers(&self, service: &dyn ExistingService) -> impl Iterator<Item = &Server> {
+        let count = if service.shares_keys() { 1 } else { self.servers.len() };
+        self.servers.iter().take(count).map(|(_, server)| server)
     }
 
     fn find(&self, name: &str) -> Result<&(Place, Server), ClusterError> {
@@ -189,7 +187,7 @@ impl ExistingServers for Existing {
     async fn act(&self, server: &str, action: HookAction) -> Result<(), ClusterError> {
         let (place, _) = self.find(server)?;
         match &self.hook {
-            Some(hook) => hook.call(place, action).await,
+            Some(words) => hook::call(words, place, action).await,
             None => Err(ClusterError::new(format!("no --server-hook can {} {server}", action.name()))),
         }
     }

@@ -2,7 +2,7 @@
 
 use fencepost_history::{Completion, ErrorCode, KEY_BYTES_MAX, f, printable};
 use fencepost_locks::protocol::{
-    Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessEvent, VERSION,
+    Answer, Command, FromClient, Hello, HelloAnswer, Notice, ProcessEvent, VERSION,
 };
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use parking_lot::Mutex;
@@ -84,17 +84,17 @@ impl ClientConnection {
         let back = hello_answer(&name, &mut input, patience).await?;
         let processes: Arc<Mutex<HashSet<u64>>> = Arc::default();
         let offence: Arc<Mutex<Option<String>>> = Arc::default();
-        let mut notices = NoticeReader {
+        let open: OpenOperations = Arc::default();
+        let mut incoming = Incoming {
+            open: open.clone(),
             events: events.clone(),
             processes: processes.clone(),
             offence: offence.clone(),
             rate: NoticeRate::default(),
         };
-        let open: OpenOperations = Arc::default();
-        let mut answers = Answers { open: open.clone(), offence: offence.clone() };
         let receive = move |line: &str| match serde_json::from_str(line) {
-            Ok(FromClient::Answer(answer)) => answers.receive(answer),
-            Ok(FromClient::Notice(notice)) => notices.receive(notice),
+            Ok(FromClient::Answer(answer)) => incoming.answer(answer),
+            Ok(FromClient::Notice(notice)) => incoming.notice(notice),
             Err(_) => Received::Garbage,
         };
         let (requests, reading) = RequestClient::open(input, output, receive);
@@ -211,14 +211,18 @@ impl ClientConnection {
 
 type OpenOperations = Arc<Mutex<HashMap<u64, Cow<'static, str>>>>;
 
-struct Answers {
+/// What comes from the client, held against what it was asked.
+struct Incoming {
     open: OpenOperations,
+    events: Arc<dyn ClientEvents>,
+    processes: Arc<Mutex<HashSet<u64>>>,
     offence: Arc<Mutex<Option<String>>>,
+    rate: NoticeRate,
 }
 
-impl Answers {
+impl Incoming {
     /// Passes an answer on, unless its value has the wrong type for this operation: checkers would ignore it.
-    fn receive(&mut self, answer: Answer) -> Received<Answer> {
+    fn answer(&mut self, answer: Answer) -> Received<Answer> {
         let operation = self.open.lock().remove(&answer.id);
         let checked = operation.map_or(Ok(()), |name| answer.check_value(&name));
         if let Err(offence) = checked {
@@ -227,18 +231,9 @@ impl Answers {
         }
         Received::Answer { id: answer.id, answer }
     }
-}
 
-struct NoticeReader {
-    events: Arc<dyn ClientEvents>,
-    processes: Arc<Mutex<HashSet<u64>>>,
-    offence: Arc<Mutex<Option<String>>>,
-    rate: NoticeRate,
-}
-
-impl NoticeReader {
     /// Passes a notice on, unless it is one that no client may send: it would enter the history as evidence.
-    fn receive(&mut self, notice: Notice) -> Received<Answer> {
+    fn notice(&mut self, notice: Notice) -> Received<Answer> {
         let Notice { event, process, .. } = &notice;
         let offence = if self.rate.is_exceeded() {
             format!(
@@ -319,14 +314,8 @@ impl From<Completion> for CallReply {
 
 impl From<Answer> for CallReply {
     fn from(answer: Answer) -> CallReply {
-        let no_reason = || ErrorCode::NoReason.error("the client gave no reason");
-        let error = || answer.error.clone().unwrap_or_else(no_reason);
-        let completion = match answer.kind {
-            AnswerKind::Ok => return CallReply::from(Completion::Ok(answer.value)),
-            AnswerKind::Fail => Completion::Fail(error()),
-            AnswerKind::Info => Completion::Info(error()),
-        };
-        CallReply { completion, value: answer.value }
+        let (completion, value) = answer.ended("the client");
+        CallReply { completion, value }
     }
 }
 

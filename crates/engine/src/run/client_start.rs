@@ -8,11 +8,11 @@ use crate::settings::validation::RunSpec;
 use crate::watch::node_log::as_last_rule;
 use anyhow::{Context, Result, anyhow};
 use fencepost_cluster::{Attached, Node};
-use fencepost_history::{Refusal, Seed};
+use fencepost_history::Refusal;
 use fencepost_locks::protocol::{Hello, Notice, Server, VERSION};
-use fencepost_locks::{Access, ClientProgram, LockDefinition, Options, PauseAt};
+use fencepost_locks::{Access, ClientProgram, PauseAt};
 use fencepost_nemesis::Plan;
-use fencepost_storage::{Guard, Need};
+use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,16 +38,9 @@ pub(crate) struct KnownNodes<'a> {
 
 /// How the clients of a run start, and what they must announce: the same for all.
 pub(crate) struct ClientSetup {
-    lock: &'static LockDefinition,
-    lock_options: Options,
+    spec: RunSpec,
     command: Vec<String>,
     pub(crate) start_time: Duration,
-    guard: Option<&'static Guard>,
-    /// What the workload needs, by a word of the hello's `can`.
-    needs: Option<&'static str>,
-    cancels: bool,
-    seed: Seed,
-    by_name: bool,
     hello: Hello,
 }
 
@@ -77,15 +70,9 @@ impl ClientSetup {
             ..Hello::default()
         };
         Ok(ClientSetup {
-            lock,
-            lock_options: options.lock_options.clone(),
+            spec: spec.clone(),
             command: program.map_or_else(own_command, |program| program.command.clone()),
             start_time: options.start_time.map_or(of_lock, |least| of_lock.max(least.0)),
-            guard,
-            needs: spec.workload.needs,
-            cancels: !options.cancel.is_empty(),
-            seed: spec.seed,
-            by_name: options.by_name,
             hello,
         })
     }
@@ -145,12 +132,12 @@ impl ClientSetup {
             ));
         }
         self.check_announced(&connection.hello.can)
-            .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", self.lock.name))?;
+            .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", self.spec.lock.name))?;
         Ok(Arc::new(connection))
     }
 
     async fn not_opened(&self, error: HelloError, logs: &Path, client: &str) -> anyhow::Error {
-        let more = match (&error, self.lock.recipe.program()) {
+        let more = match (&error, self.spec.lock.recipe.program()) {
             (HelloError::NoAnswer { .. }, Some(_)) => "; start-time in lock.toml allows more time",
             _ => "",
         };
@@ -168,17 +155,18 @@ impl ClientSetup {
 
     /// Holds what a hello announces against what is known of the lock.
     pub(crate) fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
-        let Some(program) = self.lock.recipe.program() else {
-            return self.lock.capabilities(&self.lock_options).check_announced(can);
+        let Some(program) = self.spec.lock.recipe.program() else {
+            return self.spec.lock.capabilities(&self.spec.options.lock_options).check_announced(can);
         };
-        let of_guard = match self.guard.map(|guard| guard.needs) {
+        let of_guard = match fencepost_storage::find_guard(&self.spec.options.guard).map(|guard| guard.needs)
+        {
             Some(Need::Token) => Some("token"),
             Some(Need::UniqueValue) => Some("unique"),
             _ => None,
         };
         let of_guard = of_guard.map(|word| (word, "guard"));
-        let of_cancel = self.cancels.then_some(("cancel", "option --cancel"));
-        let of_workload = self.needs.map(|word| (word, "workload"));
+        let of_cancel = (!self.spec.options.cancel.is_empty()).then_some(("cancel", "option --cancel"));
+        let of_workload = self.spec.workload.needs.map(|word| (word, "workload"));
         let needs: Vec<_> = of_guard.into_iter().chain(of_workload).chain(of_cancel).collect();
         program.check_announced(can, &needs)
     }
@@ -187,10 +175,10 @@ impl ClientSetup {
         let name = node.name();
         let storages: Vec<String> =
             known.storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
-        let service = self.lock.service;
+        let service = self.spec.lock.service;
         let server = |(index, server): (usize, &Arc<dyn Node>)| Server {
             name: server.name().to_owned(),
-            address: match self.by_name {
+            address: match self.spec.options.by_name {
                 true => format!("{}:{}", server.name(), service.port_of(index)),
                 false => format!("{}:{}", server.address(), service.port_of(index)),
             },
@@ -203,14 +191,14 @@ impl ClientSetup {
             access: known.access.clone(),
             storage: storages.first().cloned(),
             storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
-            seed: rand::RngExt::random(&mut self.seed.stream(&format!("client-{name}"))),
+            seed: rand::RngExt::random(&mut self.spec.seed.stream(&format!("client-{name}"))),
             ..self.hello.clone()
         }
     }
 
     /// What the lock's version command prints in a client's node; none without one. Errors: it failed.
     pub(crate) async fn version(&self, clients: &[Arc<dyn Node>]) -> Result<Option<String>> {
-        let command = self.lock.recipe.program().and_then(|program| program.version.as_ref());
+        let command = self.spec.lock.recipe.program().and_then(|program| program.version.as_ref());
         let (Some(command), Some(node)) = (command, clients.first()) else { return Ok(None) };
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let output = node.exec(&words, VERSION_TIME).await?;
@@ -219,7 +207,7 @@ impl ClientSetup {
             Some(version) if output.code == Some(0) => Ok(Some(version)),
             _ => Err(anyhow!(
                 "the version command of {} failed: `{}` {}: {}",
-                self.lock.name,
+                self.spec.lock.name,
                 command.join(" "),
                 match output.code {
                     Some(code) => format!("ended with {code}"),

@@ -1,6 +1,6 @@
 //! After the faults: locks must be free again, and every key is read once more.
 
-use super::playing::{Playing, phase};
+use super::context::{Playing, phase};
 use crate::run::processes::closing_reads;
 use crate::run::recorder::Recorder;
 use crate::run::script_player::ScriptOutcome;

@@ -12,8 +12,7 @@ use crate::settings::validation::RunSpec;
 use crate::standing::{LeftNodes, StandingLogs, StandingServers};
 use crate::stop::{Stop, StopReason};
 use crate::watch::client_monitor::ClientMonitor;
-use crate::watch::node_watch::NodeWatch;
-use crate::watch::stall_watch::StallWatch;
+use crate::watch::node_watch::{end_without_nodes, record_stalls};
 use anyhow::{Result, bail};
 use fencepost_cluster::{CleanUp, Cluster, Driver};
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
@@ -44,7 +43,7 @@ impl RunNodes {
         let (stop, logs) = (context.stop, context.folder.logs());
         let monitor =
             Arc::new(ClientMonitor::new(stop.clone(), clients_that_may_be_killed(spec), logs.clone()));
-        let _watch = NodeWatch::begin(&cluster.nodes, &logs, stop);
+        let _watches = end_without_nodes(&cluster.nodes, &logs, stop);
         let starting = deployment::start(spec, cluster, &logs, monitor.clone(), existing.as_ref(), stop);
         let deployment = stop.unless_pulled(starting).await?;
         let _ = self.serving.set((deployment.context.clone(), deployment.versions.clone()));
@@ -54,7 +53,7 @@ impl RunNodes {
         let history = Writer::create(&context.folder.history())?;
         let recorder = Arc::new(Recorder::new(history, placement, stop.clone(), spec.options.fail_fast));
         monitor.record_to(recorder.clone());
-        let stalls = StallWatch::begin(&cluster.nodes, &recorder, spec.options.ttl.0);
+        let stalls = record_stalls(&cluster.nodes, &recorder, spec.options.ttl.0);
         let outcome = match Running::begin(spec, context, &deployment, &recorder, script) {
             Ok(running) => running.until_over().await.heal().await.close().await,
             Err(error) => Err(error),

@@ -1,10 +1,9 @@
 //! Before the first node: the plan fits the driver, and servers that exist already are what the lock needs.
 
 use super::context::RunContext;
-use super::name::run_name;
 use super::nodes::RunNodes;
 use crate::existing::Existing;
-use crate::settings::node_specs::node_specs;
+use crate::settings::node_specs::{node_specs, run_name};
 use crate::settings::validation::RunSpec;
 use anyhow::{Result, bail};
 use fencepost_cluster::{ClusterSpec, Driver};

@@ -13,9 +13,9 @@ use rand::RngExt;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -23,8 +23,9 @@ use tokio::time::Instant;
 pub struct ProcessContext {
     pub recorder: Arc<Recorder>,
     pub times: TimeLimits,
-    permits: Option<u32>,
-    cancels: Cancels,
+    /// Of a semaphore; none: the lock is of another kind.
+    pub(crate) permits: Option<u32>,
+    pub(crate) cancels: Cancels,
     /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
     pub closing: Closing,
     /// For each slot (one of the processes that run at a time), how many process numbers it has used up.
@@ -66,28 +67,19 @@ const LAST_ATTEMPT: Duration = Duration::from_millis(500);
 
 /// A flag that can be waited for.
 #[derive(Debug, Default)]
-pub struct Closing {
-    set: AtomicBool,
-    changed: Notify,
-}
+pub struct Closing(SetOnce<()>);
 
 impl Closing {
     pub fn set(&self) {
-        self.set.store(true, Ordering::Release);
-        self.changed.notify_waiters();
+        let _ = self.0.set(());
     }
 
     pub fn is_set(&self) -> bool {
-        self.set.load(Ordering::Acquire)
+        self.0.initialized()
     }
 
     pub async fn wait(&self, time: Duration) {
-        let changed = self.changed.notified();
-        tokio::pin!(changed);
-        changed.as_mut().enable();
-        if !self.is_set() {
-            let _ = tokio::time::timeout(time, changed).await;
-        }
+        let _ = tokio::time::timeout(time, self.0.wait()).await;
     }
 }
 
@@ -117,26 +109,14 @@ pub(crate) fn follow_workload(
 
 impl ProcessContext {
     pub fn new(recorder: Arc<Recorder>, times: TimeLimits, processes: usize) -> ProcessContext {
-        let used = (0..processes).map(|_| AtomicU64::new(0)).collect();
         ProcessContext {
             recorder,
             times,
             permits: None,
             cancels: Cancels { of: Vec::new(), seed: Seed(0) },
             closing: Closing::default(),
-            used,
+            used: (0..processes).map(|_| AtomicU64::new(0)).collect(),
         }
-    }
-
-    /// The same for a semaphore of so many permits; none: the lock is of another kind.
-    #[must_use]
-    pub fn with_permits(self, permits: Option<u32>) -> ProcessContext {
-        ProcessContext { permits, ..self }
-    }
-
-    #[must_use]
-    pub fn with_cancels(self, cancels: Cancels) -> ProcessContext {
-        ProcessContext { cancels, ..self }
     }
 
     /// What a client is asked: each acquire of a semaphore says how many permits there are.
@@ -163,29 +143,20 @@ impl ProcessContext {
 
     /// Sends one operation, and records its invocation and its completion.
     pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
-        self.perform_or_cancel(client, process, op, None).await
+        self.perform_within(None, client, process, op, None).await
     }
 
-    async fn perform_or_cancel(
-        &self,
-        client: &ClientConnection,
-        process: u64,
-        op: &Op,
-        cancel_after: Option<Duration>,
-    ) -> Completion {
-        let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
-        self.perform_within(limit * op.time_limits, client, process, op, cancel_after).await
-    }
-
-    /// As [`ProcessContext::perform`], with a time limit of its own for the client.
+    /// As [`ProcessContext::perform`], with a time limit for the client where it is not the operation's own.
     async fn perform_within(
         &self,
-        limit: Duration,
+        limit: Option<Duration>,
         client: &ClientConnection,
         process: u64,
         op: &Op,
         cancel_after: Option<Duration>,
     ) -> Completion {
+        let usual = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
+        let limit = limit.unwrap_or(usual) * op.time_limits;
         let TimeLimits { ttl, patience, .. } = self.times;
         let (is_acquire, is_prolong) = (op.f == f::ACQUIRE, [f::PROLONG, f::REENTER].contains(&op.f));
         let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
@@ -257,7 +228,7 @@ pub async fn run_process(
             }
             Step::Do(op) => {
                 let cancel_after = context.cancels.draw(&mut random, &op);
-                let completion = context.perform_or_cancel(&client, process, &op, cancel_after).await;
+                let completion = context.perform_within(None, &client, process, &op, cancel_after).await;
                 match completion {
                     Completion::Info(_) if context.closing.is_set() => return,
                     Completion::Info(error) => {
@@ -293,7 +264,7 @@ async fn final_acquire(
     let mut limit = context.times.free_again;
     loop {
         let within = limit.min(context.times.acquire);
-        let acquired = context.perform_within(within, client, process, acquire, None).await;
+        let acquired = context.perform_within(Some(within), client, process, acquire, None).await;
         if matches!(acquired, Completion::Info(_)) {
             process = context.fresh_process(slot);
         }

@@ -1,8 +1,7 @@
 //! While processes work, and faults come and go.
 
-use super::context::RunContext;
+use super::context::{Playing, RunContext, phase};
 use super::healed::Healed;
-use super::playing::{Playing, phase};
 use crate::run::deployment::Deployment;
 use crate::run::injection::Injection;
 use crate::run::observer::{Progress, RunObserver};
@@ -47,10 +46,10 @@ impl<'a> Running<'a> {
     ) -> Result<Running<'a>> {
         let times = time_limits(spec, script);
         record_settings(spec, deployment, recorder);
-        let process_context = ProcessContext::new(recorder.clone(), times, spec.options.concurrency);
-        let cancels = Cancels { of: spec.options.cancel.clone(), seed: spec.seed };
-        let process_context =
-            Arc::new(process_context.with_permits(spec.options.permits).with_cancels(cancels));
+        let mut process_context = ProcessContext::new(recorder.clone(), times, spec.options.concurrency);
+        process_context.permits = spec.options.permits;
+        process_context.cancels = Cancels { of: spec.options.cancel.clone(), seed: spec.seed };
+        let process_context = Arc::new(process_context);
         let mut player =
             script.map(|script| ScriptPlayer::arm(script, &process_context, context.observer.clone()));
         // Counted from the first event on: processes begin after this.

@@ -8,6 +8,7 @@ use crate::run::lock_state::LockState;
 use fencepost_checker::{Metric, RunVerdict};
 use fencepost_history::{Event, Grant, Kind, Process, f};
 use fencepost_nemesis::Trigger;
+use std::collections::HashSet;
 
 pub struct RunMeasures<'a> {
     pub verdict: &'a RunVerdict,
@@ -153,19 +154,15 @@ fn whole(measured: &Measured, values: Vec<f64>, what: &str) -> Measurement {
 
 /// For each contest, the rounds that its first winner needed; none where no client won.
 fn rounds_of_winners(contests: usize, run: &RunMeasures) -> Vec<Option<u64>> {
-    let of_clients = || run.history.iter().filter(|event| matches!(event.process, Process::Client(_)));
-    let mut names: Vec<String> = of_clients()
-        .filter_map(|event| match event.process {
-            Process::Client(process) => Some((run.client_of)(process)),
-            Process::Nemesis => None,
-        })
-        .collect();
-    names.sort_unstable();
-    names.dedup();
+    let of_clients = run.history.iter().filter_map(|event| match event.process {
+        Process::Client(process) => Some((process, event)),
+        Process::Nemesis => None,
+    });
+    let names: HashSet<String> = of_clients.clone().map(|(process, _)| (run.client_of)(process)).collect();
     let clients = names.len().max(1);
     let mut winners = vec![None; contests];
     let mut over = 0;
-    for event in of_clients() {
+    for (_, event) in of_clients {
         match (&*event.f, event.kind) {
             (f::HOLDS, Kind::Invoke) => over += 1,
             (f::ACQUIRE, Kind::Ok) => {

@@ -1,6 +1,6 @@
 //! The options of runs on servers that exist already: where these are, and how they are reached.
 
-use crate::settings::names::BadUsage;
+use crate::settings::names::{BadUsage, refuse};
 use clap::Args;
 use fencepost_history::without_secrets;
 use fencepost_locks::{LockDefinition, Options, registry};
@@ -84,11 +84,9 @@ impl ExistingOptions {
         let changed = fencepost_history::changed_fields(self);
         let name = if self.are_used() { Some("servers") } else { changed.keys().next().map(String::as_str) };
         match name {
-            Some(name) => bad(
+            Some(name) => refuse!(
                 name,
-                &format!(
-                    "--{name} is for `fencepost test` alone, without --against: other commands start their servers themselves"
-                ),
+                "--{name} is for `fencepost test` alone, without --against: other commands start their servers themselves"
             ),
             None => Ok(()),
         }
@@ -99,11 +97,9 @@ impl ExistingOptions {
             return Ok(());
         }
         match fencepost_history::changed_fields(self).keys().next() {
-            Some(name) => bad(
+            Some(name) => refuse!(
                 name,
-                &format!(
-                    "--{name} is about servers that exist already; name them by --servers, or leave it out"
-                ),
+                "--{name} is about servers that exist already; name them by --servers, or leave it out"
             ),
             None => Ok(()),
         }
@@ -118,12 +114,12 @@ impl ExistingOptions {
         let Some(existing) = lock.service.existing else {
             let possible = registry().iter().filter(|lock| lock.service.existing.is_some());
             let possible: Vec<&str> = possible.map(|lock| lock.name).collect();
-            let sentence = format!(
+            refuse!(
+                "servers",
                 "{} cannot be tested on servers that exist already; these locks can: {}",
                 lock.name,
                 possible.join(", ")
             );
-            return bad("servers", &sentence);
         };
         let nodes = options.nodes.map(|_| "nodes".to_owned());
         let shaping = nodes.into_iter().chain(options.changed()).find(|name| {
@@ -131,10 +127,10 @@ impl ExistingOptions {
                 || lock.service.options.contains(&name.as_str())
         });
         if let Some(name) = shaping {
-            let sentence = format!(
+            refuse!(
+                &name,
                 "--{name} shapes servers that the run starts, and those of --servers exist already; leave it out"
             );
-            return bad(&name, &sentence);
         }
         let places = self.places(lock.service.port())?;
         if !existing.shares_keys() {
@@ -152,32 +148,32 @@ impl ExistingOptions {
     fn check_tls(&self, places: &[Place]) -> Result<(), BadUsage> {
         let tls = places.iter().filter(|place| place.tls).count();
         if tls != 0 && tls != places.len() {
-            return bad(
+            refuse!(
                 "servers",
-                "some of --servers speak TLS by their URLs, and some do not; all must speak alike",
+                "some of --servers speak TLS by their URLs, and some do not; all must speak alike"
             );
         }
         if tls == 0
             && (self.servers_ca.is_some() || self.servers_certificate.is_some() || self.servers_key.is_some())
         {
-            return bad(
+            refuse!(
                 "servers",
-                "the URLs of --servers say that they speak no TLS, and the options --servers-ca, --servers-certificate and --servers-key are about TLS; write rediss:// or https://, or leave these out",
+                "the URLs of --servers say that they speak no TLS, and the options --servers-ca, --servers-certificate and --servers-key are about TLS; write rediss:// or https://, or leave these out"
             );
         }
         if tls != 0 && self.servers_ca.is_none() {
-            return bad(
+            refuse!(
                 "servers-ca",
-                "servers that speak TLS have certificates of some authority; name the file with its certificate by --servers-ca",
+                "servers that speak TLS have certificates of some authority; name the file with its certificate by --servers-ca"
             );
         }
         match (&self.servers_certificate, &self.servers_key) {
             (Some(_), None) => {
-                bad("servers-key", "--servers-certificate needs its key; name the file by --servers-key")
+                refuse!("servers-key", "--servers-certificate needs its key; name the file by --servers-key")
             }
-            (None, Some(_)) => bad(
+            (None, Some(_)) => refuse!(
                 "servers-certificate",
-                "--servers-key needs its certificate; name the file by --servers-certificate",
+                "--servers-key needs its certificate; name the file by --servers-certificate"
             ),
             _ => Ok(()),
         }
@@ -186,17 +182,17 @@ impl ExistingOptions {
     /// Where the servers are; `port` is the service's usual one. Errors never repeat a password.
     pub(crate) fn places(&self, port: u16) -> Result<Vec<Place>, BadUsage> {
         if self.servers_user.as_ref().is_some_and(|user| user.contains(':')) {
-            let sentence = format!(
+            refuse!(
+                "servers-user",
                 "--servers-user has a colon in it, as if a password followed the name: leave that out there, and give it in {PASSWORD} or by --password-file"
             );
-            return bad("servers-user", &sentence);
         }
         let has_ca = self.servers_ca.is_some();
         let places: Vec<Place> =
             self.servers.iter().map(|text| parse(text, port, has_ca)).collect::<Result<_, _>>()?;
         for (at, place) in places.iter().enumerate() {
             if places[..at].iter().any(|other| (&other.host, other.port) == (&place.host, place.port)) {
-                return bad("servers", &format!("--servers names {place} twice; name each server once"));
+                refuse!("servers", "--servers names {place} twice; name each server once");
             }
         }
         Ok(places)
@@ -210,9 +206,9 @@ impl ExistingOptions {
         let Some(command) = &self.server_hook else { return Ok(None) };
         let words = shlex::split(command).filter(|words| !words.is_empty());
         let Some(words) = words else {
-            return bad(
+            refuse!(
                 "server-hook",
-                &format!("--server-hook `{command}` is no command: a quote is not closed, or it is empty"),
+                "--server-hook `{command}` is no command: a quote is not closed, or it is empty"
             );
         };
         let gives_password = |word: &String| {
@@ -221,19 +217,19 @@ impl ExistingOptions {
             word.contains("password=") || url.is_some_and(|(user, _)| user.contains(':'))
         };
         if words.iter().any(gives_password) {
-            return bad(
+            refuse!(
                 "server-hook",
                 "a password in --server-hook can be read by every user of this machine, and is kept with the results; let the \
-                 command be a script that reads it from a file",
+                 command be a script that reads it from a file"
             );
         }
         if !command.contains("{action}") || !command.contains("{server}") {
             let actions = [HookAction::Stop, HookAction::Continue, HookAction::Kill, HookAction::Restart];
-            let sentence = format!(
+            refuse!(
+                "server-hook",
                 "--server-hook `{command}` does not say what to do where: it needs {{action}} ({}) and {{server}} in it",
                 actions.map(HookAction::name).join(", ")
             );
-            return bad("server-hook", &sentence);
         }
         Ok(Some(words))
     }
@@ -246,18 +242,16 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
         "redis" | "valkey" | "http" => false,
         "rediss" | "valkeys" | "https" => true,
         _ => {
-            return bad("servers", "a URL in --servers begins with redis://, rediss://, http:// or https://");
+            refuse!("servers", "a URL in --servers begins with redis://, rediss://, http:// or https://");
         }
     };
     let user = rest.rsplit_once('@').map(|(user, _)| user);
     let has_password = |user: &str| user.contains(':') || user.to_ascii_lowercase().contains("%3a");
     let asks = rest.split_once('?').is_some_and(|(_, query)| query.to_ascii_lowercase().contains("pass"));
     if user.is_some_and(has_password) || asks {
-        return bad(
+        refuse!(
             "servers",
-            &format!(
-                "a password in --servers can be read by every user of this machine; leave it out there, and give it in {PASSWORD} or by --password-file"
-            ),
+            "a password in --servers can be read by every user of this machine; leave it out there, and give it in {PASSWORD} or by --password-file"
         );
     }
     let no_server = || {
@@ -296,10 +290,6 @@ fn shown(text: &str) -> String {
         Some((host, port)) if !port.starts_with("//") && !is_number(port) => format!("{host}:…"),
         _ => shown,
     }
-}
-
-fn bad<T>(option: &str, sentence: &str) -> Result<T, BadUsage> {
-    Err(BadUsage::at(option, sentence))
 }
 
 #[cfg(test)]

@@ -31,6 +31,14 @@ impl BadUsage {
     }
 }
 
+/// Returns a mistake in this option, whose sentence is formatted.
+macro_rules! refuse {
+    ($option:expr, $($sentence:tt)+) => {
+        return Err(crate::settings::names::BadUsage::at($option, format!($($sentence)+)))
+    };
+}
+pub(crate) use refuse;
+
 impl From<OptionError> for BadUsage {
     fn from(OptionError { option, sentence }: OptionError) -> BadUsage {
         BadUsage::at(&option, sentence)

@@ -1,16 +1,24 @@
-//! What the nodes of a run are made of.
+//! What a run is called on this machine, and what its nodes are made of.
 
 use crate::settings::validation::RunSpec;
 use fencepost_cluster::NodeSpec;
 use fencepost_cluster::protocol::NodeLimits;
 use fencepost_history::NodeKind;
 use fencepost_nemesis::Topology;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory of a client in MiB, where the options do not say it: room for programs of a virtual machine.
 const CLIENT_MEMORY_MIB: u32 = 2048;
 
 /// A client keeps its state in a service, and needs its disk for little more than logs.
 const CLIENT_DISK_BYTES: u64 = 1 << 30;
+
+/// A name that no other run on this machine has, nor another run of this program.
+pub(crate) fn run_name(spec: &RunSpec) -> String {
+    static RUNS: AtomicU64 = AtomicU64::new(1);
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{number}-{}", std::process::id(), spec.seed)
+}
 
 pub(crate) fn node_specs(spec: &RunSpec) -> Vec<NodeSpec> {
     let existing = spec.options.existing.are_used();

@@ -1,6 +1,6 @@
 //! Refuses what cannot work, before anything starts, and finds the parts that the options name.
 
-use crate::settings::names::{BadUsage, find_lock, pick, unknown};
+use crate::settings::names::{BadUsage, find_lock, pick, refuse, unknown};
 use crate::settings::options::RunOptions;
 use crate::settings::ranges::HOUR;
 use crate::settings::shaping::Faults;
@@ -13,7 +13,6 @@ use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
@@ -168,29 +167,23 @@ impl RunOptions {
             self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
         if named.len() < self.nemesis.len() && !named.is_empty() {
             let named = named.join(",");
-            return bad(
-                "nemesis",
-                format!("--nemesis none excludes {named}: leave out none to inject {named}"),
-            );
+            refuse!("nemesis", "--nemesis none excludes {named}: leave out none to inject {named}");
         }
         let mut nemeses: Vec<&dyn Nemesis> = Vec::new();
         if self.is_swarm() && named.len() > 1 {
-            return bad(
-                "nemesis",
-                "--nemesis swarm draws among all nemeses by itself; name no other beside it",
-            );
+            refuse!("nemesis", "--nemesis swarm draws among all nemeses by itself; name no other beside it");
         }
         for name in named.iter().filter(|name| **name != SWARM) {
             let nemesis = pick("nemesis", name, fencepost_nemesis::registry(), |nemesis| nemesis.name())?;
             if nemeses.iter().any(|other| other.name() == nemesis.name()) {
-                return bad("nemesis", format!("the nemesis {name} is named twice; name each once"));
+                refuse!("nemesis", "the nemesis {name} is named twice; name each once");
             }
             nemeses.push(nemesis);
         }
         if self.nemesis_file.is_some() && !named.is_empty() {
-            return bad(
+            refuse!(
                 "nemesis",
-                "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong",
+                "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong"
             );
         }
         Ok(nemeses)
@@ -201,12 +194,10 @@ impl RunOptions {
         let lock = self.on_chosen_server(find_lock(&self.lock)?)?;
         let Some(command) = &self.client else { return Ok(lock) };
         if lock.recipe.program().is_some() {
-            return bad(
+            refuse!(
                 "client",
-                format!(
-                    "--client puts a client on the servers of a built-in lock, and {} names its own in lock.toml",
-                    self.lock
-                ),
+                "--client puts a client on the servers of a built-in lock, and {} names its own in lock.toml",
+                self.lock
             );
         }
         folder::ad_hoc(lock, command, self.client_files.as_deref(), &self.client_packages)
@@ -217,10 +208,9 @@ impl RunOptions {
     fn on_chosen_server(&self, lock: &'static LockDefinition) -> Result<&'static LockDefinition, BadUsage> {
         let Some(chosen) = self.lock_options.server else { return Ok(lock) };
         match lock.named_server() {
-            Some(named) if named != chosen => bad(
-                "server",
-                format!("--server {chosen}, and {} says another server; leave one out", self.lock),
-            ),
+            Some(named) if named != chosen => {
+                refuse!("server", "--server {chosen}, and {} says another server; leave one out", self.lock)
+            }
             // The suite of a [service] of one's own follows from the server.
             None if lock.service.servers.is_empty() && lock.recipe.program().is_some() => {
                 find_lock(&format!("{}@{chosen}", self.lock))
@@ -238,12 +228,10 @@ impl RunOptions {
             }
             None if self.option.is_empty() => BTreeMap::new(),
             None => {
-                return bad(
+                refuse!(
                     "option",
-                    format!(
-                        "--option is for locks of your own; the options of {} are listed by `fencepost list locks`",
-                        self.lock
-                    ),
+                    "--option is for locks of your own; the options of {} are listed by `fencepost list locks`",
+                    self.lock
                 );
             }
         };
@@ -252,20 +240,14 @@ impl RunOptions {
         let is_listed = lock.recipe.program().is_some_and(|program| program.promised.is_some());
         for option in &self.option {
             let Some((name, value)) = option.split_once('=') else {
-                return bad(
-                    "option",
-                    format!("--option {option} has no value; write --option {option}=VALUE"),
-                );
+                refuse!("option", "--option {option} has no value; write --option {option}=VALUE");
             };
             if is_listed && !options.contains_key(name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                return bad(
-                    "option",
-                    match known.is_empty() {
-                        true => format!("--option {option}: {} has no options", lock.name),
-                        false => unknown("option", name, &known),
-                    },
-                );
+                if known.is_empty() {
+                    refuse!("option", "--option {option}: {} has no options", lock.name);
+                }
+                refuse!("option", "{}", unknown("option", name, &known));
             }
             options.insert(name.to_owned(), value.to_owned());
         }
@@ -277,12 +259,11 @@ impl RunOptions {
         let guard = pick("guard", &self.guard, guards, |guard| guard.name)?;
         let can = lock.capabilities(&self.lock_options);
         if self.guard != "none" && can.own_storage {
-            return bad(
+            refuse!(
                 "guard",
-                format!(
-                    "--guard {} protects the storage, and {} keeps the data itself, beside the lock; leave --guard out",
-                    self.guard, self.lock
-                ),
+                "--guard {} protects the storage, and {} keeps the data itself, beside the lock; leave --guard out",
+                self.guard,
+                self.lock
             );
         }
         let (lacks, has) = match guard.needs {
@@ -292,34 +273,30 @@ impl RunOptions {
             Need::Sequencer => ("a sequencer", can.sequencer),
         };
         if !has {
-            return bad(
+            refuse!(
                 "guard",
-                format!(
-                    "--guard {} needs {lacks}, and {} hands out none; use a lock that does (see `fencepost list locks`) or --guard none",
-                    self.guard, self.lock
-                ),
+                "--guard {} needs {lacks}, and {} hands out none; use a lock that does (see `fencepost list locks`) or --guard none",
+                self.guard,
+                self.lock
             );
         }
         if guard.needs == Need::Sequencer && self.existing.are_used() {
             let why = "the storage cannot ask servers that exist already for sequencers; leave --guard or --servers out";
-            return bad("guard", format!("--guard {}: {why}", self.guard));
+            refuse!("guard", "--guard {}: {why}", self.guard);
         }
         if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps {
-            return bad(
+            refuse!(
                 "storage-write-delay",
-                format!(
-                    "--storage-write-delay is for guards that check and write in two steps, and {} does both in one; use --guard token-racy or unique-racy",
-                    self.guard
-                ),
+                "--storage-write-delay is for guards that check and write in two steps, and {} does both in one; use --guard token-racy or unique-racy",
+                self.guard
             );
         }
         if self.guard != "none" && !workload.uses_storage {
-            return bad(
+            refuse!(
                 "guard",
-                format!(
-                    "--guard {} protects the storage, which the workload {} does not use; use --workload increment",
-                    self.guard, self.workload
-                ),
+                "--guard {} protects the storage, which the workload {} does not use; use --workload increment",
+                self.guard,
+                self.workload
             );
         }
         Ok(())
@@ -337,7 +314,7 @@ impl RunOptions {
             true if self.lock_options.tls => "certificates of a run name addresses; leave --tls out",
             true => return Ok(()),
         };
-        bad("by-name", format!("--by-name: {why}"))
+        refuse!("by-name", "--by-name: {why}")
     }
 
     fn draw_swarm(&self, topology: &Topology, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
@@ -350,7 +327,7 @@ fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
     let known = fencepost_checker::claimable();
     match claimed.into_iter().flatten().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {
-            bad("lock", format!("lock.toml of {}: {}", lock.name, unknown("property", name, &known)))
+            refuse!("lock", "lock.toml of {}: {}", lock.name, unknown("property", name, &known))
         }
         None => Ok(()),
     }
@@ -364,16 +341,13 @@ fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
         BadUsage::at("nemesis-file", format!("the plan {} is invalid: {reason}", file.display()))
     })?;
     if plan.faults.is_empty() {
-        return bad(
+        refuse!(
             "nemesis-file",
-            format!("the plan {} has no [[fault]]; leave it out to run without faults", file.display()),
+            "the plan {} has no [[fault]]; leave it out to run without faults",
+            file.display()
         );
     }
     Ok(plan)
-}
-
-fn bad<T>(option: &str, sentence: impl Display) -> Result<T, BadUsage> {
-    Err(BadUsage::at(option, sentence))
 }
 
 #[cfg(test)]

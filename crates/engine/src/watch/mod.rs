@@ -6,5 +6,4 @@ pub(crate) mod node_log;
 pub(crate) mod node_watch;
 pub(crate) mod server_log;
 pub(crate) mod server_watch;
-pub(crate) mod stall_watch;
 pub(crate) mod storage_log;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A program that speaks the client protocol, and what is said about the lock that it uses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClientProgram {
     /// The lock's name, as reports write it: `redis-py@with-statement`.
     pub name: String,

@@ -37,7 +37,7 @@ impl ClientContext {
         let storage = addresses.map(|addresses| ProtectedStorage::open(&addresses, guard)).transpose();
         let storage = storage.map_err(|refusal| ClientError::BadHello(refusal.sentence))?.map(Arc::new);
         let capabilities = lock.capabilities(&hello.options()?);
-        let session = lock.connect(hello).await?;
+        let session = lock.recipe.connect(hello).await?;
         Ok(ClientContext {
             session,
             storage,

@@ -14,6 +14,7 @@ use context::ClientContext;
 use fencepost_wire::{LineReader, LineWriter, beginning, stdin, stdout};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -48,7 +49,7 @@ pub async fn serve_client(
         return Err(ClientError::BadHello("the input ended before the hello".to_owned()));
     };
     let hello = parse_hello(&line)?;
-    let context = ClientContext::enter(&hello, find).await?;
+    let context = Arc::new(ClientContext::enter(&hello, find).await?);
 
     let (out, writer) = LineWriter::start(output);
     let hello_answer = HelloAnswer {

@@ -6,7 +6,7 @@ use crate::notices::Notices;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
 use crate::recipe::{Lock, Share};
 use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, Released, f};
-use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
+use fencepost_storage::{Credentials, Need, ProtectedStorage};
 use fencepost_wire::LineWriter;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -20,7 +20,7 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Starts a process. It ends when its sender is dropped, or after an indeterminate operation.
 pub(super) fn start(
-    context: &ClientContext,
+    context: &Arc<ClientContext>,
     number: u64,
     out: &LineWriter,
 ) -> mpsc::UnboundedSender<Command> {
@@ -32,10 +32,7 @@ pub(super) fn start(
         number,
         lock: (context.session)(number, notices.clone()),
         notices,
-        storage: context.storage.clone(),
-        own_storage: context.capabilities.own_storage,
-        guard: context.guard,
-        careful: context.careful,
+        context: context.clone(),
         beliefs: beliefs.clone(),
         marked: HashSet::new(),
         lost: Vec::new(),
@@ -97,10 +94,7 @@ struct HostedProcess {
     number: u64,
     lock: Box<dyn Lock>,
     notices: Notices,
-    storage: Option<Arc<ProtectedStorage>>,
-    own_storage: bool,
-    guard: &'static Guard,
-    careful: bool,
+    context: Arc<ClientContext>,
     beliefs: Arc<Beliefs>,
     /// Keys that it has marked as its own since it acquired them.
     marked: HashSet<String>,
@@ -151,19 +145,18 @@ impl HostedProcess {
 
     async fn acquire(&mut self, command: &Command, timeout: Duration) -> Answer {
         let key = command.key.as_ref();
-        let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
-            let refused = Completion::fail(ErrorCode::BadCommand, "an acquire needs a ttl_ms greater than 0");
-            return Answer::new(command.id, refused);
+        let ttl = match ttl(command) {
+            Ok(ttl) => ttl,
+            Err(refused) => return Answer::new(command.id, refused),
         };
-        let ttl = Duration::from_millis(ttl_ms);
         let asked = AcquireArguments::of(&command.value);
         let names = names(key, &asked);
         names.iter().for_each(|name| self.beliefs.begin_acquire(name));
         let begun = Instant::now();
-        let completion = match Share::asked(&asked) {
-            Some(share) => self.lock.acquire_share(key, share, ttl, timeout).await,
-            None if names.len() > 1 => self.lock.acquire_all(&names, ttl, timeout).await,
-            None => self.lock.acquire(key, ttl, timeout).await,
+        let completion = match Share::asked(&asked, names.len(), self.context.capabilities.kind) {
+            Ok(None) if names.len() > 1 => self.lock.acquire_all(&names, ttl, timeout).await,
+            Ok(share) => self.lock.acquire_share(key, share, ttl, timeout).await,
+            Err(refused) => refused,
         };
         let granted = matches!(completion, Completion::Ok(_));
         self.lost = names.iter().filter_map(|name| self.beliefs.end_acquire(name, granted)).collect();
@@ -187,11 +180,10 @@ impl HostedProcess {
     /// Lets the lock last from now on, also by acquiring it once more.
     async fn prolong(&mut self, command: &Command, timeout: Duration) -> Completion {
         let key = command.key.as_ref();
-        let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
-            let refused = format!("a {} needs a ttl_ms greater than 0", command.f);
-            return Completion::fail(ErrorCode::BadCommand, refused);
+        let ttl = match ttl(command) {
+            Ok(ttl) => ttl,
+            Err(refused) => return refused,
         };
-        let ttl = Duration::from_millis(ttl_ms);
         let completion = match &*command.f {
             f::REENTER => self.lock.reenter(key, ttl, timeout).await,
             _ => self.lock.prolong(key, ttl, timeout).await,
@@ -209,7 +201,7 @@ impl HostedProcess {
     }
 
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
-        if self.own_storage {
+        if self.context.capabilities.own_storage {
             let completion = self.lock.read(key, timeout).await;
             // A transaction in which a request failed cannot be committed: the process has no lock any more.
             if !matches!(completion, Completion::Ok(_)) {
@@ -217,7 +209,7 @@ impl HostedProcess {
             }
             return completion;
         }
-        let Some(storage) = self.storage.clone() else { return no_storage() };
+        let Some(storage) = self.context.storage.clone() else { return no_storage() };
         let credentials = self.credentials(key);
         // A process that holds nothing cannot mark: it only looks.
         if credentials != self.without_lock()
@@ -235,7 +227,7 @@ impl HostedProcess {
                 "a write needs a value, a whole number or a list",
             );
         }
-        if self.careful {
+        if self.context.careful {
             if !self.believes(key) {
                 // The client looked and chose not to send it.
                 return Completion::fail(
@@ -245,13 +237,13 @@ impl HostedProcess {
             }
             self.notices.reached(key, pause_points::BETWEEN_CHECK_AND_WRITE).await;
         }
-        if self.own_storage {
+        if self.context.capabilities.own_storage {
             let completion = self.lock.write(key, value, timeout).await;
             // With the transaction the lock is gone, whatever became of it.
             self.beliefs.end(key);
             return completion;
         }
-        let Some(storage) = self.storage.clone() else { return no_storage() };
+        let Some(storage) = self.context.storage.clone() else { return no_storage() };
         let credentials = self.credentials(key);
         if let Err(failed) = self.mark_first(&storage, key, &credentials, timeout).await {
             return failed;
@@ -267,7 +259,7 @@ impl HostedProcess {
         credentials: &Credentials,
         timeout: Duration,
     ) -> Result<(), Completion> {
-        if !self.guard.marks_first() || self.marked.contains(key) {
+        if !self.context.guard.marks_first() || self.marked.contains(key) {
             return Ok(());
         }
         match storage.mark(key, credentials, timeout).await {
@@ -284,14 +276,13 @@ impl HostedProcess {
     }
 
     fn credentials(&self, key: &str) -> Credentials {
-        let mut credentials = self.without_lock();
-        match self.guard.needs {
-            Need::Nothing => {}
-            Need::Token => credentials.token = self.lock.token(key),
-            Need::UniqueValue => credentials.unique = self.lock.unique_value(key),
-            Need::Sequencer => credentials.sequencer = self.lock.sequencer(key),
+        let (without_lock, of_grant) = (self.without_lock(), self.lock.credentials(key));
+        match self.context.guard.needs {
+            Need::Nothing => without_lock,
+            Need::Token => Credentials { token: of_grant.token, ..without_lock },
+            Need::UniqueValue => Credentials { unique: of_grant.unique, ..without_lock },
+            Need::Sequencer => Credentials { sequencer: of_grant.sequencer, ..without_lock },
         }
-        credentials
     }
 
     /// Releases the inner section of a reentrant lock: the process goes on to believe in the outer one.
@@ -322,7 +313,19 @@ impl HostedProcess {
 
     /// A careless process believes until it releases or gets a notice. A careful one also looks at its clock.
     fn believes(&self, key: &str) -> bool {
-        self.beliefs.contain(key) && !(self.careful && self.lock.still_valid(key) == Some(false))
+        self.beliefs.contain(key) && !(self.context.careful && self.lock.still_valid(key) == Some(false))
+    }
+}
+
+/// The TTL of an operation that needs one. Errors: it has none.
+fn ttl(command: &Command) -> Result<Duration, Completion> {
+    match command.ttl_ms {
+        Some(ttl_ms) if ttl_ms > 0 => Ok(Duration::from_millis(ttl_ms)),
+        _ => {
+            let article = if command.f == f::ACQUIRE { "an" } else { "a" };
+            let refused = format!("{article} {} needs a ttl_ms greater than 0", command.f);
+            Err(Completion::fail(ErrorCode::BadCommand, refused))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::recipe::{Lock, Recipe, Session};
 use crate::services::NO_SERVERS;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant};
+use fencepost_storage::Credentials;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
@@ -73,8 +74,8 @@ impl Lock for FakeLock {
     fn still_valid(&self, key: &str) -> Option<bool> {
         Some(key != "expired")
     }
-    fn token(&self, _key: &str) -> Option<u64> {
-        Some(33)
+    fn credentials(&self, _key: &str) -> Credentials {
+        Credentials { token: Some(33), ..Credentials::default() }
     }
 }
 

@@ -4,9 +4,10 @@ use crate::access::{Access, TlsFiles};
 use crate::error::ClientError;
 use crate::protocol::{Hello, Server};
 use futures_util::future::join_all;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls::{AlertDescription, CertificateError, ClientConfig, ConfigBuilder, RootCertStore};
 use std::error::Error as StdError;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -154,17 +155,19 @@ fn config(files: &TlsFiles) -> Result<ClientConfig, ClientError> {
     for certificate in certificates(ca).map_err(|why| bad(ca, why))? {
         roots.add(certificate).map_err(|error| bad(ca, error.to_string()))?;
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| ClientError::Environment(error.to_string()))?
-        .with_root_certificates(roots);
+    let config = trusting(roots).map_err(|error| ClientError::Environment(error.to_string()))?;
     let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
         return Ok(config.with_no_client_auth());
     };
     let chain = certificates(certificate).map_err(|why| bad(certificate, why))?;
     let key_in = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, error.to_string()))?;
     config.with_client_auth_cert(chain, key_in).map_err(|error| bad(certificate, error.to_string()))
+}
+
+fn trusting(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config.with_root_certificates(roots))
 }
 
 fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -259,12 +262,7 @@ fn remedy(name: &str) -> String {
 async fn speaks_tls(address: &str) -> std::io::Result<bool> {
     /// The types of records that a server's first one can be: an alert, or part of the handshake.
     const FIRST: [u8; 2] = [0x15, 0x16];
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(Error::other)?
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
+    let config = trusting(RootCertStore::empty()).map_err(Error::other)?.with_no_client_auth();
     let name = ServerName::try_from("localhost").map_err(Error::other)?;
     let mut hello = Vec::new();
     rustls::ClientConnection::new(Arc::new(config), name).map_err(Error::other)?.write_tls(&mut hello)?;

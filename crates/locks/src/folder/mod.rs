@@ -18,13 +18,13 @@ use crate::service::{LockService, ServiceDefaults};
 use crate::services;
 use fencepost_cluster::images::{Release, ServerChoice};
 use fencepost_cluster::{Environment, Suite};
+use fencepost_history::Refusal;
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::run::read_settings;
-use fencepost_history::{Lease, LockKind, Refusal};
 use file::{CommandWords, LockFile, VariantTable};
 use parking_lot::Mutex;
 use service_table::ServiceOf;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,16 +109,9 @@ pub fn ad_hoc(
         let program = ClientProgram {
             name: name.clone(),
             command: words,
-            version: None,
             environment: Some(Arc::new(environment)),
-            kind: LockKind::default(),
-            lease: Lease::default(),
-            ttl_step: None,
-            properties: None,
-            promised: None,
             start_time: texts::START_TIME,
-            options: BTreeMap::new(),
-            variants: BTreeMap::new(),
+            ..ClientProgram::default()
         };
         Ok(definition(
             format!("{command}, on the servers of {}", servers_of.name),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Options;
+use fencepost_history::Lease;
 
 const LOCK: &str = r#"
 about = "redis-py's Lock"

@@ -11,6 +11,7 @@ use crate::recipe::{Lock, Recipe, Session};
 use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, Lease};
+use fencepost_storage::Credentials;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
 
 pub(crate) static NO_SERVERS: LockService = LockService {
     name: "none",
-    check_nodes: |_, nodes| nodes_are(nodes == 0, "this lock has no servers; leave --nodes out"),
+    check_nodes: |_, nodes| nodes_are!(nodes == 0, "this lock has no servers; leave --nodes out"),
     ..DESCRIBED
 };
 
@@ -55,7 +56,7 @@ impl Lock for CanaryLock {
         Completion::Ok(Value::Null)
     }
 
-    fn token(&self, _key: &str) -> Option<u64> {
-        Some(TOKEN.unsigned_abs())
+    fn credentials(&self, _key: &str) -> Credentials {
+        Credentials { token: Some(TOKEN.unsigned_abs()), ..Credentials::default() }
     }
 }

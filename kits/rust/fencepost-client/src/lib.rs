@@ -136,56 +136,29 @@ pub trait Lock {
     }
 }
 
+/// Methods that call those of what is in the box.
+macro_rules! of_what_is_inside {
+    ($(fn $name:ident($($argument:ident: $kind:ty),+) -> $result:ty;)+) => {
+        $(fn $name(&mut self, $($argument: $kind),+) -> $result {
+            (**self).$name($($argument),+)
+        })+
+    };
+}
+
 /// For a factory that makes one lock or another.
 impl<L: Lock + ?Sized> Lock for Box<L> {
-    fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
-        (**self).acquire(key, ttl, timeout)
-    }
-
-    fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
-        (**self).acquire_shared(key, ttl, timeout)
-    }
-
-    fn acquire_permit(
-        &mut self,
-        key: &str,
-        permits: u64,
-        ttl: Duration,
-        timeout: Duration,
-    ) -> Result<Option<Grant>, Error> {
-        (**self).acquire_permit(key, permits, ttl, timeout)
-    }
-
-    fn acquire_all(&mut self, keys: &[&str], ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
-        (**self).acquire_all(keys, ttl, timeout)
-    }
-
-    fn reenter(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
-        (**self).reenter(key, ttl, timeout)
-    }
-
-    fn leave(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
-        (**self).leave(key, timeout)
-    }
-
-    fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error> {
-        (**self).release(key, timeout)
-    }
-
-    fn release_all(&mut self, keys: &[&str], timeout: Duration) -> Result<Removal, Error> {
-        (**self).release_all(keys, timeout)
-    }
-
-    fn prolong(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<bool, Error> {
-        (**self).prolong(key, ttl, timeout)
-    }
-
-    fn leader(&mut self, key: &str, timeout: Duration) -> Result<Option<u64>, Error> {
-        (**self).leader(key, timeout)
-    }
-
-    fn holds(&mut self, key: &str) -> bool {
-        (**self).holds(key)
+    of_what_is_inside! {
+        fn acquire(key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
+        fn acquire_shared(key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
+        fn acquire_permit(key: &str, of: u64, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
+        fn acquire_all(keys: &[&str], ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
+        fn reenter(key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
+        fn leave(key: &str, timeout: Duration) -> Result<Removal, Error>;
+        fn release(key: &str, timeout: Duration) -> Result<Removal, Error>;
+        fn release_all(keys: &[&str], timeout: Duration) -> Result<Removal, Error>;
+        fn prolong(key: &str, ttl: Duration, timeout: Duration) -> Result<bool, Error>;
+        fn leader(key: &str, timeout: Duration) -> Result<Option<u64>, Error>;
+        fn holds(key: &str) -> bool;
     }
 }
 

@@ -118,7 +118,7 @@ impl Process {
     }
 
     /// Makes the lock, unless that has succeeded before. Without the lock nothing is begun.
-    fn lock(&mut self) -> Result<&mut Box<dyn Lock>, String> {
+    fn lock(&mut self) -> Result<&mut Box<dyn Lock>, Error> {
         if self.lock.is_none() {
             let made = guarded(|| (self.make)(self.shared.clone()));
             self.lock = Some(made.map_err(|error| {
@@ -126,10 +126,16 @@ impl Process {
                 | Error::NotHeld(why)
                 | Error::Certain(why)
                 | Error::Unknown(why)) = error;
-                format!("unreachable: the lock could not be made: {why}")
+                Error::Certain(format!("unreachable: the lock could not be made: {why}"))
             })?);
         }
-        self.lock.as_mut().ok_or_else(String::new)
+        self.lock.as_mut().ok_or_else(|| Error::Certain(String::new()))
+    }
+
+    /// Calls a function of the lock, which is made first where there is none.
+    fn call<T>(&mut self, call: impl FnOnce(&mut Box<dyn Lock>) -> Result<T, Error>) -> Result<T, Error> {
+        let lock = self.lock()?;
+        guarded(|| call(lock))
     }
 
     fn acquire(&mut self, command: &Value, key: &str, timeout: Duration) -> Option<Ended> {
@@ -143,16 +149,15 @@ impl Process {
         };
         let ttl = Duration::from_millis(ttl_ms);
         let shared = self.shared.clone();
-        let lock = match self.lock() {
-            Ok(lock) => lock,
-            Err(why) => return Some(Ended::fail(Value::Null, why)),
-        };
+        if let Err(error) = self.lock() {
+            return Some(failed(Value::Null, error));
+        }
         let begun = Instant::now();
         let names = names(command);
         let own_names = names.iter().map(|name| (*name).to_owned()).collect();
         shared.state().pending =
             Some(Pending { names: own_names, asked, begun, renewed_at: None, lost: HashMap::new() });
-        let acquired = guarded(|| match share {
+        let acquired = self.call(|lock| match share {
             Share::Whole => lock.acquire(key, ttl, timeout),
             Share::Shared => lock.acquire_shared(key, ttl, timeout),
             Share::Permit { of } => lock.acquire_permit(key, of, ttl, timeout),
@@ -227,11 +232,7 @@ impl Process {
         if held < names.len() {
             return Ended::fail(value, "not-held: this process has not acquired the lock");
         }
-        let lock = match self.lock() {
-            Ok(lock) => lock,
-            Err(why) => return Ended::fail(value, why),
-        };
-        match guarded(|| released(lock, command, timeout)) {
+        match self.call(|lock| released(lock, command, timeout)) {
             Ok(Removal::Unknown) => Ended::ok(value),
             Ok(Removal::Removed) => {
                 value["removed"] = true.into();
@@ -249,11 +250,7 @@ impl Process {
         if !self.shared.state().held.contains_key(key) {
             return Ended::fail(value, "not-held: this process has not acquired the lock");
         }
-        let lock = match self.lock() {
-            Ok(lock) => lock,
-            Err(why) => return Ended::fail(value, why),
-        };
-        match guarded(|| lock.leave(key, timeout)) {
+        match self.call(|lock| lock.leave(key, timeout)) {
             Ok(removal) => {
                 if removal != Removal::Unknown {
                     value["removed"] = (removal == Removal::Removed).into();
@@ -288,11 +285,7 @@ impl Process {
             return fail("not-held: this process has not acquired the lock");
         }
         let (ttl, begun) = (Duration::from_millis(ttl_ms), Instant::now());
-        let lock = match self.lock() {
-            Ok(lock) => lock,
-            Err(why) => return Ended::fail(Value::Null, why),
-        };
-        let granted = guarded(|| match prolongs {
+        let granted = self.call(|lock| match prolongs {
             true => Ok(lock.prolong(key, ttl, timeout)?.then(Grant::default)),
             false => lock.reenter(key, ttl, timeout),
         });
@@ -316,11 +309,7 @@ impl Process {
 
     /// Asks who leads (rule 29). That changes nothing, so no answer is an `info`.
     fn leader(&mut self, key: &str, timeout: Duration) -> Ended {
-        let lock = match self.lock() {
-            Ok(lock) => lock,
-            Err(why) => return Ended::fail(Value::Null, why),
-        };
-        match guarded(|| lock.leader(key, timeout)) {
+        match self.call(|lock| lock.leader(key, timeout)) {
             Ok(number) => Ended::ok(number.into()),
             Err(error) => Ended { kind: "fail", ..failed(Value::Null, error) },
         }

@@ -114,7 +114,7 @@ impl Injection {
     /// The faults in force now, in words: `clock-jump n2,n3`.
     pub fn in_force(&self) -> Vec<String> {
         let in_words = |one: &InForce| format!("{} {}", one.nemesis.name(), one.on.join(","));
-        self.shared.in_force().values().map(in_words).collect()
+        self.shared.in_force.lock().values().map(in_words).collect()
     }
 
     pub async fn all_over(&self) {
@@ -124,7 +124,7 @@ impl Injection {
 
     /// Whether a fault in force, or one that is being healed, holds this server down.
     pub fn takes_down(&self, server: &str) -> bool {
-        self.shared.in_force().values().any(|one| one.takes_down(server))
+        self.shared.in_force.lock().values().any(|one| one.takes_down(server))
     }
 
     /// Heals everything that is in force, and begins nothing more. Gives a sentence for each failure.
@@ -239,7 +239,7 @@ impl ScheduledFault {
 
     /// Counts the fault among those in force, unless one of its kind is on a target: healing would undo both.
     fn admit(&self) -> Admission {
-        let mut in_force = self.shared.in_force();
+        let mut in_force = self.shared.in_force.lock();
         let kind = self.nemesis.description().kind;
         let of_kind =
             in_force.values().filter(|one| kind.is_some() && one.nemesis.description().kind == kind);
@@ -339,7 +339,7 @@ struct InjectedFault {
 impl InjectedFault {
     async fn heal(mut self) {
         let (id, shared) = (self.fault.id, self.fault.shared.clone());
-        if let Some(one) = shared.in_force().get_mut(&id) {
+        if let Some(one) = shared.in_force.lock().get_mut(&id) {
             one.healing = true;
         }
         self.fault.record(Kind::Invoke, FaultStage::Heal, None);
@@ -347,7 +347,7 @@ impl InjectedFault {
             Ok(()) => self.fault.record(Kind::Ok, FaultStage::Heal, None),
             Err(_) => self.final_heal(&shared).await,
         }
-        shared.in_force().remove(&id);
+        shared.in_force.lock().remove(&id);
         shared.healed.notify_waiters();
     }
 

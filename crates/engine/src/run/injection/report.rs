@@ -5,7 +5,7 @@ use fencepost_nemesis::{FaultError, Observation, PlannedFault};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FaultReport {
     pub id: u64,
     pub fault: String,
@@ -24,9 +24,10 @@ pub struct FaultReport {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultState {
+    #[default]
     Waiting,
     InForce,
     /// Only in part, or not at all.
@@ -44,12 +45,8 @@ impl FaultReport {
             id,
             fault: planned.fault.clone(),
             on: planned.on.clone(),
-            state: FaultState::Waiting,
-            sentence: String::new(),
             parameters: planned.parameters.clone(),
-            effective: false,
-            observed: Map::new(),
-            error: None,
+            ..FaultReport::default()
         }
     }
 

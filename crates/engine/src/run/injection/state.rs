@@ -4,7 +4,7 @@ use crate::run::recorder::Recorder;
 use crate::watch::server_log::ServerLog;
 use fencepost_history::Seed;
 use fencepost_nemesis::{FaultContext, FaultError, Nemesis, Topology};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,12 +70,8 @@ impl Drop for OpenFault {
 }
 
 impl InjectionState {
-    pub(super) fn in_force(&self) -> MutexGuard<'_, BTreeMap<u64, InForce>> {
-        self.in_force.lock()
-    }
-
     pub(super) fn others_take_down(&self, id: u64) -> bool {
-        self.in_force().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down)
+        self.in_force.lock().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down)
     }
 
     /// Whether a server has ended after fault `id`, or runs and does not serve.
@@ -107,7 +103,7 @@ impl InjectionState {
         let mut revived = Vec::new();
         for target in dead {
             let held_down =
-                self.in_force().iter().any(|(other, one)| *other != id && one.takes_down(&target));
+                self.in_force.lock().iter().any(|(other, one)| *other != id && one.takes_down(&target));
             if held_down {
                 self.owed.lock().insert(target);
             } else {

@@ -204,7 +204,7 @@ async fn a_server_that_another_fault_holds_down_is_left_to_that() {
     let ran = ["n1".to_owned()];
     let nemesis = fencepost_nemesis::find("power-loss").unwrap();
     let power_loss = InForce { nemesis, on: ran.to_vec(), healing: false };
-    injection.shared.in_force().insert(1, power_loss);
+    injection.shared.in_force.lock().insert(1, power_loss);
     assert_eq!(injection.shared.revive(0, &ran).await.unwrap(), [""; 0]);
     assert_eq!(server.starts(), 0);
     // The power was away from n1 when it had no process.
@@ -219,7 +219,7 @@ fn in_force(server: &Arc<Server>, logs: &Path, faults: &[(u64, &str)]) -> Inject
     for (id, name) in faults {
         let nemesis = fencepost_nemesis::find(name).unwrap();
         let one = InForce { nemesis, on: vec!["n1".to_owned()], healing: false };
-        injection.shared.in_force().insert(*id, one);
+        injection.shared.in_force.lock().insert(*id, one);
     }
     injection
 }
@@ -255,7 +255,7 @@ async fn beside_a_kill(fault: &str) -> (Vec<Event>, Duration) {
     let injection = Injection::begin(&spec, ready, context(&server), log(folder.path()));
     let nemesis = fencepost_nemesis::find("kill").unwrap();
     let other = InForce { nemesis, on: vec!["n1".to_owned()], healing: false };
-    injection.shared.in_force().insert(9, other);
+    injection.shared.in_force.lock().insert(9, other);
     injection.all_over().await;
     let took = begun.elapsed();
     injection.heal_all().await;

@@ -5,22 +5,150 @@
 //! `server/etcdserver/api/v3lock/v3lockpb/v3lock.proto` of etcd. Fields without use here are left out, which
 //! protobuf allows: they are skipped when read, and have their default when written.
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct ResponseHeader {
-    #[prost(int64, tag = "3")]
-    pub(super) revision: i64,
+/// Messages as `rpc.proto` has them: of each field its kind, its name and its number.
+macro_rules! messages {
+    ($($name:ident { $($(#[$about:meta])* [$($kind:tt)+] $field:ident: $type:ty = $tag:tt,)* })+) => {
+        $(#[derive(Clone, PartialEq, prost::Message)]
+        pub(super) struct $name {
+            $($(#[$about])* #[prost($($kind)+, tag = $tag)] pub(super) $field: $type,)*
+        })+
+    };
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct KeyValue {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(super) create_revision: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) mod_revision: i64,
-    #[prost(bytes = "vec", tag = "5")]
-    pub(super) value: Vec<u8>,
+messages! {
+    ResponseHeader {
+        [int64] revision: i64 = 3,
+    }
+    KeyValue {
+        [bytes = "vec"] key: Vec<u8> = 1,
+        [int64] create_revision: i64 = 2,
+        [int64] mod_revision: i64 = 3,
+        [bytes = "vec"] value: Vec<u8> = 5,
+    }
+    AuthenticateRequest {
+        [string] name: String = 1,
+        [string] password: String = 2,
+    }
+    AuthenticateResponse {
+        [string] token: String = 2,
+    }
+    RangeRequest {
+        [bytes = "vec"] key: Vec<u8> = 1,
+        [bytes = "vec"] range_end: Vec<u8> = 2,
+        /// 0: no limit.
+        [int64] limit: i64 = 3,
+        [enumeration = "SortOrder"] sort_order: i32 = 5,
+        [enumeration = "SortTarget"] sort_target: i32 = 6,
+        [bool] keys_only: bool = 8,
+        /// 0: no bound.
+        [int64] min_create_revision: i64 = 12,
+        [int64] max_create_revision: i64 = 13,
+    }
+    RangeResponse {
+        [message, optional] header: Option<ResponseHeader> = 1,
+        [message, repeated] kvs: Vec<KeyValue> = 2,
+    }
+    PutRequest {
+        [bytes = "vec"] key: Vec<u8> = 1,
+        [bytes = "vec"] value: Vec<u8> = 2,
+        [int64] lease: i64 = 3,
+    }
+    PutResponse {}
+    DeleteRangeRequest {
+        [bytes = "vec"] key: Vec<u8> = 1,
+        [bytes = "vec"] range_end: Vec<u8> = 2,
+    }
+    DeleteRangeResponse {
+        [int64] deleted: i64 = 2,
+    }
+    StatusRequest {}
+    StatusResponse {
+        [string] version: String = 2,
+        /// 0: it knows none.
+        [uint64] leader: u64 = 4,
+        [bool] is_learner: bool = 10,
+    }
+    TxnRequest {
+        [message, repeated] compare: Vec<Compare> = 1,
+        [message, repeated] success: Vec<RequestOp> = 2,
+        [message, repeated] failure: Vec<RequestOp> = 3,
+    }
+    TxnResponse {
+        [message, optional] header: Option<ResponseHeader> = 1,
+        [bool] succeeded: bool = 2,
+        [message, repeated] responses: Vec<ResponseOp> = 3,
+    }
+    LeaseGrantRequest {
+        [int64] ttl_s: i64 = 1,
+    }
+    LeaseGrantResponse {
+        [int64] id: i64 = 2,
+        [int64] ttl_s: i64 = 3,
+    }
+    LeaseRevokeRequest {
+        [int64] id: i64 = 1,
+    }
+    LeaseRevokeResponse {}
+    LeaseKeepAliveRequest {
+        [int64] id: i64 = 1,
+    }
+    LeaseKeepAliveResponse {
+        /// 0: the server does not know the lease.
+        [int64] ttl_s: i64 = 3,
+    }
+    WatchRequest {
+        [message, optional] create: Option<WatchCreateRequest> = 1,
+    }
+    WatchCreateRequest {
+        [bytes = "vec"] key: Vec<u8> = 1,
+        [bytes = "vec"] range_end: Vec<u8> = 2,
+        [int64] start_revision: i64 = 3,
+    }
+    WatchResponse {
+        [bool] canceled: bool = 4,
+        [message, repeated] events: Vec<WatchEvent> = 11,
+    }
+    WatchEvent {
+        [enumeration = "EventType"] kind: i32 = 1,
+    }
+    LockRequest {
+        [bytes = "vec"] name: Vec<u8> = 1,
+        [int64] lease: i64 = 2,
+    }
+    LockResponse {
+        [message, optional] header: Option<ResponseHeader> = 1,
+        [bytes = "vec"] key: Vec<u8> = 2,
+    }
+    UnlockRequest {
+        [bytes = "vec"] key: Vec<u8> = 1,
+    }
+    UnlockResponse {}
+}
+
+/// A request that has one answer.
+pub(super) trait Call: prost::Message + Clone + 'static {
+    type Answer: prost::Message + Default + 'static;
+    const PATH: &'static str;
+}
+
+macro_rules! calls {
+    ($($request:ident => $answer:ident by $path:literal,)+) => {
+        $(impl Call for $request {
+            type Answer = $answer;
+            const PATH: &'static str = $path;
+        })+
+    };
+}
+
+calls! {
+    RangeRequest => RangeResponse by "/etcdserverpb.KV/Range",
+    DeleteRangeRequest => DeleteRangeResponse by "/etcdserverpb.KV/DeleteRange",
+    TxnRequest => TxnResponse by "/etcdserverpb.KV/Txn",
+    StatusRequest => StatusResponse by "/etcdserverpb.Maintenance/Status",
+    LeaseGrantRequest => LeaseGrantResponse by "/etcdserverpb.Lease/LeaseGrant",
+    LeaseRevokeRequest => LeaseRevokeResponse by "/etcdserverpb.Lease/LeaseRevoke",
+    LockRequest => LockResponse by "/v3lockpb.Lock/Lock",
+    UnlockRequest => UnlockResponse by "/v3lockpb.Lock/Unlock",
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -37,91 +165,6 @@ pub(super) enum SortTarget {
     Key = 0,
     Version = 1,
     Create = 2,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct AuthenticateRequest {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(string, tag = "2")]
-    pub(super) password: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct AuthenticateResponse {
-    #[prost(string, tag = "2")]
-    pub(super) token: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct RangeRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) range_end: Vec<u8>,
-    /// 0: no limit.
-    #[prost(int64, tag = "3")]
-    pub(super) limit: i64,
-    #[prost(enumeration = "SortOrder", tag = "5")]
-    pub(super) sort_order: i32,
-    #[prost(enumeration = "SortTarget", tag = "6")]
-    pub(super) sort_target: i32,
-    #[prost(bool, tag = "8")]
-    pub(super) keys_only: bool,
-    /// 0: no bound.
-    #[prost(int64, tag = "12")]
-    pub(super) min_create_revision: i64,
-    #[prost(int64, tag = "13")]
-    pub(super) max_create_revision: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct RangeResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) kvs: Vec<KeyValue>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PutRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) value: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub(super) lease: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PutResponse {}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct DeleteRangeRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) range_end: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct DeleteRangeResponse {
-    #[prost(int64, tag = "2")]
-    pub(super) deleted: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct StatusRequest {}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct StatusResponse {
-    #[prost(string, tag = "2")]
-    pub(super) version: String,
-    /// 0: it knows none.
-    #[prost(uint64, tag = "4")]
-    pub(super) leader: u64,
-    #[prost(bool, tag = "10")]
-    pub(super) is_learner: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -186,123 +229,12 @@ pub(super) enum ComparedWith {
     ModRevision(i64),
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct TxnRequest {
-    #[prost(message, repeated, tag = "1")]
-    pub(super) compare: Vec<Compare>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) success: Vec<RequestOp>,
-    #[prost(message, repeated, tag = "3")]
-    pub(super) failure: Vec<RequestOp>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct TxnResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-    #[prost(bool, tag = "2")]
-    pub(super) succeeded: bool,
-    #[prost(message, repeated, tag = "3")]
-    pub(super) responses: Vec<ResponseOp>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LeaseGrantRequest {
-    #[prost(int64, tag = "1")]
-    pub(super) ttl_s: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LeaseGrantResponse {
-    #[prost(int64, tag = "2")]
-    pub(super) id: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) ttl_s: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LeaseRevokeRequest {
-    #[prost(int64, tag = "1")]
-    pub(super) id: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LeaseRevokeResponse {}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LeaseKeepAliveRequest {
-    #[prost(int64, tag = "1")]
-    pub(super) id: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LeaseKeepAliveResponse {
-    /// 0: the server does not know the lease.
-    #[prost(int64, tag = "3")]
-    pub(super) ttl_s: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WatchRequest {
-    #[prost(message, optional, tag = "1")]
-    pub(super) create: Option<WatchCreateRequest>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WatchCreateRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) range_end: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub(super) start_revision: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WatchResponse {
-    #[prost(bool, tag = "4")]
-    pub(super) canceled: bool,
-    #[prost(message, repeated, tag = "11")]
-    pub(super) events: Vec<WatchEvent>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WatchEvent {
-    #[prost(enumeration = "EventType", tag = "1")]
-    pub(super) kind: i32,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum EventType {
     Put = 0,
     Delete = 1,
 }
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LockRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) name: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(super) lease: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct LockResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<ResponseHeader>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) key: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct UnlockRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct UnlockResponse {}
 
 impl RangeRequest {
     pub(super) fn key(key: impl Into<Vec<u8>>) -> RangeRequest {
@@ -316,6 +248,16 @@ impl RangeRequest {
     /// The first key only, where keys are put in order of their creation.
     pub(super) fn first_created(self, order: SortOrder) -> RangeRequest {
         RangeRequest { sort_order: order.into(), sort_target: SortTarget::Create.into(), limit: 1, ..self }
+    }
+}
+
+impl DeleteRangeRequest {
+    pub(super) fn key(key: impl Into<Vec<u8>>) -> DeleteRangeRequest {
+        DeleteRangeRequest { key: key.into(), range_end: Vec::new() }
+    }
+
+    pub(super) fn prefix(prefix: &str) -> DeleteRangeRequest {
+        DeleteRangeRequest { key: prefix.into(), range_end: prefix_end(prefix) }
     }
 }
 
@@ -358,12 +300,7 @@ impl RequestOp {
     }
 
     pub(super) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
-        RequestOp {
-            request: Some(TransactionRequest::Delete(DeleteRangeRequest {
-                key: key.into(),
-                range_end: Vec::new(),
-            })),
-        }
+        RequestOp { request: Some(TransactionRequest::Delete(DeleteRangeRequest::key(key))) }
     }
 }
 

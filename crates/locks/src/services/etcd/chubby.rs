@@ -13,19 +13,18 @@ use super::decisions::{Attempted, ChubbyAsked, after_chubby_txn, chubby_taken};
 use super::members::Members;
 use super::queue::await_deletion;
 use super::recipe::{EtcdRecipe, LEASED};
-use super::sequencers::{name, sequencer};
+use super::sequencers::name;
 use super::service::ETCD;
 use super::session::LeaseSession;
-use super::user::{Attempt, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, LeasedHold, User};
 use crate::capabilities::Capabilities;
-use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
-use crate::error::{OptionError, bad_option};
-use crate::held::{Held, never_acquired};
+use crate::error::{OptionError, refuse};
 use crate::options::Options;
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, LockKind, Mode};
+use fencepost_storage::Credentials;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -41,9 +40,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &EtcdRecipe {
         check,
         holders: Some(|key, mode| Some(format!("{}hold/", prefix(key, mode)))),
-        lock: |user, options| {
-            Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Held::default() })
-        },
+        lock: |user, options| Box::new(ChubbyLock { user, lock_delay: lock_delay(options) }),
     },
     options: &["lock-delay"],
     capabilities: |options| Capabilities {
@@ -57,12 +54,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 fn check(options: &Options) -> Result<(), OptionError> {
     let delay = lock_delay(options);
     if delay.subsec_nanos() != 0 {
-        return bad_option(
+        refuse!(
             "lock-delay",
-            format!(
-                "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
-                delay.as_secs() + 1
-            ),
+            "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
+            delay.as_secs() + 1
         );
     }
     Ok(())
@@ -92,21 +87,6 @@ fn own_keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
 struct ChubbyLock {
     user: User,
     lock_delay: Duration,
-    held: Held<ChubbyHold>,
-}
-
-struct ChubbyHold {
-    mode: Mode,
-    lease: i64,
-    generation: i64,
-    /// An attempt to make the keys was not answered, and may still make them after they were deleted.
-    doubt: bool,
-}
-
-struct ChubbyGrant {
-    generation: i64,
-    doubt: bool,
-    wakeups: u64,
 }
 
 struct ChubbyAttempt<'a> {
@@ -116,28 +96,36 @@ struct ChubbyAttempt<'a> {
 
 #[async_trait]
 impl Attempt for ChubbyAttempt<'_> {
-    type Held = ChubbyGrant;
-
     async fn attempt(
         &self,
         members: &Members,
         session: &LeaseSession,
         until: Instant,
         _deadline: Instant,
-    ) -> Attempted<ChubbyGrant> {
+    ) -> Attempted<LeasedHold> {
         let begun = Instant::now();
         let excluded = excluded(self.key, self.mode);
         let txn = make_keys(self.key, self.mode, session.lease, session.leases());
         let mut wakeups = 0;
         loop {
             // What was not granted and goes on left no doubt.
-            let watch_from = match after_chubby_txn(members.txn(&txn, until).await) {
+            let watch_from = match after_chubby_txn(members.ask(&txn, until).await) {
                 ChubbyAsked::Taken { watch_from } => watch_from,
                 ChubbyAsked::Unclear(why) => return Attempted::Unclear(why),
                 ChubbyAsked::Granted { generation, doubt } => {
                     // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
                     return match timeout_at(until, session.renewed_since(begun)).await {
-                        Ok(()) => Attempted::Held(ChubbyGrant { generation, doubt, wakeups }),
+                        Ok(()) => Attempted::Held(LeasedHold {
+                            lease: session.lease,
+                            keys: own_keys(self.key, self.mode, session.lease)
+                                .map(String::into_bytes)
+                                .to_vec(),
+                            revision: generation,
+                            mode: self.mode,
+                            doubt,
+                            wakeups: Some(wakeups),
+                            reports: true,
+                        }),
                         Err(_) => {
                             Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"))
                         }
@@ -174,76 +162,39 @@ fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64
     }
 }
 
-impl ChubbyLock {
-    async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
-        let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
-        let ChubbyGrant { generation, doubt, wakeups } =
-            match self.user.acquire(terms, timeout, &ChubbyAttempt { key, mode }).await {
-                Ok(grant) => grant,
-                Err(completion) => return completion,
-            };
-        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        session.hold(key, true);
-        session.report();
-        self.held.remember(key, ChubbyHold { mode, lease: session.lease, generation, doubt });
-        Completion::ok(Grant {
-            token: Some(generation),
-            validity_ms: Some(millis_until(session.valid_until()).into()),
-            mode: Some(mode),
-            sequencer: self.sequencer(key),
-            wakeups: Some(wakeups),
-            ..Grant::default()
-        })
-    }
-}
-
 #[async_trait]
 impl Lock for ChubbyLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, Mode::Exclusive, ttl, timeout).await
+        self.acquire_share(key, None, ttl, timeout).await
     }
 
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        match share {
-            Share::Reader => self.take(key, Mode::Shared, ttl, timeout).await,
-            Share::Permit { .. } => no_such_share(),
+        let mode = if share.is_some() { Mode::Shared } else { Mode::Exclusive };
+        let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
+        match self.user.acquire(key, terms, timeout, &ChubbyAttempt { key, mode }).await {
+            Ok(grant) => {
+                Completion::ok(Grant { mode: Some(mode), sequencer: self.user.sequencer(key), ..grant })
+            }
+            Err(completion) => completion,
         }
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(ChubbyHold { mode, lease, generation, doubt }) = self.held.take(key) else {
-            return never_acquired();
-        };
-        let [hold, delay] = own_keys(key, mode, lease);
-        // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
-        let txn = TxnRequest {
-            compare: vec![Compare::created(hold.as_str(), generation)],
-            success: vec![RequestOp::delete(hold), RequestOp::delete(delay)],
-            failure: Vec::new(),
-        };
-        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+        self.user.release(key, timeout).await
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+        Some(self.user.still_runs(key))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.generation).ok()
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.sequencer(key)
-    }
-
-    fn sequencer(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| sequencer(key, hold.mode, hold.generation))
+    fn credentials(&self, key: &str) -> Credentials {
+        Credentials { unique: self.user.sequencer(key), ..self.user.credentials(key) }
     }
 }
 

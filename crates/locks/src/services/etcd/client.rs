@@ -1,11 +1,8 @@
 //! Calls of etcd's gRPC API to one member.
 
 use super::api::{
-    AuthenticateRequest, AuthenticateResponse, DeleteRangeRequest, DeleteRangeResponse, EventType,
-    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, LockRequest, LockResponse, RangeRequest, RangeResponse, StatusRequest,
-    StatusResponse, TxnRequest, TxnResponse, UnlockRequest, UnlockResponse, WatchCreateRequest, WatchRequest,
-    WatchResponse, prefix_end,
+    AuthenticateRequest, AuthenticateResponse, Call, EventType, LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use crate::access::{Access, Secret};
 use crate::dialer::Dialer;
@@ -104,44 +101,6 @@ impl Client {
         is_unknown && self.login.is_some()
     }
 
-    pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
-        self.unary("/etcdserverpb.KV/Range", request).await
-    }
-
-    pub(super) async fn delete(&self, key: &str) -> Result<DeleteRangeResponse, Status> {
-        let request = DeleteRangeRequest { key: key.into(), range_end: Vec::new() };
-        self.unary("/etcdserverpb.KV/DeleteRange", request).await
-    }
-
-    pub(super) async fn delete_prefix(&self, prefix: &str) -> Result<DeleteRangeResponse, Status> {
-        let request = DeleteRangeRequest { key: prefix.into(), range_end: prefix_end(prefix) };
-        self.unary("/etcdserverpb.KV/DeleteRange", request).await
-    }
-
-    pub(super) async fn status(&self, request: StatusRequest) -> Result<StatusResponse, Status> {
-        self.unary("/etcdserverpb.Maintenance/Status", request).await
-    }
-
-    pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
-        self.unary("/etcdserverpb.KV/Txn", request).await
-    }
-
-    pub(super) async fn lease_grant(&self, ttl_s: i64) -> Result<LeaseGrantResponse, Status> {
-        self.unary("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl_s }).await
-    }
-
-    pub(super) async fn lease_revoke(&self, id: i64) -> Result<LeaseRevokeResponse, Status> {
-        self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await
-    }
-
-    pub(super) async fn lock(&self, name: &str, lease: i64) -> Result<LockResponse, Status> {
-        self.unary("/v3lockpb.Lock/Lock", LockRequest { name: name.into(), lease }).await
-    }
-
-    pub(super) async fn unlock(&self, key: Vec<u8>) -> Result<UnlockResponse, Status> {
-        self.unary("/v3lockpb.Lock/Unlock", UnlockRequest { key }).await
-    }
-
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, Status> {
         let (ask, mut asked) = mpsc::channel(1);
         let first = stream::iter([LeaseKeepAliveRequest { id: lease }]);
@@ -167,13 +126,9 @@ impl Client {
         Err(Status::cancelled("the watch was cancelled"))
     }
 
-    async fn unary<Asked, Answer>(&self, path: &'static str, asked: Asked) -> Result<Answer, Status>
-    where
-        Asked: Message + Clone + 'static,
-        Answer: Message + Default + 'static,
-    {
+    pub(super) async fn call<C: Call>(&self, asked: C) -> Result<C::Answer, Status> {
         let mut grpc = self.ready().await?;
-        let path = PathAndQuery::from_static(path);
+        let path = PathAndQuery::from_static(C::PATH);
         let first = request(asked.clone(), self.token().await?);
         let answer = match grpc.unary(first, path.clone(), ProstCodec::default()).await {
             Err(status) if self.forgets_token(&status) => {

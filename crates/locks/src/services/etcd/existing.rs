@@ -1,26 +1,24 @@
 //! Members of an etcd cluster that exist without the run.
 
-use super::api::{RequestOp, StatusRequest, StatusResponse, TxnRequest};
+use super::api::{
+    DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, RequestOp, StatusRequest, TxnRequest,
+};
 use super::client::{Client, Login};
 use crate::access::Access;
-use crate::dialer::Dialer;
-use crate::existing::{ExistingService, explained};
+use crate::existing::{ExistingService, PATIENCE, dialer, explained, lacks_rights, no_answer, no_login};
 use crate::protocol::Server;
 use async_trait::async_trait;
 use fencepost_history::printable;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::timeout;
 use tonic::{Code, Status};
-
-const PATIENCE: Duration = Duration::from_secs(5);
 
 const LEASE_S: i64 = 10;
 
 pub(super) struct ExistingEtcd;
 
 fn client(server: &Server, access: &Access) -> Result<Client, String> {
-    let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
+    let dialer = dialer(access)?;
     let login = Login::of(&dialer).map(Arc::new);
     Client::connect(server, &dialer.speaking("h2"), login).map_err(|error| error.to_string())
 }
@@ -29,12 +27,7 @@ fn client(server: &Server, access: &Access) -> Result<Client, String> {
 async fn answer<T>(call: impl Future<Output = Result<T, Status>> + Send) -> Result<T, String> {
     match timeout(PATIENCE, call).await {
         Ok(answered) => answered.map_err(|status| said(&status)),
-        Err(_) => {
-            let patience_s = PATIENCE.as_secs();
-            Err(format!(
-                "does not answer within {patience_s} s; is it an etcd member, and does it speak TLS where its URL says so?"
-            ))
-        }
+        Err(_) => Err(no_answer("an etcd member")),
     }
 }
 
@@ -42,18 +35,12 @@ async fn answer<T>(call: impl Future<Output = Result<T, Status>> + Send) -> Resu
 fn said(status: &Status) -> String {
     let words = printable(status.message());
     match status.code() {
-        Code::PermissionDenied => {
-            format!(
-                "does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights"
-            )
-        }
+        Code::PermissionDenied => lacks_rights(&words),
         _ if words.contains("user name is empty") => {
             "asks for a user and a password; give them by --servers-user and FENCEPOST_SERVERS_PASSWORD"
                 .to_owned()
         }
-        Code::Unauthenticated | Code::InvalidArgument => {
-            format!("does not take the user and password that it was given ({words})")
-        }
+        Code::Unauthenticated | Code::InvalidArgument => no_login(&words),
         Code::ResourceExhausted => format!("takes no writes: {words}"),
         Code::Unavailable if words.contains("etcdserver") => format!("does not serve: {words}"),
         _ => format!("does not answer as an etcd member does ({words}); is it up, and is it TLS (https://)?"),
@@ -63,11 +50,10 @@ fn said(status: &Status) -> String {
 #[async_trait]
 impl ExistingService for ExistingEtcd {
     async fn version(&self, server: &Server, access: &Access) -> Result<String, String> {
-        let status: StatusResponse = match answer(client(server, access)?.status(StatusRequest {})).await {
+        let status = match answer(client(server, access)?.call(StatusRequest {})).await {
             Ok(status) => status,
             Err(why) => {
-                let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
-                return Err(explained(&dialer.speaking("h2"), server, why).await);
+                return Err(explained(&dialer(access)?.speaking("h2"), server, why).await);
             }
         };
         if status.leader == 0 {
@@ -81,16 +67,16 @@ impl ExistingService for ExistingEtcd {
 
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String> {
         let client = client(server, access)?;
-        let lease = answer(client.lease_grant(LEASE_S)).await?.id;
+        let lease = answer(client.call(LeaseGrantRequest { ttl_s: LEASE_S })).await?.id;
         let put = TxnRequest { success: vec![RequestOp::put(key, lease)], ..TxnRequest::default() };
-        let put = answer(client.txn(put)).await;
-        let deleted = answer(client.delete(key)).await;
-        let revoked = answer(client.lease_revoke(lease)).await;
+        let put = answer(client.call(put)).await;
+        let deleted = answer(client.call(DeleteRangeRequest::key(key))).await;
+        let revoked = answer(client.call(LeaseRevokeRequest { id: lease })).await;
         put.and(deleted.map(drop)).and(revoked.map(drop))
     }
 
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String> {
-        let deleted = answer(client(server, access)?.delete_prefix(prefix)).await?;
+        let deleted = answer(client(server, access)?.call(DeleteRangeRequest::prefix(prefix))).await?;
         Ok(deleted.deleted.try_into().unwrap_or_default())
     }
 

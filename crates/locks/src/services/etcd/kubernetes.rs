@@ -12,7 +12,7 @@ use crate::attempts::rest;
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::Reading;
 use crate::definition::LockDefinition;
-use crate::error::bad_option;
+use crate::error::refuse;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Options, RecordClock};
@@ -21,6 +21,7 @@ use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed}
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError, Stream};
+use fencepost_storage::Credentials;
 use parking_lot::Mutex;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -37,11 +38,9 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     service: &ETCD,
     recipe: &EtcdRecipe {
         check: |options| match (options.renew_deadline, options.retry_period) {
-            (Some(deadline), Some(retry)) if deadline <= retry => bad_option(
+            (Some(deadline), Some(retry)) if deadline <= retry => refuse!(
                 "retry-period",
-                format!(
-                    "--retry-period {retry} leaves no time for a retry within --renew-deadline {deadline}; make it shorter"
-                ),
+                "--retry-period {retry} leaves no time for a retry within --renew-deadline {deadline}; make it shorter"
             ),
             _ => Ok(()),
         },
@@ -161,7 +160,7 @@ async fn swap(members: &Members, key: &str, revision: i64, record: &LeaderRecord
         success: vec![RequestOp::put_under(path.as_str(), serde_json::to_vec(record).unwrap_or_default(), 0)],
         failure: vec![RequestOp::range(RangeRequest::key(path))],
     };
-    after_swap(members.txn(&txn, until).await)
+    after_swap(members.ask(&txn, until).await)
 }
 
 fn has_run_out(record: &LeaderRecord, seen: Reading, ttl: Duration, clock: RecordClock) -> bool {
@@ -195,10 +194,16 @@ impl RecordLock {
         }
     }
 
+    async fn look(&self, key: &str, until: Instant) -> Result<Found, OperationError> {
+        let there = self.members.ask(&RangeRequest::key(path(key)), until).await;
+        let there = there.map_err(CallError::why)?;
+        Ok(found(Some(&TransactionResponse::Range(there.answer))))
+    }
+
     async fn try_once(&mut self, key: &str, identity: &str, ttl: Duration, until: Instant) -> Tried {
-        let there = match self.members.range(&RangeRequest::key(path(key)), until).await {
-            Ok(there) => found(Some(&TransactionResponse::Range(there.answer))),
-            Err(error) => return Tried::Taken(error.why()),
+        let there = match self.look(key, until).await {
+            Ok(there) => there,
+            Err(why) => return Tried::Taken(why),
         };
         let seen = self.observe(key, there.revision);
         let taken = || Tried::Taken(ErrorCode::Taken.error("another process leads"));
@@ -323,14 +328,13 @@ impl Lock for RecordLock {
     }
 
     async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
-        match self.members.range(&RangeRequest::key(path(key)), Instant::now() + timeout).await {
-            Ok(there) => {
-                let Found { record, .. } = found(Some(&TransactionResponse::Range(there.answer)));
+        match self.look(key, Instant::now() + timeout).await {
+            Ok(Found { record, .. }) => {
                 let process =
                     record.holder_identity.split('-').next().and_then(|number| number.parse::<u64>().ok());
                 Completion::ok(process)
             }
-            Err(error) => Completion::Fail(error.why()),
+            Err(why) => Completion::Fail(why),
         }
     }
 
@@ -338,8 +342,9 @@ impl Lock for RecordLock {
         Some(self.held.find(key).is_some_and(|hold| !hold.lease.is_over()))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(term(&self.held.find(key)?.own.record)).ok()
+    fn credentials(&self, key: &str) -> Credentials {
+        let token = self.held.find(key).and_then(|hold| u64::try_from(term(&hold.own.record)).ok());
+        Credentials { token, ..Credentials::default() }
     }
 }
 

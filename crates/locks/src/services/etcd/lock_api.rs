@@ -6,18 +6,19 @@
 //! does not look whether its own key is still there: a waiter whose lease expired while it waited is granted
 //! the lock all the same, and so is the next one. A caller that hangs up has its key deleted.
 
+use super::api::{LockRequest, UnlockRequest};
 use super::decisions::{Attempted, after_lock_call, after_unlock};
 use super::members::Members;
 use super::recipe::{EtcdRecipe, LEASED};
 use super::service::ETCD;
 use super::session::LeaseSession;
-use super::user::{Attempt, LeaseTimes, User};
-use crate::client::client_clock::millis_until;
+use super::user::{Attempt, LeaseTimes, LeasedHold, User};
 use crate::definition::LockDefinition;
-use crate::held::{Held, never_acquired};
+use crate::held::never_acquired;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Grant};
+use fencepost_history::{Completion, ErrorCode, Mode};
+use fencepost_storage::Credentials;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -26,43 +27,34 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease",
     claims: "ownership, progress, availability with any minority down; exclusion and fencing only among sessions that live while they wait, since a waiter whose lease expired is granted the lock, too",
     service: &ETCD,
-    recipe: &EtcdRecipe::new(|user, _| Box::new(ApiLock { user, held: Held::default() })),
+    recipe: &EtcdRecipe::new(|user, _| Box::new(ApiLock { user })),
     options: &[],
     capabilities: |_| LEASED,
 };
 
 struct ApiLock {
     user: User,
-    held: Held<ApiHold>,
-}
-
-struct ApiHold {
-    /// Its key in etcd, as the service named it.
-    path: Vec<u8>,
-    revision: i64,
-    lease: i64,
 }
 
 struct LockApiAttempt(String);
 
 #[async_trait]
 impl Attempt for LockApiAttempt {
-    type Held = (Vec<u8>, i64);
-
     async fn attempt(
         &self,
         members: &Members,
         session: &LeaseSession,
         until: Instant,
         _deadline: Instant,
-    ) -> Attempted<Self::Held> {
+    ) -> Attempted<LeasedHold> {
         let begun = Instant::now();
         let (place, client) = members.current();
-        let reply = timeout_at(until, client.lock(&self.0, session.lease)).await.ok();
+        let asked = LockRequest { name: self.0.clone().into_bytes(), lease: session.lease };
+        let reply = timeout_at(until, client.call(asked)).await.ok();
         if let Some(Err(_)) = &reply {
             members.turn_from(place).await;
         }
-        let held = match after_lock_call(reply) {
+        let (path, revision) = match after_lock_call(reply) {
             Ok(held) => held,
             Err(why) => return Attempted::Unclear(why),
         };
@@ -70,7 +62,15 @@ impl Attempt for LockApiAttempt {
         if timeout_at(until, session.renewed_since(begun)).await.is_err() {
             return Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"));
         }
-        Attempted::Held(held)
+        Attempted::Held(LeasedHold {
+            lease: session.lease,
+            keys: vec![path],
+            revision,
+            mode: Mode::Exclusive,
+            doubt: false,
+            wakeups: None,
+            reports: true,
+        })
     }
 }
 
@@ -78,43 +78,26 @@ impl Attempt for LockApiAttempt {
 impl Lock for ApiLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let ask = LockApiAttempt(key.to_owned());
-        let (path, revision) =
-            match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &ask).await {
-                Ok(held) => held,
-                Err(completion) => return completion,
-            };
-        let Some(session) = &self.user.session else { unreachable!("the lock was granted under a session") };
-        session.hold(key, true);
-        // The lease was prolonged while the process waited; checkers count from the last report.
-        session.report();
-        self.held.remember(key, ApiHold { path, revision, lease: session.lease });
-        Completion::ok(Grant {
-            token: Some(revision),
-            validity_ms: Some(millis_until(session.valid_until()).into()),
-            ..Grant::default()
-        })
+        match self.user.acquire(key, LeaseTimes { ttl, companion: None }, timeout, &ask).await {
+            Ok(grant) => Completion::ok(grant),
+            Err(completion) => completion,
+        }
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(ApiHold { path, lease, .. }) = self.held.take(key) else { return never_acquired() };
+        let Some(LeasedHold { keys, lease, .. }) = self.user.take(key) else { return never_acquired() };
         let session = self.user.session_of(lease, key);
-        let unlocked = self.user.members.call(Instant::now() + timeout, |client| {
-            let path = path.clone();
-            async move { client.unlock(path).await }
-        });
+        let unlock = UnlockRequest { key: keys[0].clone() };
+        let unlocked = self.user.members.ask(&unlock, Instant::now() + timeout);
         let end = after_unlock(unlocked.await);
         self.user.put_back(session, end)
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+        Some(self.user.still_runs(key))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.revision).ok()
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.revision))
+    fn credentials(&self, key: &str) -> Credentials {
+        self.user.credentials(key)
     }
 }

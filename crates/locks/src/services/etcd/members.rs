@@ -1,6 +1,6 @@
 //! Calls to the members of an etcd cluster: one at a time, the next where one does not answer.
 
-use super::api::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::api::Call;
 use super::client::{Client, Login};
 use crate::dialer::{Dialer, wrong_password};
 use crate::error::ClientError;
@@ -130,29 +130,16 @@ impl Members {
             sleep(REST).await;
         }
     }
-}
 
-impl Members {
-    pub(super) async fn txn(
+    /// [`Members::call`] with a request.
+    pub(super) async fn ask<C: Call>(
         &self,
-        txn: &TxnRequest,
+        request: &C,
         deadline: Instant,
-    ) -> Result<AnsweredMember<TxnResponse>, CallError> {
+    ) -> Result<AnsweredMember<C::Answer>, CallError> {
         let call = self.call(deadline, |client| {
-            let txn = txn.clone();
-            async move { client.txn(txn).await }
-        });
-        call.await
-    }
-
-    pub(super) async fn range(
-        &self,
-        range: &RangeRequest,
-        deadline: Instant,
-    ) -> Result<AnsweredMember<RangeResponse>, CallError> {
-        let call = self.call(deadline, |client| {
-            let range = range.clone();
-            async move { client.range(range).await }
+            let request = request.clone();
+            async move { client.call(request).await }
         });
         call.await
     }

@@ -2,23 +2,21 @@
 //! Source: `client/v3/concurrency/session.go`, `mutex.go`, `election.go` and `key.go` of etcd. The recheck
 //! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` omits it.
 
-use super::api::{Compare, RequestOp, TxnRequest};
+use super::api::DeleteRangeRequest;
 use super::decisions::{Attempted, after_deletion, deletes_key};
 use super::members::Members;
 use super::queue::{Care, QueueGrant, leader, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
-use super::sequencers::sequencer;
 use super::service::ETCD;
 use super::session::LeaseSession;
-use super::user::{Attempt, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, LeasedHold, User};
 use crate::capabilities::Capabilities;
-use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
-use crate::held::{Held, never_acquired};
 use crate::options::Options;
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, LockKind, Mode};
+use fencepost_storage::Credentials;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -77,22 +75,13 @@ fn of_kind(kind: LockKind, user: User, options: &Options) -> Box<dyn Lock> {
         counts_first: options.count_first,
         permits: 1,
     };
-    Box::new(EtcdLock { user, care, kind, held: Held::default() })
+    Box::new(EtcdLock { user, care, kind })
 }
 
 struct EtcdLock {
     user: User,
     care: Care,
     kind: LockKind,
-    held: Held<MutexHold>,
-}
-
-struct MutexHold {
-    path: String,
-    create_revision: i64,
-    lease: i64,
-    /// An attempt to create the key was not answered, and may still create it after it was deleted.
-    doubt: bool,
 }
 
 struct MutexAttempt {
@@ -102,7 +91,7 @@ struct MutexAttempt {
 }
 
 impl MutexAttempt {
-    /// `mode`: none for a mutex.
+    /// `mode`: of a read-write lock.
     fn new(key: &str, mode: Option<Mode>, care: Care) -> MutexAttempt {
         let all = prefix(key);
         let (readers, writers) = (format!("{all}read/"), format!("{all}write/"));
@@ -113,16 +102,10 @@ impl MutexAttempt {
         };
         MutexAttempt { own, waits_for, care }
     }
-
-    fn path(&self, session: &LeaseSession) -> String {
-        format!("{}{:x}", self.own, session.lease)
-    }
 }
 
 #[async_trait]
 impl Attempt for MutexAttempt {
-    type Held = QueueGrant;
-
     fn aborts_on_lease_loss(&self) -> bool {
         self.care.recheck
     }
@@ -133,96 +116,62 @@ impl Attempt for MutexAttempt {
         session: &LeaseSession,
         until: Instant,
         deadline: Instant,
-    ) -> Attempted<QueueGrant> {
-        let path = self.path(session);
+    ) -> Attempted<LeasedHold> {
+        let path = format!("{}{:x}", self.own, session.lease);
         let failure = match take(members, session, &self.waits_for, &path, self.care, until).await {
-            Ok(taken) => return Attempted::Held(taken),
+            Ok(QueueGrant { created, wakeups }) => {
+                return Attempted::Held(LeasedHold {
+                    lease: session.lease,
+                    keys: vec![path.into_bytes()],
+                    revision: created.create_revision,
+                    mode: Mode::Exclusive,
+                    doubt: created.doubt,
+                    wakeups: Some(wakeups),
+                    reports: created.waits,
+                });
+            }
             Err(failure) => failure,
         };
         if !deletes_key(&failure, session.lost().is_some()) {
             return Attempted::Unclear(failure.why);
         }
-        let deletion = members.call(deadline, |client| {
-            let path = &path;
-            async move { client.delete(path).await }
-        });
-        after_deletion(deletion.await, failure.why)
-    }
-}
-
-impl EtcdLock {
-    /// `mode`: of a read-write lock.
-    async fn take(
-        &mut self,
-        key: &str,
-        mode: Option<Mode>,
-        permits: u32,
-        ttl: Duration,
-        timeout: Duration,
-    ) -> Completion {
-        let attempt = MutexAttempt::new(key, mode, Care { permits, ..self.care });
-        let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
-            Ok(taken) => taken,
-            Err(completion) => return completion,
-        };
-        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        let QueueGrant { created, wakeups } = taken;
-        session.hold(key, self.care.recheck);
-        if created.waits {
-            // Prolonged meanwhile, or not (then the report is old); checkers count from the last.
-            session.report();
-        }
-        let (path, create_revision) = (attempt.path(session), created.create_revision);
-        let hold = MutexHold { path, create_revision, lease: session.lease, doubt: created.doubt };
-        self.held.remember(key, hold);
-        // Readers and holders of permits need not be granted the lock in the order of the queue.
-        let is_alone = !matches!(self.kind, LockKind::ReadWrite | LockKind::Semaphore);
-        let in_order = is_alone.then_some(create_revision);
-        Completion::ok(Grant {
-            token: in_order,
-            validity_ms: Some(millis_until(session.valid_until()).into()),
-            arrival: in_order.map(Into::into),
-            wakeups: Some(wakeups),
-            ..Grant::default()
-        })
+        let deleted = members.ask(&DeleteRangeRequest::key(path), deadline).await;
+        after_deletion(deleted, failure.why)
     }
 }
 
 #[async_trait]
 impl Lock for EtcdLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        match self.kind {
-            LockKind::Semaphore => no_such_share(),
-            LockKind::ReadWrite => self.take(key, Some(Mode::Exclusive), 1, ttl, timeout).await,
-            _ => self.take(key, None, 1, ttl, timeout).await,
-        }
+        self.acquire_share(key, None, ttl, timeout).await
     }
 
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        match (share, self.kind) {
-            (Share::Reader, LockKind::ReadWrite) => self.take(key, Some(Mode::Shared), 1, ttl, timeout).await,
-            (Share::Permit { of }, LockKind::Semaphore) => self.take(key, None, of, ttl, timeout).await,
-            _ => no_such_share(),
-        }
+        let (mode, permits) = match share {
+            Some(Share::Reader) => (Some(Mode::Shared), 1),
+            Some(Share::Permit { of }) => (None, of),
+            None => ((self.kind == LockKind::ReadWrite).then_some(Mode::Exclusive), 1),
+        };
+        let attempt = MutexAttempt::new(key, mode, Care { permits, ..self.care });
+        let times = LeaseTimes { ttl, companion: None };
+        let grant = match self.user.acquire(key, times, timeout, &attempt).await {
+            Ok(grant) => grant,
+            Err(completion) => return completion,
+        };
+        // Readers and holders of permits need not be granted the lock in the order of the queue.
+        let is_alone = !matches!(self.kind, LockKind::ReadWrite | LockKind::Semaphore);
+        let in_order = grant.token.filter(|_| is_alone);
+        Completion::ok(Grant { token: in_order, arrival: in_order.map(Into::into), ..grant })
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(MutexHold { path, create_revision, lease, doubt }) = self.held.take(key) else {
-            return never_acquired();
-        };
-        // Only our own key: the compare is what keeps a release from removing what another session has there.
-        let txn = TxnRequest {
-            compare: vec![Compare::created(path.as_str(), create_revision)],
-            success: vec![RequestOp::delete(path)],
-            failure: Vec::new(),
-        };
-        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+        self.user.release(key, timeout).await
     }
 
     async fn leader(&mut self, key: &str, timeout: Duration) -> Completion {
@@ -233,18 +182,10 @@ impl Lock for EtcdLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
+        Some(self.user.still_runs(key))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.create_revision).ok()
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.create_revision))
-    }
-
-    fn sequencer(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| sequencer(key, Mode::Exclusive, hold.create_revision))
+    fn credentials(&self, key: &str) -> Credentials {
+        self.user.credentials(key)
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn leader(
     deadline: Instant,
 ) -> Result<Option<u64>, OperationError> {
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
-    let there = members.range(&oldest, deadline).await.map_err(|error| error.why())?;
+    let there = members.ask(&oldest, deadline).await.map_err(|error| error.why())?;
     Ok(there.answer.kvs.first().and_then(|key| String::from_utf8_lossy(&key.value).parse().ok()))
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn take(
         ],
         failure: vec![RequestOp::range(RangeRequest::key(path)), RequestOp::range(oldest)],
     };
-    let created = after_put(members.txn(&put, deadline).await)?;
+    let created = after_put(members.ask(&put, deadline).await)?;
     if created.waits && !care.counts_first {
         wakeups += wait_for_older(members, prefix, &created, care, deadline).await?;
     }
@@ -84,7 +84,7 @@ pub(super) async fn take(
     }
     if created.waits {
         // The lease may have run out while we waited, and with it our key: the lock is then another's.
-        created.after_recheck(members.range(&RangeRequest::key(path), deadline).await)?;
+        created.after_recheck(members.ask(&RangeRequest::key(path), deadline).await)?;
     }
     // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run
     // for some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
@@ -107,7 +107,7 @@ async fn wait_for_older(
         ..RangeRequest::prefix(prefix).first_created(SortOrder::Descend)
     };
     let mut wakeups = 0;
-    while let Some(mut watch) = created.after_look(members.range(&older, deadline).await, care.permits)? {
+    while let Some(mut watch) = created.after_look(members.ask(&older, deadline).await, care.permits)? {
         if care.permits > 1 {
             let RangeRequest { key, range_end, .. } = RangeRequest::prefix(prefix);
             watch = WatchCreateRequest { key, range_end, ..watch };

@@ -33,7 +33,7 @@ impl Sequencers for SequencerCheck {
             ..RangeRequest::prefix(&prefix)
         };
         // Linearizable, as every read of etcd that does not ask for less: a majority answers for it.
-        let found = self.members.range(&only, Instant::now() + ANSWER).await;
+        let found = self.members.ask(&only, Instant::now() + ANSWER).await;
         match found {
             Ok(found) => Ok(!found.answer.kvs.is_empty()),
             Err(error) => Err(std::io::Error::other(error.why().to_string())),

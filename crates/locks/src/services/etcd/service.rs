@@ -3,7 +3,7 @@
 use super::existing::ExistingEtcd;
 use super::leader::{self, CLIENT_PORT, LOOPBACK_PORT, PEER_PORT};
 use crate::described::{DESCRIBED, ONE};
-use crate::error::{OptionError, bad_option, nodes_are};
+use crate::error::{OptionError, nodes_are, refuse};
 use crate::options::Options;
 use crate::run_access::{FOLDER, RunAccess, USER};
 use crate::service::{LockService, ServerKind, ServiceLeadership, TLS_AND_AUTH};
@@ -35,11 +35,9 @@ pub(super) static ETCD: LockService = LockService {
     }],
     options: TLS_AND_AUTH,
     check_nodes: |_, nodes| {
-        nodes_are(
+        nodes_are!(
             nodes % 2 == 1 && nodes <= 9,
-            format!(
-                "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
-            ),
+            "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
         )
     },
     check_ttl,
@@ -60,13 +58,11 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if ttl.subsec_nanos() == 0 && ttl >= TTL_MIN {
         return Ok(());
     }
-    bad_option(
+    refuse!(
         "ttl",
-        format!(
-            "etcd's leases last whole seconds, and these servers grant none under {} s; use --ttl {}s",
-            TTL_MIN.as_secs(),
-            ttl.as_secs_f64().ceil().max(TTL_MIN.as_secs_f64())
-        ),
+        "etcd's leases last whole seconds, and these servers grant none under {} s; use --ttl {}s",
+        TTL_MIN.as_secs(),
+        ttl.as_secs_f64().ceil().max(TTL_MIN.as_secs_f64())
     )
 }
 

@@ -2,6 +2,7 @@
 //! `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of the TTL;
 //! the session ends when the server says so, or when no keepalive was answered for the whole TTL.
 
+use super::api::LeaseGrantRequest;
 use super::client::KeepAlive;
 use super::members::{CallError, Members};
 use crate::held::HeldKeys;
@@ -138,7 +139,7 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
     let granted = members
         .call(deadline, |client| async move {
             let sent = Instant::now();
-            client.lease_grant(seconds).await.map(|lease| (sent, lease))
+            client.call(LeaseGrantRequest { ttl_s: seconds }).await.map(|lease| (sent, lease))
         })
         .await?;
     let (sent, lease) = granted.answer;

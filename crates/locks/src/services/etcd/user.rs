@@ -1,13 +1,17 @@
 //! What one process has on etcd, whatever its recipe: a session, and how it ends.
 
-use super::api::TxnRequest;
+use super::api::{Compare, LeaseRevokeRequest, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_release, after_release_by_end, after_unclear, is_ended};
 use super::members::{CallError, Members};
+use super::sequencers::sequencer;
 use super::session::LeaseSession;
+use crate::client::client_clock::millis_until;
 use crate::end::End;
+use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Stream};
+use fencepost_history::{Completion, ErrorCode, Grant, Mode, Stream};
+use fencepost_storage::Credentials;
 use rand::RngExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +26,22 @@ pub(crate) struct User {
     pub(super) members: Arc<Members>,
     notices: Notices,
     random: Stream,
-    pub(super) session: Option<LeaseSession>,
+    session: Option<LeaseSession>,
+    held: Held<LeasedHold>,
+}
+
+/// What a process holds under a session.
+pub(super) struct LeasedHold {
+    pub(super) lease: i64,
+    /// Its keys in etcd, of which the first has this create revision.
+    pub(super) keys: Vec<Vec<u8>>,
+    pub(super) revision: i64,
+    pub(super) mode: Mode,
+    /// An attempt to create the keys was not answered, and may still create them after they were deleted.
+    pub(super) doubt: bool,
+    pub(super) wakeups: Option<u64>,
+    /// The lease was prolonged while the process waited, or was not (then the report is old).
+    pub(super) reports: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -33,7 +52,6 @@ pub(super) struct LeaseTimes {
 
 #[async_trait]
 pub(super) trait Attempt: Sync {
-    type Held: Send;
     fn aborts_on_lease_loss(&self) -> bool {
         true
     }
@@ -44,12 +62,12 @@ pub(super) trait Attempt: Sync {
         session: &LeaseSession,
         until: Instant,
         deadline: Instant,
-    ) -> Attempted<Self::Held>;
+    ) -> Attempted<LeasedHold>;
 }
 
 impl User {
     pub(super) fn new(members: Arc<Members>, notices: Notices, random: Stream) -> User {
-        User { members, notices, random, session: None }
+        User { members, notices, random, session: None, held: Held::default() }
     }
 
     pub(super) fn process(&self) -> u64 {
@@ -73,12 +91,13 @@ impl User {
     }
 
     /// Attempts to acquire until held, taken, or time is up. A failed attempt ends its session.
-    pub(super) async fn acquire<A: Attempt>(
+    pub(super) async fn acquire(
         &mut self,
+        key: &str,
         terms: LeaseTimes,
         timeout: Duration,
-        attempt: &A,
-    ) -> Result<A::Held, Completion> {
+        attempt: &impl Attempt,
+    ) -> Result<Grant, Completion> {
         let deadline = Instant::now() + timeout;
         let until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         loop {
@@ -93,7 +112,21 @@ impl User {
                 reason = session.until_lost(), if attempt.aborts_on_lease_loss() => Attempted::Unclear(ErrorCode::SessionExpired.error(reason)),
             };
             let why = match ended {
-                Attempted::Held(held) => return Ok(held),
+                Attempted::Held(hold) => {
+                    session.hold(key, attempt.aborts_on_lease_loss());
+                    if hold.reports {
+                        // Checkers count from the last report.
+                        session.report();
+                    }
+                    let grant = Grant {
+                        token: Some(hold.revision),
+                        validity_ms: Some(millis_until(session.valid_until()).into()),
+                        wakeups: hold.wakeups,
+                        ..Grant::default()
+                    };
+                    self.held.remember(key, hold);
+                    return Ok(grant);
+                }
                 Attempted::Taken(why) => return Err(Completion::Fail(why)),
                 Attempted::Unclear(why) => why,
             };
@@ -131,7 +164,7 @@ impl User {
 
     /// True if the lease certainly is ended, with all its keys.
     async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
-        is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
+        is_ended(&self.members.ask(&LeaseRevokeRequest { id: lease }, deadline).await)
     }
 
     /// Takes the session of this lease to release a key, if it is the present one; others hold other keys.
@@ -141,22 +174,34 @@ impl User {
         Some(session)
     }
 
-    /// Gives a lock back by deleting its keys if they are still ours. `doubt`: they may yet be created.
-    pub(super) async fn release(
-        &mut self,
-        key: &str,
-        lease: i64,
-        doubt: bool,
-        txn: TxnRequest,
-        deadline: Instant,
-    ) -> Completion {
+    pub(super) fn find(&self, key: &str) -> Option<&LeasedHold> {
+        self.held.find(key)
+    }
+
+    pub(super) fn take(&mut self, key: &str) -> Option<LeasedHold> {
+        self.held.take(key)
+    }
+
+    /// Gives a lock back by deleting its keys if they are still ours.
+    pub(super) async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        let Some(LeasedHold { lease, keys, revision, doubt, .. }) = self.take(key) else {
+            return never_acquired();
+        };
         let session = self.session_of(lease, key);
         // A request that created the key twice may still be under way and create it a third time: only the
         // end of its lease is certain. The session goes with it (it is dropped here).
         if let Some(session) = session.as_ref().filter(|session| doubt && session.lost().is_none()) {
             return after_release_by_end(self.end(session, deadline).await);
         }
-        let end = after_release(self.members.txn(&txn, deadline).await);
+        let txn = TxnRequest {
+            // The compare is what keeps a release from removing what another session has there. A holder that
+            // was lost finds its first key gone, and leaves the others: the lock-delay of `chubby` runs.
+            compare: vec![Compare::created(keys[0].clone(), revision)],
+            success: keys.into_iter().map(RequestOp::delete).collect(),
+            failure: Vec::new(),
+        };
+        let end = after_release(self.members.ask(&txn, deadline).await);
         self.put_back(session, end)
     }
 
@@ -168,10 +213,26 @@ impl User {
         completion
     }
 
-    /// By this process's own clock: does the lease of this number still run?
-    pub(super) fn still_runs(&self, lease: i64) -> bool {
+    /// Whether the lease of this key still runs, by this process's own clock.
+    pub(super) fn still_runs(&self, key: &str) -> bool {
         let session = self.session.as_ref().filter(|session| session.lost().is_none());
-        session.is_some_and(|session| session.lease == lease && Instant::now() < session.valid_until())
+        session.zip(self.find(key)).is_some_and(|(session, hold)| {
+            session.lease == hold.lease && Instant::now() < session.valid_until()
+        })
+    }
+
+    pub(super) fn credentials(&self, key: &str) -> Credentials {
+        let Some(hold) = self.find(key) else { return Credentials::default() };
+        Credentials {
+            token: u64::try_from(hold.revision).ok(),
+            unique: Some(format!("{:x}-{}", hold.lease, hold.revision)),
+            sequencer: self.sequencer(key),
+            ..Credentials::default()
+        }
+    }
+
+    pub(super) fn sequencer(&self, key: &str) -> Option<String> {
+        self.find(key).map(|hold| sequencer(key, hold.mode, hold.revision))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What an answer of MariaDB means for an acquire or a release.
 
 use crate::end::End;
+use crate::held::no_longer_held;
 use crate::sql::Failed;
 use fencepost_history::{Completion, ErrorCode, OperationError, Released};
 use serde_json::Value;
@@ -32,10 +33,6 @@ pub(super) fn after_unlock(reply: Result<Option<i64>, Failed>) -> End {
         // A write without an answer; or one that was not carried out, but the lock ends with the connection.
         Err(failed) => End::unknown(failed.why()),
     }
-}
-
-fn no_longer_held() -> Completion {
-    Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
 }
 
 #[derive(Debug, PartialEq)]

@@ -16,6 +16,7 @@ use crate::recipe::Lock;
 use crate::sql::{SqlClient, SqlRecipe};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Grant, OperationError};
+use fencepost_storage::Credentials;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value, params};
 use std::sync::Arc;
@@ -140,11 +141,9 @@ impl Lock for MariadbRowLock {
         Some(self.held.find(key).is_some_and(|hold| CLOCK.is_before(hold.valid_until)))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.token).ok()
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| hold.holder.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let Some(hold) = self.held.find(key) else { return Credentials::default() };
+        let (token, unique) = (u64::try_from(hold.token).ok(), Some(hold.holder.clone()));
+        Credentials { token, unique, ..Credentials::default() }
     }
 }

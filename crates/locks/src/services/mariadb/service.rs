@@ -56,9 +56,7 @@ pub(super) static MARIADB: LockService = LockService {
     }],
     setup_time: Duration::from_secs(5),
     options: TLS_AND_AUTH,
-    check_nodes: |_, nodes| {
-        nodes_are(nodes == 1, format!("MariaDB has one server, not {nodes}; use --nodes 1"))
-    },
+    check_nodes: |_, nodes| nodes_are!(nodes == 1, "MariaDB has one server, not {nodes}; use --nodes 1"),
     start: |_, _, _, options| start(options),
     access_files: |access| vec![AccessFile::new("users.sql", user(access.password(), access.is_tls()))],
     trouble: |_, node, _| Box::pin(command_fails(node, const { &client("SELECT 1") })),

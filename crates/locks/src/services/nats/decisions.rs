@@ -1,5 +1,6 @@
 //! What an answer of JetStream means for an acquire, a renewal or a release.
 
+use crate::held::no_longer_held;
 use crate::options::NatsRelease;
 use crate::reply::Reply;
 use crate::watchdog::{RenewalOutcome, after_no_answer};
@@ -71,7 +72,7 @@ pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Comple
             removed: (release == NatsRelease::Revision).then_some(true),
             ..Released::default()
         }),
-        Reply::Answer(None) => Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"),
+        Reply::Answer(None) => no_longer_held(),
         Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
         Reply::Unknown(why) => Completion::Info(why),
     }
@@ -79,10 +80,7 @@ pub(super) fn after_marker(reply: Reply<Stored>, release: NatsRelease) -> Comple
 
 /// After a renewal: what was stored, or what to do. `is_over`: by the client's clock the lease is over.
 pub(super) fn after_renewal(reply: Reply<Stored>, is_over: bool) -> Result<Stored, RenewalOutcome> {
-    match reply {
-        Reply::Answer(stored) => Ok(stored),
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Err(after_no_answer(&why, is_over)),
-    }
+    reply.answered().map_err(|why| after_no_answer(&why, is_over))
 }
 
 #[cfg(test)]

@@ -1,33 +1,76 @@
-//! The lock on NATS, as one process sees it.
+//! `nats` as a lock: what it claims, how a client begins, and the lock as one process sees it.
 
 use super::client::NatsClient;
 use super::decisions::{
     NatsNext, after_create, after_look, after_marker, after_renewal, after_replace, own_revision,
 };
+use super::service::NATS;
 use crate::attempts::Attempts;
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
+use crate::error::ClientError;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{NatsRelease, Options};
-use crate::recipe::Lock;
+use crate::protocol::Hello;
+use crate::recipe::{Lock, Recipe, Session};
 use crate::reply::Reply;
 use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed};
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
-use fencepost_history::{Completion, Grant};
+use fencepost_history::{Completion, Grant, Seed};
+use fencepost_storage::Credentials;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) struct NatsLock {
-    pub(super) client: Arc<NatsClient>,
-    pub(super) options: Arc<Options>,
-    pub(super) attempts: Attempts,
-    pub(super) notices: Notices,
-    pub(super) held: Held<NatsHold>,
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "nats",
+    about: "an entry of a key-value bucket of NATS JetStream, created where there is none; it expires with the bucket's TTL",
+    claims: "exclusion while the servers keep what they acknowledged (--nats-sync always) and judge time alike, and holders stop within the TTL; ownership; progress; availability with any minority down; fencing by the revision",
+    service: &NATS,
+    recipe: &NatsKeyValue,
+    options: &["watchdog", "nats-release"],
+    capabilities: |options| Capabilities {
+        token: true,
+        unique_value: true,
+        validity: true,
+        loss_notice: options.watchdog,
+        renewal: options.watchdog,
+        ..Capabilities::NONE
+    },
+};
+
+struct NatsKeyValue;
+
+#[async_trait]
+impl Recipe for NatsKeyValue {
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        let options = Arc::new(hello.options()?);
+        let client = Arc::new(NatsClient::of(hello).await?);
+        let (name, seed) = (hello.client.clone(), Seed(hello.seed));
+        Ok(Box::new(move |process, notices| {
+            Box::new(NatsLock {
+                client: client.clone(),
+                options: options.clone(),
+                attempts: Attempts::new(&name, process, seed),
+                notices,
+                held: Held::default(),
+            })
+        }))
+    }
 }
 
-pub(super) struct NatsHold {
+struct NatsLock {
+    client: Arc<NatsClient>,
+    options: Arc<Options>,
+    attempts: Attempts,
+    notices: Notices,
+    held: Held<NatsHold>,
+}
+
+struct NatsHold {
     lease: Arc<RenewedLease>,
     /// The revision of the grant, by which others are fenced off.
     token: u64,
@@ -137,11 +180,8 @@ impl Lock for NatsLock {
         Some(self.held.find(key).is_some_and(|hold| !hold.lease.is_over()))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.held.find(key).map(|hold| hold.token)
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        self.held.find(key).map(|hold| hold.lease.value.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let Some(NatsHold { lease, token, .. }) = self.held.find(key) else { return Credentials::default() };
+        Credentials { token: Some(*token), unique: Some(lease.value.clone()), ..Credentials::default() }
     }
 }

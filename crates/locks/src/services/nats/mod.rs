@@ -6,9 +6,8 @@ mod client;
 mod decisions;
 mod lock;
 mod monitor;
-mod recipe;
 mod service;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[&lock::LOCK];

@@ -2,7 +2,7 @@
 
 use super::monitor;
 use crate::described::{DESCRIBED, ONE};
-use crate::error::{OptionError, bad_option};
+use crate::error::{OptionError, refuse};
 use crate::options::{NatsSync, Options};
 use crate::readiness::START_TIME;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
@@ -71,9 +71,9 @@ pub(super) static NATS: LockService = LockService {
 fn check_nodes(_: &LockService, nodes: usize) -> Result<(), OptionError> {
     match nodes {
         1 | 3 | 5 => Ok(()),
-        _ => bad_option(
+        _ => refuse!(
             "nodes",
-            format!("a bucket of NATS has 1, 3 or 5 replicas, not {nodes}; use --nodes 3 or --nodes 5"),
+            "a bucket of NATS has 1, 3 or 5 replicas, not {nodes}; use --nodes 3 or --nodes 5"
         ),
     }
 }
@@ -82,7 +82,7 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if ttl >= TTL_MIN {
         return Ok(());
     }
-    bad_option("ttl", "the entries of a bucket of NATS live at least 100 ms; use --ttl 100ms".to_owned())
+    refuse!("ttl", "the entries of a bucket of NATS live at least 100 ms; use --ttl 100ms")
 }
 
 fn start(_: &LockService, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {

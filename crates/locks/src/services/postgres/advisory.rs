@@ -10,11 +10,11 @@ use crate::client::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::options::{ReaderRelease, TakeNames};
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use crate::sql::{Failed, SqlClient, SqlRecipe, keepalive_probes};
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
-use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind, OperationError};
+use fencepost_history::{Completion, ErrorCode, Grant, Lease, LockKind};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -76,7 +76,6 @@ struct AdvisoryLock {
     server: Arc<PostgresServer>,
     notices: Notices,
     connection: Option<Connection>,
-    ttl: Duration,
     reader_release: ReaderRelease,
     take_names: TakeNames,
     is_watched: bool,
@@ -91,24 +90,12 @@ impl AdvisoryLock {
             server: client.server.clone(),
             notices,
             connection: None,
-            ttl: Duration::ZERO,
             reader_release: client.options.reader_release,
             take_names: client.options.take_names,
             is_watched: false,
             watch: None,
             read: HashSet::new(),
         }
-    }
-
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
-        if self.ttl == ttl && self.connection.as_ref().is_some_and(Connection::lives) {
-            return Ok(());
-        }
-        (self.connection, self.ttl) = (None, ttl);
-        let settings = keepalives(ttl);
-        let opened = Connection::open(&self.server, &settings, self.notices.clone(), deadline).await?;
-        self.connection = Some(opened);
-        Ok(())
     }
 }
 
@@ -133,11 +120,12 @@ impl AdvisoryLock {
     async fn take(&mut self, key: &str, suffix: &str, ttl: Duration, timeout: Duration) -> Completion {
         let begun = Instant::now();
         let deadline = begun + timeout;
-        if let Err(why) = self.connect(ttl, deadline).await {
+        let AdvisoryLock { connection: there, server, notices, .. } = self;
+        let connection = match Connection::current(there, server, &keepalives(ttl), notices, deadline).await {
+            Ok(connection) => connection,
             // Without a connection nothing was asked for.
-            return Completion::Fail(why);
-        }
-        let Some(connection) = &self.connection else { unreachable!("just connected") };
+            Err(why) => return Completion::Fail(why),
+        };
         let patience = millis_until(begun + wait_until(timeout)).max(1);
         let set = format!("SET lock_timeout = {patience}");
         if let Err(failed) = answer(connection.client.batch_execute(&set), deadline).await {
@@ -169,7 +157,7 @@ impl AdvisoryLock {
             ended => return ended,
         };
         for name in taken {
-            let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(name))
+            let Some(connection) = self.connection.as_ref().filter(|connection| connection.held.let_go(name))
             else {
                 // What was taken is taken until the server notices that the connection is gone.
                 self.connection = None;
@@ -189,8 +177,7 @@ impl AdvisoryLock {
 #[async_trait]
 impl Lock for AdvisoryLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.read.remove(key);
-        self.take(key, "", ttl, timeout).await
+        self.acquire_share(key, None, ttl, timeout).await
     }
 
     async fn acquire_all(&mut self, names: &[&str], ttl: Duration, timeout: Duration) -> Completion {
@@ -207,7 +194,7 @@ impl Lock for AdvisoryLock {
             }
         }
         let connection = self.connection.as_ref();
-        if connection.is_some_and(|connection| names.iter().all(|name| connection.holds(name))) {
+        if connection.is_some_and(|connection| names.iter().all(|name| connection.held.contain(name))) {
             return Completion::ok(Grant::default());
         }
         // The connection of the first of them was over before the last was granted on another.
@@ -230,17 +217,16 @@ impl Lock for AdvisoryLock {
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        match share {
-            Share::Reader => {
-                self.read.insert(key.to_owned());
-                self.take(key, SHARED, ttl, timeout).await
-            }
-            Share::Permit { .. } => no_such_share(),
+        if share.is_none() {
+            self.read.remove(key);
+            return self.take(key, "", ttl, timeout).await;
         }
+        self.read.insert(key.to_owned());
+        self.take(key, SHARED, ttl, timeout).await
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
@@ -248,7 +234,8 @@ impl Lock for AdvisoryLock {
         self.watch = None;
         let is_shared = self.read.remove(key) && self.reader_release == ReaderRelease::Shared;
         let suffix = if is_shared { SHARED } else { "" };
-        let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {
+        let Some(connection) = self.connection.as_ref().filter(|connection| connection.held.let_go(key))
+        else {
             // The lock was never granted, or went with its connection, which the server may not know of.
             self.connection.take_if(|connection| !connection.lives());
             return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");

@@ -16,15 +16,33 @@ use tokio_postgres::{Client, Error};
 /// Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
 pub(super) struct Connection {
     pub(super) client: Arc<Client>,
-    held: Arc<HeldKeys>,
+    settings: String,
+    /// The keys that the process holds.
+    pub(super) held: Arc<HeldKeys>,
     notices: Notices,
     /// A watch had no answer from the server.
     silent: Arc<AtomicBool>,
 }
 
 impl Connection {
+    /// The connection that is there, if it lives and has these settings, or else a new one in its place.
+    pub(super) async fn current<'a>(
+        there: &'a mut Option<Connection>,
+        server: &PostgresServer,
+        settings: &str,
+        notices: &Notices,
+        deadline: Instant,
+    ) -> Result<&'a Connection, OperationError> {
+        let kept = there.take().filter(|kept| kept.lives() && kept.settings == settings);
+        let current = match kept {
+            Some(kept) => kept,
+            None => Connection::open(server, settings, notices.clone(), deadline).await?,
+        };
+        Ok(there.insert(current))
+    }
+
     /// Connects. `settings` are the server's, for this connection only (`-c lock_timeout=5s`).
-    pub(super) async fn open(
+    async fn open(
         server: &PostgresServer,
         settings: &str,
         notices: Notices,
@@ -39,7 +57,8 @@ impl Connection {
                 Err(error) => ending.lose(&format!("closed: {}", words(&error))),
             }
         });
-        Ok(Connection { client: Arc::new(client), held, notices, silent: Arc::default() })
+        let (client, settings) = (Arc::new(client), settings.to_owned());
+        Ok(Connection { client, settings, held, notices, silent: Arc::default() })
     }
 
     pub(super) fn lives(&self) -> bool {
@@ -75,25 +94,16 @@ impl Connection {
     pub(super) fn hold(&self, key: &str) -> bool {
         self.held.hold(key);
         // In this order: what ends in between is seen here, or the notice says it.
-        self.lives() || !self.let_go(key)
-    }
-
-    /// The process no longer holds this key. False where it did not.
-    pub(super) fn let_go(&self, key: &str) -> bool {
-        self.held.let_go(key)
+        self.lives() || !self.held.let_go(key)
     }
 
     /// A statement under this lock failed. Gives whether the connection ended, and with it the lock.
     pub(super) fn ended_with(&self, key: &str, failed: &Failed) -> bool {
         let ended = matches!(failed, Failed::Unknown(why) if why.code() == ErrorCode::Disconnected);
-        if ended && self.let_go(key) {
+        if ended && self.held.let_go(key) {
             self.notices.lost(key, "closed: a statement was answered with the end of the connection");
         }
         ended
-    }
-
-    pub(super) fn holds(&self, key: &str) -> bool {
-        self.held.contain(key)
     }
 }
 

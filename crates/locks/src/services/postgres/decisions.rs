@@ -1,6 +1,7 @@
 //! What an answer of PostgreSQL means for an acquire, a release or a write.
 
 use crate::end::End;
+use crate::held::no_longer_held;
 use crate::sql::Failed;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
@@ -52,9 +53,7 @@ pub(super) fn after_unlock(reply: Result<bool, Failed>) -> End {
     match reply {
         Ok(true) => End::keeping(Completion::Ok(Value::Null)),
         // Carried out, and this connection did not hold it.
-        Ok(false) => {
-            End::keeping(Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"))
-        }
+        Ok(false) => End::keeping(no_longer_held()),
         // A write without an answer; or one that was not carried out, but the lock ends with the connection.
         Err(failed) => End::unknown(failed.why()),
     }

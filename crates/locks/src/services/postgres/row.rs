@@ -57,17 +57,14 @@ impl RowLock {
         RowLock { server, notices, connection: None, ttl: Duration::ZERO, open: None }
     }
 
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
-        let usable = self.connection.as_ref().is_some_and(Connection::lives);
-        if usable && self.open.is_none() && self.ttl == ttl {
-            return Ok(());
+    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<&Connection, OperationError> {
+        if self.open.take().is_some() {
+            self.connection = None;
         }
-        (self.connection, self.open, self.ttl) = (None, None, ttl);
+        self.ttl = ttl;
         // The server ends a transaction in which nothing happened for that long, and its connection with it.
         let settings = format!("-c idle_in_transaction_session_timeout={}", ttl.as_millis());
-        let opened = Connection::open(&self.server, &settings, self.notices.clone(), deadline).await?;
-        self.connection = Some(opened);
-        Ok(())
+        Connection::current(&mut self.connection, &self.server, &settings, &self.notices, deadline).await
     }
 
     async fn lock_row(
@@ -90,11 +87,11 @@ impl Lock for RowLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let begun = Instant::now();
         let deadline = begun + timeout;
-        if let Err(why) = self.connect(ttl, deadline).await {
+        let connection = match self.connect(ttl, deadline).await {
+            Ok(connection) => connection,
             // Without a connection no row was asked for.
-            return Completion::Fail(why);
-        }
-        let Some(connection) = &self.connection else { unreachable!("just connected") };
+            Err(why) => return Completion::Fail(why),
+        };
         let locked = Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await;
         let end = match after_lock(locked) {
             AfterLock::Granted => {
@@ -130,7 +127,7 @@ impl Lock for RowLock {
             return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock any more");
         }
         let Some(connection) = &self.connection else { unreachable!("a transaction has a connection") };
-        if !connection.let_go(key) {
+        if !connection.held.let_go(key) {
             // The connection has ended, and the lock with it. Nothing is sent.
             self.connection = None;
             return Completion::fail(ErrorCode::NotHeld, "the connection is over, and the lock went with it");
@@ -141,7 +138,7 @@ impl Lock for RowLock {
 
     fn still_valid(&self, key: &str) -> Option<bool> {
         let open = self.open.as_ref().filter(|(open, _)| open == key);
-        let lives = self.connection.as_ref().is_some_and(|connection| connection.holds(key));
+        let lives = self.connection.as_ref().is_some_and(|connection| connection.held.contain(key));
         Some(lives && open.is_some_and(|(_, since)| Instant::now() < *since + self.ttl))
     }
 
@@ -181,7 +178,7 @@ impl Lock for RowLock {
             return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock");
         }
         let Some(connection) = &self.connection else { unreachable!("a transaction has a connection") };
-        if !connection.let_go(key) {
+        if !connection.held.let_go(key) {
             // The transaction ended with its connection, and everything in it was undone.
             self.connection = None;
             return Completion::fail(

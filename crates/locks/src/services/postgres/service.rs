@@ -62,9 +62,7 @@ pub(super) static POSTGRES: LockService = LockService {
     }],
     setup_time: Duration::from_secs(3),
     options: TLS_AND_AUTH,
-    check_nodes: |_, nodes| {
-        nodes_are(nodes == 1, format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))
-    },
+    check_nodes: |_, nodes| nodes_are!(nodes == 1, "PostgreSQL has one server, not {nodes}; use --nodes 1"),
     start: |_, _, _, options| start(options),
     access_files,
     // It serves once the table is there.

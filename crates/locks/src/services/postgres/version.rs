@@ -45,11 +45,8 @@ impl VersionLock {
 
     /// The value and its version; nothing is changed but that the key is there.
     async fn look(&mut self, key: &str, deadline: Instant) -> Result<(String, i64), OperationError> {
-        if self.connection.as_ref().is_none_or(|connection| !connection.lives()) {
-            self.connection = None;
-            self.connection = Some(Connection::open(&self.server, "", self.notices.clone(), deadline).await?);
-        }
-        let Some(connection) = &self.connection else { unreachable!("just connected") };
+        let VersionLock { connection, server, notices, .. } = self;
+        let connection = Connection::current(connection, server, "", notices, deadline).await?;
         let select = "SELECT value, version FROM protected WHERE key = $1";
         let mut row =
             answer(connection.client.query_opt(select, &[&key]), deadline).await.map_err(Failed::why)?;

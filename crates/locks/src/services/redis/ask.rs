@@ -22,6 +22,23 @@ pub(crate) async fn give_order(node: &Arc<dyn Node>, command: &[&str]) -> Result
     within(node, command, ORDER).await
 }
 
+/// Gives this order to servers in turn, until one takes it. Errors: the answers of those that do not.
+pub(crate) async fn fail_over(
+    nodes: impl IntoIterator<Item = &Arc<dyn Node>>,
+    called: &str,
+    order: &[&str],
+) -> Result<(), ClusterError> {
+    let mut refusals = Vec::new();
+    for node in nodes {
+        match ask(node, order).await {
+            Ok(answer) if answer.first().map(String::as_str) == Some("OK") => return Ok(()),
+            Ok(answer) => refusals.push(format!("{}: {}", node.name(), answer.join(" "))),
+            Err(error) => refusals.push(error.to_string()),
+        }
+    }
+    Err(format!("no {called} takes the order to fail over ({})", refusals.join("; ")).into())
+}
+
 async fn within(
     node: &Arc<dyn Node>,
     command: &[&str],

@@ -1,5 +1,6 @@
 //! What an answer of Redis means for an acquire, a renewal or a release of the lock on one server.
 
+use crate::held::no_longer_held;
 use crate::options::{Acquire, LockValue, Options};
 use crate::reply::Reply;
 use crate::watchdog::{RenewalOutcome, after_no_answer};
@@ -49,10 +50,7 @@ pub(super) fn after_ask(reply: Reply<bool>) -> AttemptEnd {
 
 /// After a request before the one that takes a share: its failure leaves nothing, the second is not sent.
 pub(super) fn after_look<T>(reply: Reply<T>) -> Result<T, Reply<bool>> {
-    match reply {
-        Reply::Answer(found) => Ok(found),
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => Err(Reply::Refused(why)),
-    }
+    reply.answered().map_err(Reply::Refused)
 }
 
 pub(super) fn after_expire(reply: Reply<bool>, options: &Options) -> Next {
@@ -65,12 +63,12 @@ pub(super) fn after_expire(reply: Reply<bool>, options: &Options) -> Next {
 }
 
 pub(super) fn after_wait(reply: Reply<u32>, wanted: u32, options: &Options) -> Next {
-    let why = match reply {
-        Reply::Answer(acknowledged) if acknowledged >= wanted => return Next::End(AttemptEnd::Granted),
-        Reply::Answer(acknowledged) => ErrorCode::Other.error(format_args!(
+    let why = match reply.answered() {
+        Ok(acknowledged) if acknowledged >= wanted => return Next::End(AttemptEnd::Granted),
+        Ok(acknowledged) => ErrorCode::Other.error(format_args!(
             "not-replicated: {acknowledged} of {wanted} replicas had acknowledged it in time"
         )),
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => why,
+        Err(why) => why,
     };
     something_left(why, options)
 }
@@ -93,11 +91,11 @@ fn something_left(why: OperationError, options: &Options) -> Next {
 
 /// After the compare-and-delete on the SET's connection: why to try again, or how the acquire ends.
 pub(super) fn after_take_back(reply: Reply<bool>, why: OperationError) -> Result<OperationError, Completion> {
-    match reply {
+    match reply.answered() {
         // A connection's commands are executed in order: nothing of this SET is left, nor can come.
-        Reply::Answer(_) => Ok(why),
+        Ok(_) => Ok(why),
         // A new connection would prove nothing: it can overtake the old one.
-        Reply::Refused(_) | Reply::Unsent(_) | Reply::Unknown(_) => Err(Completion::Info(why)),
+        Err(_) => Err(Completion::Info(why)),
     }
 }
 
@@ -151,11 +149,6 @@ pub(super) fn after_prolong(reply: Reply<bool>) -> Completion {
         Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
         Reply::Unknown(why) => Completion::Info(why),
     }
-}
-
-/// There was no key, or another's value: the lock was lost before. Nothing was deleted.
-fn no_longer_held() -> Completion {
-    Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
 }
 
 /// After a renewal; `is_over`: nothing is left of the lease by the client's own clock.

@@ -3,7 +3,9 @@
 use super::node::COMPARE_AND_DELETE;
 use crate::access::Access;
 use crate::dialer::Dialer;
-use crate::existing::{ExistingService, explained, rest};
+use crate::existing::{
+    ExistingService, PATIENCE, dialer, explained, lacks_rights, no_answer, no_login, rest,
+};
 use crate::protocol::Server;
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
@@ -16,11 +18,8 @@ use std::io;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
-
-const PATIENCE: Duration = Duration::from_secs(5);
 
 const SCANNED: u32 = 1000;
 
@@ -44,7 +43,7 @@ struct ServerLink {
 
 impl ServerLink {
     async fn open(server: &Server, access: &Access) -> Result<ServerLink, String> {
-        let dialer = Dialer::new(Some(access)).map_err(|error| error.to_string())?;
+        let dialer = dialer(access)?;
         match timeout(PATIENCE, ServerLink::connect(&dialer, server)).await {
             Ok(Ok(link)) => Ok(link),
             Ok(Err(why)) => Err(explained(&dialer, server, why).await),
@@ -67,18 +66,17 @@ impl ServerLink {
             if let Some(user) = &dialer.access.user {
                 login.arg(user);
             }
-            let logged_in: Result<(), RedisError> = link.ask(login.arg(password.reveal())).await;
-            logged_in.map_err(|error| said(&error))?;
+            link.ask::<()>(login.arg(password.reveal())).await?;
         }
         // The first question decides whether it is a Redis that takes this user.
-        let pong: Result<String, RedisError> = link.ask(&redis::cmd("PING")).await;
-        pong.map_err(|error| said(&error))?;
+        link.ask::<String>(&redis::cmd("PING")).await?;
         Ok(link)
     }
 
-    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, String> {
         let late = || RedisError::from((ErrorKind::Io, "no answer", late()));
-        timeout(PATIENCE, command.query_async(&mut self.talk)).await.unwrap_or_else(|_| Err(late()))
+        let answered = timeout(PATIENCE, command.query_async(&mut self.talk)).await;
+        answered.unwrap_or_else(|_| Err(late())).map_err(|error| said(&error))
     }
 }
 
@@ -128,10 +126,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
 }
 
 fn late() -> String {
-    let patience_s = PATIENCE.as_secs();
-    format!(
-        "does not answer within {patience_s} s; is it a Redis server, and does it speak TLS where its URL says so?"
-    )
+    no_answer("a Redis server")
 }
 
 /// What an error means, as the rest of a sentence that begins with the server.
@@ -147,14 +142,8 @@ fn said(error: &RedisError) -> String {
         (_, Some("NOAUTH")) => {
             "asks for a password; give it in FENCEPOST_SERVERS_PASSWORD or by --password-file".to_owned()
         }
-        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS")) => {
-            format!("does not take the user and password that it was given ({words})")
-        }
-        (_, Some("NOPERM")) => {
-            format!(
-                "does not let this user do what the lock needs ({words}); see docs/your-own-cluster.md for the rights"
-            )
-        }
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS")) => no_login(&words),
+        (_, Some("NOPERM")) => lacks_rights(&words),
         (ErrorKind::Server(ServerErrorKind::ReadOnly), _) => {
             "is a replica, and takes no writes; name its primary".to_owned()
         }
@@ -188,23 +177,20 @@ impl ExistingService for ExistingRedis {
     async fn try_write(&self, server: &Server, access: &Access, key: &str) -> Result<(), String> {
         let mut link = ServerLink::open(server, access).await?;
         let set = redis::cmd("SET").arg(key).arg("1").arg("NX").arg("PX").arg(10_000).to_owned();
-        let set: Result<Option<String>, RedisError> = link.ask(&set).await;
-        set.map_err(|error| said(&error))?;
-        let scanned: Result<Vec<String>, RedisError> = link.scan(key).await;
-        let deleted: Result<i64, RedisError> =
-            link.ask(redis::cmd("EVAL").arg(COMPARE_AND_DELETE).arg(1).arg(key).arg("1")).await;
+        link.ask::<Option<String>>(&set).await?;
+        let scanned = link.scan(key).await;
+        let delete = redis::cmd("EVAL").arg(COMPARE_AND_DELETE).arg(1).arg(key).arg("1").to_owned();
+        let deleted = link.ask::<i64>(&delete).await;
         // Whatever the script did.
-        let gone: Result<i64, RedisError> = link.ask(redis::cmd("DEL").arg(key)).await;
-        scanned.and(deleted).and(gone).map(|_| ()).map_err(|error| said(&error))
+        let gone = link.ask::<i64>(redis::cmd("DEL").arg(key)).await;
+        scanned.and(deleted).and(gone).map(drop)
     }
 
     async fn remove(&self, server: &Server, access: &Access, prefix: &str) -> Result<u64, String> {
         let mut link = ServerLink::open(server, access).await?;
-        let keys = link.scan(prefix).await.map_err(|error| said(&error))?;
         let mut removed = 0;
-        for key in keys {
-            let gone: Result<u64, RedisError> = link.ask(redis::cmd("DEL").arg(&key)).await;
-            removed += gone.map_err(|error| said(&error))?;
+        for key in link.scan(prefix).await? {
+            removed += link.ask::<u64>(redis::cmd("DEL").arg(&key)).await?;
         }
         Ok(removed)
     }
@@ -216,13 +202,14 @@ impl ExistingService for ExistingRedis {
 
 impl ServerLink {
     /// The keys with this prefix, which has no character that a pattern gives a meaning to.
-    async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, RedisError> {
+    async fn scan(&mut self, prefix: &str) -> Result<Vec<String>, String> {
         let mut scanning = Scanning::default();
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(scanning.cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(SCANNED);
             let (next, keys): (u64, Vec<String>) = self.ask(&scan).await?;
-            if scanning.is_over(next, keys.into_iter().filter(|key| key.starts_with(prefix)))? {
+            let keys = keys.into_iter().filter(|key| key.starts_with(prefix));
+            if scanning.is_over(next, keys).map_err(|error| said(&error))? {
                 return Ok(scanning.found);
             }
         }

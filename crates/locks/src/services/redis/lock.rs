@@ -6,22 +6,23 @@ use super::decisions::{
     AttemptEnd, Next, after_delete, after_expire, after_get, after_prolong, after_renewal, after_set,
     after_take_back, after_wait,
 };
-use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
+use super::node::{FIRST_CONNECT, NodeConnection, RedisDialer, RedisNode};
 use crate::attempts::Attempts;
 use crate::capabilities::Capabilities;
 use crate::client::client_clock::Reading;
 use crate::client::pause_points;
-use crate::error::{ClientError, OptionError, bad_option};
+use crate::error::{ClientError, OptionError, refuse};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Acquire, LockValue, Options, ProlongBy, ReleaseBy};
 use crate::protocol::Hello;
-use crate::recipe::{Lock, Session};
+use crate::recipe::{Lock, Recipe, Session};
 use crate::reply::Reply;
 use crate::watchdog::{CLOCK, RenewalOutcome, RenewedLease, Renews, keep_renewed};
 use async_trait::async_trait;
 use fencepost_cluster::OwnTask;
 use fencepost_history::{Completion, Grant, Seed};
+use fencepost_storage::Credentials;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -35,10 +36,9 @@ const FIXED_VALUE: &str = "locked";
 
 pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {
     if options.watchdog && options.acquire == Acquire::NoTtl {
-        return bad_option(
+        refuse!(
             "watchdog",
             "--watchdog renews a TTL, and with --acquire no-ttl there is none; leave out one of the two"
-                .to_owned(),
         );
     }
     Ok(())
@@ -63,32 +63,39 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
     }
 }
 
-/// The lock on one Redis, for one client's processes. A server that is down may still come up.
-pub(crate) async fn session(node: RedisNode, hello: &Hello) -> Result<Session, ClientError> {
-    session_with(node, hello, hello.options()?).await
+/// The client's side of a lock on one Redis server, however that is found.
+pub(crate) struct RedisRecipe {
+    pub(crate) check: fn(&Options) -> Result<(), OptionError>,
+    /// The way to that server. Errors: the hello does not name the servers that the lock needs.
+    pub(crate) node: fn(&Hello, RedisDialer) -> Result<RedisNode, ClientError>,
+    /// Whether its locks are renewed without `--watchdog`, too.
+    pub(crate) renews: bool,
 }
 
-pub(super) async fn session_with(
-    node: RedisNode,
-    hello: &Hello,
-    options: Options,
-) -> Result<Session, ClientError> {
-    let options = Arc::new(options);
-    node.ready(Instant::now() + FIRST_CONNECT).await;
-    if let Some(sentence) = node.denial() {
-        return Err(ClientError::Environment(sentence));
+#[async_trait]
+impl Recipe for RedisRecipe {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        (self.check)(options)
     }
-    let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
-    Ok(Box::new(move |process, notices| {
-        Box::new(RedisLock {
-            node: node.clone(),
-            options: options.clone(),
-            attempts: Attempts::new(&client, process, seed),
-            notices,
-            held: Held::default(),
-            digest: None,
-        })
-    }))
+
+    /// A server that is down may still come up.
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        let node = (self.node)(hello, RedisDialer::of(hello).await?)?;
+        node.ready(Instant::now() + FIRST_CONNECT).await?;
+        let options = hello.options()?;
+        let options = Arc::new(Options { watchdog: options.watchdog || self.renews, ..options });
+        let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
+        Ok(Box::new(move |process, notices| {
+            Box::new(RedisLock {
+                node: node.clone(),
+                options: options.clone(),
+                attempts: Attempts::new(&client, process, seed),
+                notices,
+                held: Held::default(),
+                digest: None,
+            })
+        }))
+    }
 }
 
 struct RedisLock {
@@ -274,8 +281,8 @@ impl Lock for RedisLock {
         lease.as_ref().map(|lease| !lease.is_over())
     }
 
-    fn unique_value(&self, key: &str) -> Option<String> {
-        let RedisHold { value, .. } = self.held.find(key)?;
-        (self.options.value == LockValue::Unique).then(|| value.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let held = self.held.find(key).filter(|_| self.options.value == LockValue::Unique);
+        Credentials { unique: held.map(|held| held.value.clone()), ..Credentials::default() }
     }
 }

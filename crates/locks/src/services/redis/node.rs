@@ -93,13 +93,15 @@ impl RedisNode {
         if self.prefix.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{}{key}", self.prefix)) }
     }
 
-    pub(crate) async fn ready(&self, deadline: Instant) {
+    /// Waits for the server. Errors: it does not take the access of this client, so it never will be ready.
+    pub(crate) async fn ready(&self, deadline: Instant) -> Result<(), ClientError> {
         self.link.wait(deadline).await;
-    }
-
-    /// Why there can never be a connection, if the server does not take the access of this client.
-    pub(crate) fn denial(&self) -> Option<String> {
-        self.link.failure().filter(|error| error.kind() == PermissionDenied).map(|error| error.to_string())
+        match self.link.failure() {
+            Some(error) if error.kind() == PermissionDenied => {
+                Err(ClientError::Environment(error.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn connection(&self) -> NodeConnection<'_> {
@@ -125,8 +127,7 @@ impl NodeConnection<'_> {
         if let Some(ttl) = ttl {
             command.arg("PX").arg(whole_millis(ttl));
         }
-        let reply: Reply<Option<String>> = self.ask(&command, deadline).await;
-        reply.map(|status| status.is_some())
+        self.ask(&command, deadline).await
     }
 
     /// Deletes the key if it holds `value`: true if it did.
@@ -136,14 +137,14 @@ impl NodeConnection<'_> {
         {
             let reply = self.ask(redis::cmd("DELIFEQ").arg(&*self.node.key(key)).arg(value), deadline).await;
             if !is_unknown_command(&reply) {
-                return reply.map(|deleted: i64| deleted > 0);
+                return reply;
             }
             has_delifeq.store(false, Ordering::Relaxed);
         }
         // Not EVALSHA: one round trip, even if a restart cleared the script cache.
         let mut command = redis::cmd("EVAL");
         command.arg(COMPARE_AND_DELETE).arg(1).arg(&*self.node.key(key)).arg(value);
-        self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
+        self.ask(&command, deadline).await
     }
 
     /// As [`Self::delete_if_mine`], by the digest of the script, which it loads where that is not known yet.
@@ -162,7 +163,7 @@ impl NodeConnection<'_> {
         }
         let mut command = redis::cmd("EVALSHA");
         command.arg(&*digest).arg(1).arg(&*self.node.key(key)).arg(value);
-        self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
+        self.ask(&command, deadline).await
     }
 
     /// Prolongs the key if it holds `value`: true if it did.
@@ -177,12 +178,11 @@ impl NodeConnection<'_> {
         if let ValueComparison::Commands(_) = self.node.compare {
             let mut command = redis::cmd("SET");
             command.arg(&*key).arg(value).arg("IFEQ").arg(value).arg("PX").arg(ttl_ms);
-            let reply: Reply<Option<String>> = self.ask(&command, deadline).await;
-            return reply.map(|status| status.is_some());
+            return self.ask(&command, deadline).await;
         }
         let mut command = redis::cmd("EVAL");
         command.arg(COMPARE_AND_EXPIRE).arg(1).arg(&*key).arg(value).arg(ttl_ms);
-        self.ask(&command, deadline).await.map(|renewed: i64| renewed > 0)
+        self.ask(&command, deadline).await
     }
 
     /// `PEXPIRE key ttl`: true if there was such a key.

@@ -9,7 +9,6 @@ use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
 use crate::options::LookAndTake;
-use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -48,10 +47,6 @@ const LEAVE_AS_READER: &str = "return redis.call('ZREM', KEYS[2], ARGV[1])";
 
 #[async_trait]
 impl Shares for LookAndTake {
-    fn has(&self, share: Option<Share>) -> bool {
-        matches!(share, None | Some(Share::Reader))
-    }
-
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {
         let Asked { key, value, share, ttl, until, .. } = *asked;
         let (look, take) = match share {

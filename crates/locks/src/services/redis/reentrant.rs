@@ -8,7 +8,6 @@ use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
 use crate::options::ReentryCount;
-use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -51,10 +50,6 @@ const TAKE_OUT: &str =
 
 #[async_trait]
 impl Shares for ReentryCount {
-    fn has(&self, share: Option<Share>) -> bool {
-        share.is_none()
-    }
-
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {
         let arguments = [asked.value, &whole_millis(asked.ttl).to_string()];
         connection.run(TAKE, (asked.key, &PARTS), &arguments, asked.until).await

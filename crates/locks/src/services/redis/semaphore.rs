@@ -72,10 +72,6 @@ const PARTS: [&str; 3] = ["times", "order", COUNTER];
 
 #[async_trait]
 impl Shares for SemaphoreOrder {
-    fn has(&self, share: Option<Share>) -> bool {
-        matches!(share, Some(Share::Permit { .. }))
-    }
-
     fn queues(&self) -> bool {
         *self == SemaphoreOrder::Counter
     }

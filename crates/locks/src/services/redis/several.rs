@@ -9,7 +9,6 @@ use crate::capabilities::Capabilities;
 use crate::client::client_clock::whole_millis;
 use crate::definition::LockDefinition;
 use crate::options::TakeNames;
-use crate::recipe::Share;
 use crate::reply::Reply;
 use async_trait::async_trait;
 use fencepost_history::LockKind;
@@ -58,14 +57,6 @@ async fn take(connection: &NodeConnection<'_>, names: &[&str], asked: &Asked<'_>
 
 #[async_trait]
 impl Shares for TakeNames {
-    fn has(&self, share: Option<Share>) -> bool {
-        share.is_none()
-    }
-
-    fn takes_several(&self) -> bool {
-        true
-    }
-
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool> {
         if *self == TakeNames::AllOrNone {
             return take(connection, asked.names, asked).await;

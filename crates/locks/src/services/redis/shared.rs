@@ -2,7 +2,7 @@
 //! takes several names at once: the loop of attempts, which asks by scripts.
 
 use super::decisions::{AttemptEnd, GivenBack, after_ask, after_give_back, after_prolong, after_take_back};
-use super::node::{FIRST_CONNECT, NodeConnection, RedisNode};
+use super::node::{FIRST_CONNECT, NodeConnection, RedisDialer, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
 use super::single::one_node;
 use crate::attempts::Attempts;
@@ -29,21 +29,14 @@ pub(super) static REDIS_SERVER: LockService = LockService {
     name: "redis",
     about: "one Redis server",
     kinds: &[SERVER],
-    check_nodes: |_, nodes| {
-        nodes_are(nodes == 1, format!("this lock has one server, not {nodes}; use --nodes 1"))
-    },
+    check_nodes: |_, nodes| nodes_are!(nodes == 1, "this lock has one server, not {nodes}; use --nodes 1"),
     ..INDEPENDENT
 };
 
 #[async_trait]
 pub(super) trait Shares: Send + Sync + 'static {
-    /// Whether it can be asked for this; none: all of the lock.
-    fn has(&self, share: Option<Share>) -> bool;
     /// Whether a request that was refused stays in a queue, and is to be repeated.
     fn queues(&self) -> bool {
-        false
-    }
-    fn takes_several(&self) -> bool {
         false
     }
     async fn ask(&self, connection: &NodeConnection<'_>, asked: &Asked<'_>) -> Reply<bool>;
@@ -80,11 +73,8 @@ pub(super) struct SharesRecipe<S> {
 #[async_trait]
 impl<S: Shares> Recipe for SharesRecipe<S> {
     async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        let node = one_node(hello, self.lock).await?;
-        node.ready(Instant::now() + FIRST_CONNECT).await;
-        if let Some(sentence) = node.denial() {
-            return Err(ClientError::Environment(sentence));
-        }
+        let node = one_node(hello, self.lock, RedisDialer::of(hello).await?)?;
+        node.ready(Instant::now() + FIRST_CONNECT).await?;
         let (node, client, seed) = (Arc::new(node), hello.client.clone(), Seed(hello.seed));
         let shares = Arc::new((self.shares)(&hello.options()?));
         Ok(Box::new(move |process, _| {
@@ -121,10 +111,7 @@ impl<S: Shares> SharedLock<S> {
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        let [key, others @ ..] = names else { return no_such_share() };
-        if !self.shares.has(share) || !others.is_empty() && !self.shares.takes_several() {
-            return no_such_share();
-        }
+        let [key, ..] = names else { return no_such_share() };
         let cleanup = (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         let deadline = Instant::now() + timeout;
         let until = deadline - cleanup;
@@ -184,11 +171,11 @@ impl<S: Shares> Lock for SharedLock<S> {
     async fn acquire_share(
         &mut self,
         key: &str,
-        share: Share,
+        share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        self.take(&[key], Some(share), ttl, timeout).await
+        self.take(&[key], share, ttl, timeout).await
     }
 
     async fn reenter(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {

@@ -1,16 +1,14 @@
 //! `redis-single`, `redis-election` and `valkey`: one server. The recipe is in lock.rs.
 
-use super::lock::{capabilities, check_recipe, session, session_with};
+use super::lock::{RedisRecipe, capabilities, check_recipe};
 use super::node::{RedisDialer, RedisNode};
 use super::service::{INDEPENDENT, SERVER};
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
-use crate::error::{ClientError, OptionError, bad_option, nodes_are};
+use crate::error::{ClientError, OptionError, nodes_are, refuse};
 use crate::options::Options;
 use crate::protocol::Hello;
-use crate::recipe::{Recipe, Session};
 use crate::service::LockService;
-use async_trait::async_trait;
 use fencepost_cluster::images::ServerChoice;
 use fencepost_history::LockKind;
 
@@ -19,7 +17,11 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     about: "one Redis server: SET NX PX with a unique value, released by a compare-and-delete script",
     claims: "exclusion while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
     service: &REDIS_SERVER,
-    recipe: &SingleServer,
+    recipe: &RedisRecipe {
+        check: check_recipe,
+        node: |hello, dialer| one_node(hello, "redis-single", dialer),
+        renews: false,
+    },
     options: &["acquire", "release", "prolong", "value", "watchdog"],
     capabilities,
 };
@@ -30,27 +32,27 @@ pub(super) static ELECTION: LockDefinition = LockDefinition {
     about: "SET NX PX with a unique value, renewed at a third of the TTL for as long as its process leads",
     claims: LOCK.claims,
     service: &REDIS_SERVER,
-    recipe: &SingleElection,
+    recipe: &RedisRecipe {
+        check: |_| Ok(()),
+        node: |hello, dialer| one_node(hello, "redis-election", dialer),
+        renews: true,
+    },
     options: &["blind-renewal"],
     capabilities: |options| Capabilities {
         kind: LockKind::Election,
         leader: true,
-        ..capabilities(&renewing(options))
+        ..capabilities(&Options { watchdog: true, ..options.clone() })
     },
 };
-
-fn renewing(options: &Options) -> Options {
-    Options { watchdog: true, ..options.clone() }
-}
 
 static REDIS_SERVER: LockService = LockService {
     name: "redis",
     about: "one Redis server",
     kinds: &[SERVER],
     check_nodes: |_, nodes| {
-        nodes_are(
+        nodes_are!(
             nodes == 1,
-            format!("redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"),
+            "redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"
         )
     },
     ..INDEPENDENT
@@ -62,7 +64,11 @@ pub(super) static VALKEY: LockDefinition = LockDefinition {
     about: "one Valkey server: SET NX PX with a unique value, renewed by SET IFEQ and released by DELIFEQ",
     claims: LOCK.claims,
     service: &VALKEY_SERVER,
-    recipe: &SingleValkey,
+    recipe: &RedisRecipe {
+        check: check_valkey,
+        node: |hello, dialer| Ok(one_node(hello, "valkey", dialer)?.with_commands()),
+        renews: false,
+    },
     options: LOCK.options,
     capabilities,
 };
@@ -73,59 +79,24 @@ static VALKEY_SERVER: LockService = LockService {
     servers: &["valkey"],
     kinds: &[SERVER],
     check_nodes: |_, nodes| {
-        nodes_are(
+        nodes_are!(
             nodes == 1,
-            format!(
-                "valkey has one server, not {nodes}; use --lock redlock --server valkey-9.1 for several, or --nodes 1"
-            ),
+            "valkey has one server, not {nodes}; use --lock redlock --server valkey-9.1 for several, or --nodes 1"
         )
     },
     ..INDEPENDENT
 };
 
-struct SingleServer;
-
-struct SingleElection;
-
-struct SingleValkey;
-
-pub(super) async fn one_node(hello: &Hello, lock: &str) -> Result<RedisNode, ClientError> {
-    let server = hello.one_server(lock)?;
-    Ok(RedisNode::open(server, &RedisDialer::of(hello).await?))
+pub(super) fn one_node(hello: &Hello, lock: &str, dialer: RedisDialer) -> Result<RedisNode, ClientError> {
+    Ok(RedisNode::open(hello.one_server(lock)?, &dialer))
 }
 
-#[async_trait]
-impl Recipe for SingleServer {
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        check_recipe(options)
-    }
-
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session(one_node(hello, LOCK.name).await?, hello).await
-    }
-}
-
-#[async_trait]
-impl Recipe for SingleElection {
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session_with(one_node(hello, ELECTION.name).await?, hello, renewing(&hello.options()?)).await
-    }
-}
-
-#[async_trait]
-impl Recipe for SingleValkey {
-    fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.server {
-            Some(ServerChoice::Release(release)) if options.watchdog && release.version == "8.0" => bad_option(
-                "watchdog",
-                "valkey renews by SET IFEQ, which Valkey has since 8.1; use --server valkey-8.1, or leave out --watchdog"
-                    .to_owned(),
-            ),
-            _ => check_recipe(options),
-        }
-    }
-
-    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
-        session(one_node(hello, VALKEY.name).await?.with_commands(), hello).await
+fn check_valkey(options: &Options) -> Result<(), OptionError> {
+    match options.server {
+        Some(ServerChoice::Release(release)) if options.watchdog && release.version == "8.0" => refuse!(
+            "watchdog",
+            "valkey renews by SET IFEQ, which Valkey has since 8.1; use --server valkey-8.1, or leave out --watchdog"
+        ),
+        _ => check_recipe(options),
     }
 }

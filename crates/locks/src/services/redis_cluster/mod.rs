@@ -3,7 +3,6 @@
 //! documentation, "Redis cluster specification" and "Scale with Redis Cluster"; redis/lock.rs for the lock.
 
 mod configuration;
-mod recipe;
 mod reshard;
 mod service;
 mod shard;
@@ -11,4 +10,4 @@ mod view;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[&service::LOCK];

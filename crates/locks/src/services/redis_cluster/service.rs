@@ -1,10 +1,14 @@
-//! The servers of `redis-cluster`, as a lock service.
+//! The servers of `redis-cluster`, as a lock service; and its lock: that of `redis-single`, on the current
+//! primary of the locks' shard.
 
 use super::configuration::{self, SERVERS, SHARDS, SLOT, TAG};
-use super::{reshard, view};
-use crate::error::nodes_are;
+use super::{reshard, shard, view};
+use crate::definition::LockDefinition;
+use crate::error::{OptionError, nodes_are, refuse};
+use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServerKind, ServiceLeadership, ServiceOrders};
+use crate::services::redis::lock::{RedisRecipe, capabilities, check_recipe};
 use crate::services::redis::orders;
 use crate::services::redis::service::{INDEPENDENT, SERVER, ask};
 use fencepost_cluster::{ClusterError, Node};
@@ -12,7 +16,35 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) static CLUSTER: LockService = LockService {
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "redis-cluster",
+    about: "a Redis Cluster of three primaries (n1 to n3) with a replica each (n4 to n6); locks as redis-single, all on one shard",
+    claims: "exclusion until a failover of the shard, which forgets locks that were not replicated (fewer with --wait 1); ownership; progress; availability with one server down; no fencing",
+    service: &CLUSTER,
+    recipe: &RedisRecipe {
+        check,
+        node: |hello, dialer| {
+            hello.all_servers("redis-cluster", SERVERS)?;
+            Ok(shard::open(&hello.servers, dialer))
+        },
+        renews: false,
+    },
+    options: &["acquire", "release", "prolong", "value", "watchdog", "wait"],
+    capabilities,
+};
+
+fn check(options: &Options) -> Result<(), OptionError> {
+    let replicas = SERVERS / SHARDS - 1;
+    match options.wait {
+        Some(wait) if wait as usize != replicas => refuse!(
+            "wait",
+            "a primary of redis-cluster has one replica, not {wait}; use --wait 1, or leave it out"
+        ),
+        _ => check_recipe(options),
+    }
+}
+
+static CLUSTER: LockService = LockService {
     name: "redis-cluster",
     about: "a Redis Cluster of three primaries and a replica of each, in this order: all of them are in the list of servers",
     kinds: &[ServerKind { count: SERVERS, ..SERVER }],
@@ -21,11 +53,9 @@ pub(super) static CLUSTER: LockService = LockService {
     // A primary that starts takes writes 2 s later (`CLUSTER_WRITABLE_DELAY`).
     setup_time: Duration::from_secs(3),
     check_nodes: |_, nodes| {
-        nodes_are(
+        nodes_are!(
             nodes == SERVERS,
-            format!(
-                "redis-cluster has three primaries and a replica of each, not {nodes} servers; leave --nodes out"
-            ),
+            "redis-cluster has three primaries and a replica of each, not {nodes} servers; leave --nodes out"
         )
     },
     start: |_, index, nodes, options| {

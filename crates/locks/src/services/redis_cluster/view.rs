@@ -1,7 +1,7 @@
 //! What servers say of their cluster: which one is the primary of the locks' shard.
 
 use super::configuration::SLOT;
-use crate::services::redis::service::ask;
+use crate::services::redis::ask::{ask, fail_over};
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::ops::RangeInclusive;
@@ -77,17 +77,10 @@ pub(super) async fn transfer(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError
     let views = views(nodes).await;
     let primary = newest(&views)
         .ok_or_else(|| ClusterError::new("no server says that it is the primary of the locks' shard"))?;
-    let replicas =
-        views.iter().flatten().filter(|member| member.is("myself") && member.primary == primary.id);
-    let mut refusals = Vec::new();
-    for node in replicas.filter_map(|replica| place(nodes, replica)).map(|place| &nodes[place]) {
-        match ask(node, &["CLUSTER", "FAILOVER"]).await {
-            Ok(answer) if answer.first().map(String::as_str) == Some("OK") => return Ok(()),
-            Ok(answer) => refusals.push(format!("{}: {}", node.name(), answer.join(" "))),
-            Err(error) => refusals.push(error.to_string()),
-        }
-    }
-    Err(format!("no replica takes the order to fail over ({})", refusals.join("; ")).into())
+    let replicas = views.iter().flatten().filter(|own| own.is("myself") && own.primary == primary.id);
+    let places = replicas.filter_map(|replica| place(nodes, replica));
+    let replicas: Vec<_> = places.map(|place| &nodes[place]).collect();
+    fail_over(replicas, "replica", &["CLUSTER", "FAILOVER"]).await
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which server is the primary, and how to order the Sentinels to choose another.
 
 use super::configuration::{DATA_NODES, GROUP};
-use crate::services::redis::service::ask;
+use crate::services::redis::ask::{ask, fail_over};
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::sync::Arc;
@@ -27,15 +27,7 @@ fn newest(answers: impl Iterator<Item = Vec<String>>) -> Option<String> {
 
 /// Orders a Sentinel to promote a replica, as if the primary had failed.
 pub(super) async fn transfer(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-    let mut refusals = Vec::new();
-    for sentinel in &nodes[DATA_NODES..] {
-        match ask(sentinel, &["SENTINEL", "FAILOVER", GROUP]).await {
-            Ok(answer) if answer.first().map(String::as_str) == Some("OK") => return Ok(()),
-            Ok(answer) => refusals.push(format!("{}: {}", sentinel.name(), answer.join(" "))),
-            Err(error) => refusals.push(error.to_string()),
-        }
-    }
-    Err(format!("no Sentinel takes the order to fail over ({})", refusals.join("; ")).into())
+    fail_over(&nodes[DATA_NODES..], "Sentinel", &["SENTINEL", "FAILOVER", GROUP]).await
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@
 mod configuration;
 mod leader;
 mod primary;
-mod recipe;
 mod reset;
 mod service;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[&service::LOCK];

@@ -1,23 +1,109 @@
-//! One process's Redlock. The steps carry the numbers of the documentation's list.
+//! The lock, and the client's side of it: a connection to each server, shared by the processes of one client,
+//! and one process's Redlock. The steps carry the numbers of the documentation's list.
 
 use super::ballots::{Ballot, BallotTally, Votes};
 use super::tokens;
 use crate::attempts::{Attempts, mean_retry_delay, rest};
+use crate::capabilities::Capabilities;
 use crate::client::client_clock::{ClientClock, Reading};
 use crate::client::pause_points;
+use crate::definition::LockDefinition;
+use crate::error::{ClientError, OptionError, refuse};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
-use crate::options::{Options, ReleaseWhere};
-use crate::recipe::Lock;
+use crate::options::{Options, ReleaseWhere, TokenFrom};
+use crate::protocol::Hello;
+use crate::recipe::{Lock, Recipe, Session};
 use crate::reply::Reply;
-use crate::services::redis::node::RedisNode;
+use crate::service::{LockService, ServerKind};
+use crate::services::redis::node::{FIRST_CONNECT, RedisDialer, RedisNode};
+use crate::services::redis::service::{INDEPENDENT, SERVER};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Grant, OperationError};
+use fencepost_history::{Completion, Grant, OperationError, Seed};
+use fencepost_storage::Credentials;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
+
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "redlock",
+    about: "the Redlock algorithm on a majority of independent Redis servers",
+    claims: "exclusion while clocks run at about the same rate, delays and pauses are short against the TTL, and servers that lost data stay away for a TTL; ownership; progress; availability with any minority down; no fencing",
+    service: &INDEPENDENT_SERVERS,
+    recipe: &Redlock,
+    options: &[
+        "no-elapsed-check",
+        "client-clock",
+        "no-retry-jitter",
+        "retry-delay",
+        "release-where",
+        "token",
+    ],
+    capabilities: |options| Capabilities {
+        points: &[pause_points::BEFORE_REPLIES],
+        token: options.token != TokenFrom::None,
+        unique_value: true,
+        validity: true,
+        ..Capabilities::NONE
+    },
+};
+
+static INDEPENDENT_SERVERS: LockService = LockService {
+    name: "redis-independent",
+    about: "five Redis servers that know nothing of each other",
+    kinds: &[ServerKind { count: 5, ..SERVER }],
+    check_nodes: |_, nodes| match nodes {
+        ..3 => refuse!(
+            "nodes",
+            "redlock on {nodes} servers cannot lose any; use --nodes 3 or more, or --lock redis-single"
+        ),
+        _ => Ok(()),
+    },
+    ..INDEPENDENT
+};
+
+struct Redlock;
+
+#[async_trait]
+impl Recipe for Redlock {
+    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
+        if is_long_enough(ttl) {
+            return Ok(());
+        }
+        refuse!(
+            "ttl",
+            "a TTL of {} ms is eaten up by Redlock's drift allowance and the time to ask; use 10 ms or more",
+            ttl.as_millis()
+        )
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Session, ClientError> {
+        if hello.servers.is_empty() {
+            return Err(ClientError::BadHello("redlock needs servers, and the hello names none".to_owned()));
+        }
+        let options = Arc::new(hello.options()?);
+        let dialer = RedisDialer::of(hello).await?;
+        let nodes: Arc<[_]> =
+            hello.servers.iter().map(|server| Arc::new(RedisNode::open(server, &dialer))).collect();
+        // Those that are down now may come up, and meanwhile a majority is enough.
+        let deadline = Instant::now() + FIRST_CONNECT;
+        for node in nodes.iter() {
+            node.ready(deadline).await?;
+        }
+        let (client, seed) = (hello.client.clone(), Seed(hello.seed));
+        Ok(Box::new(move |process, notices| {
+            Box::new(RedlockLock {
+                nodes: nodes.clone(),
+                options: options.clone(),
+                attempts: Attempts::new(&client, process, seed),
+                notices,
+                held: Held::default(),
+            })
+        }))
+    }
+}
 
 /// Step 2: "small compared to the total lock auto-release time". The example there is 5–50 ms for 10 s.
 const NODE_TIMEOUT_SHARE: u32 = 20;
@@ -29,7 +115,7 @@ const DRIFT_MIN: Duration = Duration::from_millis(2);
 /// How often a client that pauses looks whether the nodes have answered.
 const ANSWERED_POLL: Duration = Duration::from_millis(1);
 
-pub(super) struct RedlockLock {
+struct RedlockLock {
     nodes: Arc<[Arc<RedisNode>]>,
     options: Arc<Options>,
     attempts: Attempts,
@@ -45,15 +131,6 @@ struct RedlockHold {
 }
 
 impl RedlockLock {
-    pub(super) fn new(
-        nodes: Arc<[Arc<RedisNode>]>,
-        options: Arc<Options>,
-        attempts: Attempts,
-        notices: Notices,
-    ) -> RedlockLock {
-        RedlockLock { nodes, options, attempts, notices, held: Held::default() }
-    }
-
     fn clock(&self) -> ClientClock {
         self.options.client_clock
     }
@@ -203,12 +280,9 @@ impl Lock for RedlockLock {
         Some(self.held.find(key).is_some_and(|hold| self.clock().is_before(hold.valid_until)))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.held.find(key)?.token
-    }
-
-    fn unique_value(&self, key: &str) -> Option<String> {
-        Some(self.held.find(key)?.value.clone())
+    fn credentials(&self, key: &str) -> Credentials {
+        let Some(hold) = self.held.find(key) else { return Credentials::default() };
+        Credentials { token: hold.token, unique: Some(hold.value.clone()), ..Credentials::default() }
     }
 }
 
@@ -246,7 +320,7 @@ fn validity_end(begun: Reading, ttl: Duration) -> Reading {
 }
 
 /// Whether anything is left of the TTL after the allowance and the shortest time to ask.
-pub(super) fn is_long_enough(ttl: Duration) -> bool {
+fn is_long_enough(ttl: Duration) -> bool {
     ttl > drift(ttl) + *NODE_TIMEOUT.start()
 }
 

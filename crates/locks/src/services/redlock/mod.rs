@@ -3,9 +3,8 @@
 
 mod ballots;
 mod lock;
-mod recipe;
 mod tokens;
 
 use crate::definition::LockDefinition;
 
-pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[&lock::LOCK];

@@ -33,12 +33,8 @@ pub(super) async fn fetch(
 fn token(counted: Vec<(&str, Reply<u64>)>) -> Result<Option<u64>, OperationError> {
     let mut highest = None;
     for (node, reply) in counted {
-        match reply {
-            Reply::Answer(count) => highest = highest.max(Some(count)),
-            Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
-                return Err(ErrorCode::Other.error(format_args!("no-token: {node} did not count; {why}")));
-            }
-        }
+        let failed = |why| ErrorCode::Other.error(format_args!("no-token: {node} did not count; {why}"));
+        highest = highest.max(Some(reply.answered().map_err(failed)?));
     }
     Ok(highest)
 }

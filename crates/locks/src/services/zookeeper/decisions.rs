@@ -2,6 +2,7 @@
 //! moved to another connection, what was sent on the broken one has no effect: what is found then is final.
 
 use crate::end::End;
+use crate::held::no_longer_held;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 use zookeeper_client::Error;
@@ -153,9 +154,7 @@ pub(super) fn after_delete(reply: Option<Result<(), Error>>) -> AfterDelete {
     AfterDelete::End(match reply {
         Some(Ok(())) => End::keeping(Completion::Ok(Value::Null)),
         // Carried out, and found nothing. While its session lives no other client removes the znode.
-        Some(Err(Error::NoNode)) => {
-            End::keeping(Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"))
-        }
+        Some(Err(Error::NoNode)) => End::keeping(no_longer_held()),
         // A session that is over owns no znode, and the servers carry out nothing for it.
         Some(Err(Error::SessionExpired)) => End::keeping(session_is_over()),
         Some(Err(error)) if broke(&error) => return AfterDelete::TakeBack,

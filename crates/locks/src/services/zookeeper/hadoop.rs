@@ -20,6 +20,7 @@ use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, OperationError};
+use fencepost_storage::Credentials;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
@@ -200,8 +201,8 @@ impl Lock for HadoopLock {
         self.elector.still_valid(key)
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        self.elector.token(key)
+    fn credentials(&self, key: &str) -> Credentials {
+        self.elector.credentials(key)
     }
 
     fn wakeups(&self) -> Option<u64> {

@@ -11,9 +11,10 @@ use crate::client::client_clock::millis_until;
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::Options;
-use crate::recipe::{Lock, Share, no_such_share};
+use crate::recipe::{Lock, Share};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
+use fencepost_storage::Credentials;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,11 +26,13 @@ const CLEANUP_MAX: Duration = Duration::from_millis(500);
 /// Of the session of a process that only asks who leads.
 const ASKING: Duration = Duration::from_secs(10);
 
+/// For whom a share of a lock waits.
+pub(super) type Turns = fn(Option<Share>, &Options) -> Turn;
+
 pub(super) struct ZkLock {
     servers: Arc<ZkServers>,
     kind: ZnodeKind,
-    /// For whom a share of it waits; none: it has no such share.
-    turn: fn(Option<Share>, &Options) -> Option<Turn>,
+    turn: Turns,
     options: Arc<Options>,
     is_shared: bool,
     notices: Notices,
@@ -49,7 +52,7 @@ impl ZkLock {
         ZkLock {
             servers,
             kind,
-            turn: |share, _| share.is_none().then_some(Turn::Alone),
+            turn: |_, _| Turn::Alone,
             options: Arc::default(),
             is_shared: false,
             notices,
@@ -59,11 +62,7 @@ impl ZkLock {
         }
     }
 
-    pub(super) fn shared(
-        self,
-        turn: fn(Option<Share>, &Options) -> Option<Turn>,
-        options: Arc<Options>,
-    ) -> ZkLock {
+    pub(super) fn shared(self, turn: Turns, options: Arc<Options>) -> ZkLock {
         ZkLock { turn, options, is_shared: true, ..self }
     }
 
@@ -97,19 +96,24 @@ impl ZkLock {
     }
 }
 
-impl ZkLock {
-    async fn take(
+#[async_trait]
+impl Lock for ZkLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.acquire_share(key, None, ttl, timeout).await
+    }
+
+    async fn acquire_share(
         &mut self,
         key: &str,
         share: Option<Share>,
         ttl: Duration,
         timeout: Duration,
     ) -> Completion {
-        let Some(turn) = (self.turn)(share, &self.options) else { return no_such_share() };
+        let turn = (self.turn)(share, &self.options);
         let deadline = Instant::now() + timeout;
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
-        if self.session.as_ref().is_some_and(|session| session.holds(key)) {
+        if self.session.as_ref().is_some_and(|session| session.held().contain(key)) {
             // Nothing is asked for: to take this attempt back would take back the held znode of this session.
             return Completion::fail(ErrorCode::Taken, "this process holds the lock already");
         }
@@ -140,29 +144,12 @@ impl ZkLock {
         self.held.remember(key, ZnodeHold { path: taken.path, czxid: taken.czxid, session });
         Completion::ok(self.grant(key))
     }
-}
-
-#[async_trait]
-impl Lock for ZkLock {
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        self.take(key, None, ttl, timeout).await
-    }
-
-    async fn acquire_share(
-        &mut self,
-        key: &str,
-        share: Share,
-        ttl: Duration,
-        timeout: Duration,
-    ) -> Completion {
-        self.take(key, Some(share), ttl, timeout).await
-    }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
         let Some(hold) = self.held.take(key) else { return never_acquired() };
         let Some(session) = self.session_of(&hold) else { return session_is_over() };
-        session.let_go(key);
+        session.held().let_go(key);
         let deleted = timeout_at(deadline, session.client.delete(&hold.path, None)).await.ok();
         let end = match after_delete(deleted) {
             AfterDelete::End(end) => end,
@@ -185,12 +172,13 @@ impl Lock for ZkLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        let session = self.session.as_ref().filter(|session| session.holds(key));
+        let session = self.session.as_ref().filter(|session| session.held().contain(key));
         Some(session.is_some_and(|session| Instant::now() < session.valid_until()))
     }
 
-    fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.held.find(key)?.czxid).ok()
+    fn credentials(&self, key: &str) -> Credentials {
+        let token = self.held.find(key).and_then(|hold| u64::try_from(hold.czxid).ok());
+        Credentials { token, ..Credentials::default() }
     }
 
     fn wakeups(&self) -> Option<u64> {

@@ -1,5 +1,5 @@
 //! Locks of ZooKeeper sessions: `zookeeper-ephemeral`, `zookeeper-sequential`, `zookeeper-election`, the
-//! locks that several may hold (`shared.rs`), and Hadoop's election, `hadoop`. Sources: ZooKeeper's "Recipes
+//! locks that several may hold (`recipe.rs`), and Hadoop's election, `hadoop`. Sources: ZooKeeper's "Recipes
 //! and Solutions", section "Locks"; Apache Curator's `LockInternals` and `StandardLockInternalsDriver`, with
 //! the protected creation of `CreateBuilderImpl` (a random part of the name).
 
@@ -13,7 +13,6 @@ mod recipe;
 mod servers;
 mod service;
 mod session;
-mod shared;
 #[cfg(test)]
 mod testing;
 
@@ -25,7 +24,7 @@ pub(crate) static LOCKS: &[&LockDefinition] = &[
     &recipe::SEQUENTIAL,
     &recipe::EPHEMERAL,
     &hadoop::LOCK,
-    &shared::READ_WRITE,
-    &shared::SEMAPHORE,
+    &recipe::READ_WRITE,
+    &recipe::SEMAPHORE,
     &recipe::ELECTION,
 ];

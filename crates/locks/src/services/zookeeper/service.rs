@@ -2,7 +2,7 @@
 
 use super::membership::{self, CLASS_PATH, CLIENT_PORT, OWN_CLASS_PATH};
 use crate::described::{DESCRIBED, ONE};
-use crate::error::{OptionError, bad_option, nodes_are};
+use crate::error::{OptionError, nodes_are, refuse};
 use crate::options::Options;
 use crate::run_access::{AccessFile, FOLDER, RunAccess, USER};
 use crate::service::{LockService, ServerKind, ServiceLeadership, TLS_AND_AUTH};
@@ -57,11 +57,9 @@ pub(super) static ZOOKEEPER: LockService = LockService {
         "Unreasonable length",
     ],
     check_nodes: |_, nodes| {
-        nodes_are(
+        nodes_are!(
             nodes >= 3 && nodes % 2 == 1 && nodes <= 9,
-            format!(
-                "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-            ),
+            "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
         )
     },
     check_ttl,
@@ -83,14 +81,12 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         return Ok(());
     }
-    bad_option(
+    refuse!(
         "ttl",
-        format!(
-            "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
-            TTL_MIN.as_secs(),
-            TTL_MAX.as_secs(),
-            ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
-        ),
+        "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
+        TTL_MIN.as_secs(),
+        TTL_MAX.as_secs(),
+        ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
     )
 }
 

@@ -85,16 +85,12 @@ impl ZkSession {
         }
     }
 
-    pub(super) fn holds(&self, key: &str) -> bool {
-        self.state.held.contain(key)
+    pub(super) fn held(&self) -> &HeldKeys {
+        &self.state.held
     }
 
     pub(super) fn report(&self) {
         self.state.held.renew(self.state.renewed.borrow().elapsed() + lag(self.ttl));
-    }
-
-    pub(super) fn let_go(&self, key: &str) {
-        self.state.held.let_go(key);
     }
 }
 

@@ -6,6 +6,7 @@
 use super::api::{LockResponse, RangeResponse, TransactionResponse, TxnResponse, WatchCreateRequest};
 use super::members::{AnsweredMember, CallError};
 use crate::end::End;
+use crate::held::no_longer_held;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 use tonic::Status;
@@ -218,9 +219,7 @@ pub(super) fn after_release(reply: Result<AnsweredMember<TxnResponse>, CallError
     match reply {
         Ok(AnsweredMember { answer, .. }) if answer.succeeded => End::keeping(Completion::Ok(Value::Null)),
         // It was executed and found nothing: the lease had run out.
-        Ok(AnsweredMember { doubt: false, .. }) => {
-            End::keeping(Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"))
-        }
+        Ok(AnsweredMember { doubt: false, .. }) => End::keeping(no_longer_held()),
         // The key is gone; whether an earlier attempt deleted it or the end of the lease, is unknown.
         Ok(AnsweredMember { doubt: true, .. }) => {
             let gone = "an attempt was not answered, and the key is gone";
