@@ -81,15 +81,14 @@ impl Storage {
         let (answer, version) = match request.f {
             Function::Read => {
                 let mut records = self.records.lock();
-                records.note(&request.key, request.process, f::READ, &Value::Null);
+                records.note(&request.key, request.credentials.process, f::READ, &Value::Null);
                 let record = records.record(&request.key);
-                self.guard.saw_read(record, &request.credentials());
+                self.guard.saw_read(record, &request.credentials);
                 (Ok(record.value.clone()), record.version)
             }
             Function::Write => (self.write(request).await, None),
             Function::Mark => {
-                let marked =
-                    self.guard.mark(self.records.lock().record(&request.key), &request.credentials());
+                let marked = self.guard.mark(self.records.lock().record(&request.key), &request.credentials);
                 (marked.map(|()| Value::Null).map_err(|rejection| rejected(&rejection)), None)
             }
             Function::Ping => (Ok(Value::Null), None),
@@ -101,12 +100,13 @@ impl Storage {
     }
 
     async fn write(&self, request: Request<'_>) -> Result<Value, OperationError> {
-        let (credentials, version) = (request.credentials(), request.token.zip(request.number));
+        let credentials = request.credentials.into_owned();
+        let (process, version) = (credentials.process, credentials.token.zip(request.number));
         let value = request.value.map(Cow::into_owned).filter(|value| value.is_i64() || value.is_array());
         let Some(value) = value else {
             return Err(ErrorCode::BadCommand.error("a write needs a value, a whole number or a list"));
         };
-        let (key, process) = (request.key.as_ref(), request.process);
+        let key = request.key.as_ref();
         let write = Write { value, credentials };
         let admitted = match self.check_sequencer(&write.credentials).await {
             Ok(()) => self.admit(key, write, version),
