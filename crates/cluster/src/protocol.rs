@@ -22,21 +22,21 @@ pub struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Op {
-    /// Starts the service, or starts it again after it ended. Answers [`Started`].
+    /// Starts the service, or starts it again after it ended. Answers its process number inside the node.
     Start { service: Service },
     /// Sends a signal to a process of this node (by its number inside the node).
     Signal { pid: i32, signal: i32 },
-    /// The same to the process and all its descendants. Answers [`Signalled`].
+    /// The same to the process and all its descendants. Answers whether it was still there.
     SignalTree { pid: i32, signal: i32 },
     /// Waits until the process (a service of this agent, or any other) is gone.
     AwaitExit { pid: i32, timeout_ms: u64 },
-    /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers [`State`].
+    /// Answers the state letter of the process in /proc (`R`, `S`, `T`, `Z`, …); none if there is no such one.
     State { pid: i32 },
     /// Runs a command to its end. Answers an [`CommandOutput`].
-    Exec { argv: Vec<String>, stdin: String, timeout_ms: u64 },
+    Exec { argv: Vec<String>, timeout_ms: u64 },
     /// Writes a file (`base64`), with its folders.
     Put { path: String, content: String },
-    /// Reads a file. Answers [`FileContent`].
+    /// Reads a file. Answers its content in base64.
     Get { path: String },
     /// Removes a file or folder with all that is in it; none there is no error.
     Remove { path: String },
@@ -98,30 +98,6 @@ pub struct CommandOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-}
-
-/// The answer to [`Op::Start`]: the process number inside the node.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Started {
-    pub pid: i32,
-}
-
-/// The answer to [`Op::SignalTree`].
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Signalled {
-    pub reached: bool,
-}
-
-/// The answer to [`Op::State`]; none if there is no such process.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct State {
-    pub state: Option<char>,
-}
-
-/// The answer to [`Op::Get`], in base64.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FileContent {
-    pub content: String,
 }
 
 /// The answer to [`Op::Connect`].

@@ -3,7 +3,7 @@
 
 use super::output::Out;
 use crate::ClusterError;
-use crate::protocol::ServiceEnd;
+use crate::protocol::{FromAgent, ServiceEnd};
 use nix::errno::Errno;
 use nix::sys::signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -54,7 +54,6 @@ pub fn output_of(command: &mut Command) -> io::Result<Output> {
 
 pub(super) struct Spawned {
     pub(super) pid: i32,
-    pub(super) stdin: Option<pipe::Sender>,
     pub(super) stdout: Option<pipe::Receiver>,
     pub(super) stderr: Option<pipe::Receiver>,
     pub(super) end: oneshot::Receiver<ExitStatus>,
@@ -72,18 +71,10 @@ impl Children {
         let (end, ended) = oneshot::channel();
         self.known.lock().insert(pid, ChildProcess { service: service.map(str::to_owned), end });
         let cannot = |error: io::Error| ClusterError::new(format!("cannot read from {name}: {error}"));
-        Ok(Spawned {
-            pid,
-            stdin: child
-                .stdin
-                .take()
-                .map(|it| pipe::Sender::from_owned_fd(it.into()))
-                .transpose()
-                .map_err(cannot)?,
-            stdout: child.stdout.take().map(|it| receiver(it.into())).transpose().map_err(cannot)?,
-            stderr: child.stderr.take().map(|it| receiver(it.into())).transpose().map_err(cannot)?,
-            end: ended,
-        })
+        let receiver = |stream: OwnedFd| pipe::Receiver::from_owned_fd(stream).map_err(cannot);
+        let stdout = child.stdout.take().map(|it| receiver(it.into())).transpose()?;
+        let stderr = child.stderr.take().map(|it| receiver(it.into())).transpose()?;
+        Ok(Spawned { pid, stdout, stderr, end: ended })
     }
 
     pub(super) fn runs(&self, pid: i32) -> bool {
@@ -123,14 +114,11 @@ impl Children {
         drop(of_tools);
         let Some(known) = self.known.lock().remove(&pid) else { return };
         if let Some(service) = known.service {
-            out.exited(&service, pid, ServiceEnd { status: in_words(status), signal: status.signal() });
+            let end = ServiceEnd { status: in_words(status), signal: status.signal() };
+            out.report(FromAgent::Exited { service, pid, end });
         }
         let _ = known.end.send(status);
     }
-}
-
-fn receiver(stream: OwnedFd) -> std::io::Result<pipe::Receiver> {
-    pipe::Receiver::from_owned_fd(stream)
 }
 
 fn in_words(status: ExitStatus) -> String {

@@ -7,7 +7,7 @@
 
 use super::memory_use::{machine_has, uses_more};
 use super::output::Out;
-use crate::protocol::{NodeLimits, TASKS_MAX};
+use crate::protocol::{FromAgent, NodeLimits, TASKS_MAX};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ pub(super) async fn keep(limits: NodeLimits, counted: bool, out: Out) {
     }
     let end = move |sentence: String| {
         signal_all(Signal::SIGSTOP);
-        out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
+        let line = format!("{}{sentence}", crate::LIMIT_NOTE);
+        out.report(FromAgent::Log { service: "agent".to_owned(), line });
         std::thread::sleep(NOTE);
         signal_all(Signal::SIGKILL);
     };
