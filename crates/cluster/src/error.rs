@@ -1,6 +1,8 @@
 //! One error type for everything that concerns the environment.
 
 use fencepost_history::Refusal;
+use std::io;
+use std::path::Path;
 
 /// One clear sentence: what was wrong, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -23,4 +25,9 @@ impl ClusterError {
     pub fn new(sentence: impl Into<String>) -> ClusterError {
         ClusterError(sentence.into())
     }
+}
+
+/// What is said of a file with which something cannot be done.
+pub(crate) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> ClusterError {
+    move |error| ClusterError(format!("cannot {what} {}: {error}", path.display()))
 }

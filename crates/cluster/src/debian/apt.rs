@@ -1,6 +1,6 @@
 //! Debian's apt, which decides what packages need: without a network, and confined like a node's programs.
 
-use super::download::RemoteFile;
+use super::download::{RemoteFile, cannot_store};
 use super::inside::{run_beside, run_inside};
 use super::lists::{self, ReleaseFile};
 use super::settings::Mirror;
@@ -260,7 +260,7 @@ fn nearest_names<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn make_folder(path: &Path) -> Result<(), ClusterError> {
-    fs::create_dir_all(path).map_err(|error| super::download::cannot_store(path, &error).into())
+    fs::create_dir_all(path).map_err(|error| cannot_store(path)(error).into())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
@@ -268,7 +268,7 @@ fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
 }
 
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
-    fs::write(path, bytes).map_err(|error| super::download::cannot_store(path, &error).into())
+    fs::write(path, bytes).map_err(|error| cannot_store(path)(error).into())
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl Downloader {
                 self.rest(&file.address, attempt, tries).await?;
                 continue;
             }
-            let hash = hash_of(place).await.map_err(|error| cannot_store(place, &error))?;
+            let hash = hash_of(place).await.map_err(cannot_store(place))?;
             if hash == file.hash {
                 return Ok(());
             }
@@ -205,7 +205,7 @@ impl Downloader {
         on_bytes: &impl Fn(u64),
     ) -> Result<(), DownloadAttempt> {
         let address = &file.address;
-        let here = |error: io::Error| DownloadAttempt::Never(cannot_store(place, &error));
+        let here = |error: io::Error| DownloadAttempt::Never(cannot_store(place)(error));
         let mut have = length(place);
         if have > file.bytes {
             remove(place).map_err(DownloadAttempt::Never)?;
@@ -342,7 +342,7 @@ fn length(place: &Path) -> u64 {
 
 fn remove(place: &Path) -> Result<(), Failure> {
     match fs::remove_file(place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_store(place, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_store(place)(error)),
         _ => Ok(()),
     }
 }
@@ -351,12 +351,14 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-pub(super) fn cannot_store(place: &Path, error: &io::Error) -> Failure {
-    let full = if is_full(error) { "the disk is full: " } else { "" };
-    Failure::Here(format!(
-        "cannot store {}: {full}{error}; make room there, or set FENCEPOST_CACHE to a folder elsewhere",
-        place.display()
-    ))
+pub(super) fn cannot_store(place: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| {
+        let full = if is_full(&error) { "the disk is full: " } else { "" };
+        Failure::Here(format!(
+            "cannot store {}: {full}{error}; make room there, or set FENCEPOST_CACHE to a folder elsewhere",
+            place.display()
+        ))
+    }
 }
 
 /// SHA-256, in hexadecimal digits.

@@ -1,6 +1,6 @@
 //! The lists of a suite's packages: downloaded as they are, for apt to check and to read.
 
-use super::download::{Downloader, Failure, RemoteFile, hash_of};
+use super::download::{Downloader, Failure, RemoteFile, cannot_store, hash_of};
 use super::settings::Mirror;
 use super::store::Store;
 use super::suite::{Archive, Suite, architecture};
@@ -31,8 +31,8 @@ pub(super) struct ReleaseFile {
 impl ReleaseFile {
     pub(super) fn store(&self, folder: &Path) -> Result<(), Failure> {
         let to = at(folder, self.archive, &self.dist);
-        let cannot = |error| super::download::cannot_store(&to, &error);
-        std::fs::create_dir_all(&to).map_err(cannot)?;
+        let cannot = cannot_store(&to);
+        std::fs::create_dir_all(&to).map_err(&cannot)?;
         std::fs::write(to.join("InRelease"), &self.text).map_err(cannot)
     }
 }
@@ -159,7 +159,7 @@ fn read(
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
-    std::fs::rename(from, to).map_err(|error| super::download::cannot_store(to, &error))
+    std::fs::rename(from, to).map_err(cannot_store(to))
 }
 
 /// What apt says of lists that it does not accept, in a sentence.

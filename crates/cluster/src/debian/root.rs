@@ -8,6 +8,7 @@ use super::settings::DownloadSettings;
 use super::suite::Suite;
 use super::unpack::{Described, make_merged_links};
 use super::users;
+use crate::error::cannot;
 use crate::images::Release;
 use crate::{ClusterError, Progress};
 use std::fs;
@@ -76,22 +77,18 @@ pub(crate) async fn make(
         let _ = remove(&unfinished).await;
     }
     made?;
-    fs::rename(&unfinished, folder).map_err(|error| cannot("make", folder, &error))
+    fs::rename(&unfinished, folder).map_err(cannot("make", folder))
 }
 
 async fn remove(folder: &Path) -> Result<(), ClusterError> {
     match tokio::fs::remove_dir_all(folder).await {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("remove", folder, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("remove", folder)(error)),
         _ => Ok(()),
     }
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {
-    ClusterError::new(format!("cannot {what} {}: {error}", path.display()))
-}
-
 async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> Result<(), ClusterError> {
-    make_merged_links(root).map_err(|error| cannot("make folders in", root, &error))?;
+    make_merged_links(root).map_err(cannot("make folders in", root))?;
     let descriptions = unpack(packages, root).await?;
     note_versions(&descriptions, root)?;
     if let Some(release) = contents.release {
@@ -128,10 +125,10 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
         }
     }
     // Before it gets its name: a loss of power must not leave half of it under that name.
-    let folder = fs::File::open(root).map_err(|error| cannot("open", root, &error))?;
+    let folder = fs::File::open(root).map_err(cannot("open", root))?;
     let synced = tokio::task::spawn_blocking(move || nix::unistd::syncfs(folder)).await;
     let synced = synced.map_err(|error| error.to_string())?;
-    synced.map_err(|error| cannot("write", root, &error.into()))
+    synced.map_err(|error| cannot("write", root)(error.into()))
 }
 
 /// Notes the packages as installed: some libraries know their version only by `dpkg-query`.
@@ -141,7 +138,7 @@ fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterE
         .map(|Described { fields, .. }| format!("{fields}\nStatus: install ok installed\n\n"))
         .collect();
     let folder = root.join("var/lib/dpkg/info");
-    fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
+    fs::create_dir_all(&folder).map_err(cannot("make the folder", &folder))?;
     write(&root.join("var/lib/dpkg/status"), &status)
 }
 
@@ -165,7 +162,7 @@ fn check_release(release: &Release, descriptions: &[Described]) -> Result<(), Cl
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
-    fs::write(path, text).map_err(|error| cannot("write", path, &error))
+    fs::write(path, text).map_err(cannot("write", path))
 }
 
 /// The path of the program with this name, or else of the first whose name goes on with a number (`php8.2`).
@@ -195,9 +192,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
     match symlink(to, at) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(format!("cannot make the link {}: {error}", at.display()).into())
-        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(cannot("make the link", at)(error)),
         _ => Ok(()),
     }
 }

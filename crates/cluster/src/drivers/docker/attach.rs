@@ -48,10 +48,9 @@ impl Attach for Exec {
             cmd: Some(confined.chain(args.iter().cloned()).collect()),
             ..CreateExecOptions::default()
         };
-        let created = self.docker.create_exec(&self.container, config).await;
-        let id = created.map_err(|error| failed(&what, &error))?.id;
-        let started = self.docker.start_exec(&id, None::<StartExecOptions>).await;
-        match started.map_err(|error| failed(&what, &error))? {
+        let failed = failed(&what);
+        let id = self.docker.create_exec(&self.container, config).await.map_err(&failed)?.id;
+        match self.docker.start_exec(&id, None::<StartExecOptions>).await.map_err(&failed)? {
             StartExecResults::Attached { output, input } => Ok(Attached {
                 stdin: Box::new(Stdin(input)),
                 stdout: Box::new(Frames::new(output, name, log.clone())),

@@ -4,6 +4,7 @@
 use super::archive::{TarArchive, add_file, archive, packed};
 use super::build::REPOSITORY;
 use super::confinement::security_options;
+use super::containers::remove_container;
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
 use crate::environment::{
@@ -19,8 +20,7 @@ use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::models::{ContainerConfig, ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CommitContainerOptionsBuilder, CreateContainerOptions,
-    DownloadFromContainerOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-    UploadToContainerOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, StartContainerOptions, UploadToContainerOptionsBuilder,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ impl EnvironmentBuild<'_> {
         }
         let container = self.create(base, true).await?;
         let done = self.set_up(work, base, &container, image).await;
-        self.remove(&container).await;
+        remove_container(&self.engine.docker, &container).await;
         done
     }
 
@@ -132,14 +132,13 @@ impl EnvironmentBuild<'_> {
         image: &EnvironmentImage<'_>,
     ) -> Result<(), ClusterError> {
         let docker = &self.engine.docker;
-        let cannot =
-            |error| failed(&format!("start a container to set up {}", self.environment.name), &error);
+        let cannot = failed(format!("start a container to set up {}", self.environment.name));
         self.upload(container, PLACE, archive(&work.folder())).await?;
         self.bring_certificates(container).await?;
         let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
         // While this lives the container does.
-        let _life_line = docker.attach_container(container, Some(attach)).await.map_err(cannot)?;
-        docker.start_container(container, None::<StartContainerOptions>).await.map_err(cannot)?;
+        let _life_line = docker.attach_container(container, Some(attach)).await.map_err(&cannot)?;
+        docker.start_container(container, None::<StartContainerOptions>).await.map_err(&cannot)?;
         for line in &self.environment.setup {
             self.commands.announce(line);
             let ran = tokio::time::timeout(self.commands.time_limit, self.exec(container, line)).await;
@@ -163,7 +162,7 @@ impl EnvironmentBuild<'_> {
             Ok(()) => self.commit(&container, image).await,
             Err(error) => Err(error),
         };
-        self.remove(&container).await;
+        remove_container(&self.engine.docker, &container).await;
         made
     }
 
@@ -189,18 +188,16 @@ impl EnvironmentBuild<'_> {
             }),
             ..ContainerCreateBody::default()
         };
+        let failed = failed(format!("make a container to set up {}", self.environment.name));
         let created = self.engine.docker.create_container(None::<CreateContainerOptions>, body).await;
-        let what = format!("make a container to set up {}", self.environment.name);
-        Ok(created.map_err(|error| failed(&what, &error))?.id)
+        Ok(created.map_err(failed)?.id)
     }
 
     async fn upload(&self, container: &str, place: &str, archive: TarArchive) -> Result<(), ClusterError> {
         let options = UploadToContainerOptionsBuilder::default().path(place).build();
         let body = bollard::body_try_stream(archive.map_ok(Into::into));
-        let uploaded = self.engine.docker.upload_to_container(container, Some(options), body).await;
-        uploaded.map_err(|error| {
-            failed(&format!("copy the folder of {} to the engine", self.environment.name), &error)
-        })
+        let failed = failed(format!("copy the folder of {} to the engine", self.environment.name));
+        self.engine.docker.upload_to_container(container, Some(options), body).await.map_err(failed)
     }
 
     async fn bring_certificates(&self, container: &str) -> Result<(), ClusterError> {
@@ -212,7 +209,7 @@ impl EnvironmentBuild<'_> {
 
     async fn exec(&self, container: &str, line: &str) -> Result<(), ClusterError> {
         let docker = &self.engine.docker;
-        let cannot = |error| failed(&format!("run `{line}` to set up {}", self.environment.name), &error);
+        let cannot = failed(format!("run `{line}` to set up {}", self.environment.name));
         let variables = variables_in_an_image();
         let config = CreateExecOptions {
             attach_stdout: Some(true),
@@ -223,19 +220,20 @@ impl EnvironmentBuild<'_> {
             working_dir: Some(PLACE.to_owned()),
             ..CreateExecOptions::default()
         };
-        let id = docker.create_exec(container, config).await.map_err(cannot)?.id;
-        let started = docker.start_exec(&id, None::<StartExecOptions>).await.map_err(cannot)?;
+        let id = docker.create_exec(container, config).await.map_err(&cannot)?.id;
+        let started = docker.start_exec(&id, None::<StartExecOptions>).await.map_err(&cannot)?;
         let mut log = self.commands.open_log()?;
         if let StartExecResults::Attached { mut output, input: _input } = started {
             while let Some(part) = output.next().await {
-                let (LogOutput::StdOut { message } | LogOutput::StdErr { message }) = part.map_err(cannot)?
+                let (LogOutput::StdOut { message } | LogOutput::StdErr { message }) =
+                    part.map_err(&cannot)?
                 else {
                     continue;
                 };
                 let _ = log.write_all(&message);
             }
         }
-        match docker.inspect_exec(&id).await.map_err(cannot)?.exit_code {
+        match docker.inspect_exec(&id).await.map_err(&cannot)?.exit_code {
             Some(0) => Ok(()),
             Some(code) => Err(self.commands.failed(line, &format!("failed with code {code}"))),
             None => Err(self.commands.failed(line, "did not end, but closed its output")),
@@ -247,15 +245,6 @@ impl EnvironmentBuild<'_> {
         let options =
             CommitContainerOptionsBuilder::default().container(container).repo(repository).tag(hash).build();
         let made = self.engine.docker.commit_container(options, ContainerConfig::default()).await;
-        let what = format!("make the image {repository}:{hash}");
-        made.map(drop).map_err(|error| failed(&what, &error))
-    }
-
-    async fn remove(&self, container: &str) {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        if let Err(error) = self.engine.docker.remove_container(container, Some(options)).await {
-            // It may be removing itself already.
-            log::debug!("{}", failed("remove a container", &error));
-        }
+        made.map(drop).map_err(failed(format!("make the image {repository}:{hash}")))
     }
 }

@@ -14,6 +14,7 @@ use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::drivers::docker::known_by_any;
 use crate::environment::{Environment, USUAL_PATH};
+use crate::error::cannot;
 use crate::images::{self, Image, UnpackedRoot};
 use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
@@ -245,6 +246,5 @@ async fn watch_memory(events: MemoryEvents, limits: NodeLimits, node: Weak<Agent
 }
 
 fn make_folder(path: &Path) -> Result<(), ClusterError> {
-    std::fs::create_dir_all(path)
-        .map_err(|error| ClusterError::new(format!("cannot make the folder {}: {error}", path.display())))
+    std::fs::create_dir_all(path).map_err(cannot("make the folder", path))
 }

@@ -5,6 +5,7 @@ use super::sandbox::{Plan, SandboxReport};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::StopCluster;
+use crate::error::cannot;
 use crate::images::UnpackedRoot;
 use crate::program::Program;
 use async_trait::async_trait;
@@ -69,11 +70,9 @@ impl Keeper {
             wait(parts);
             let _ = end.send(());
         });
-        let cannot = |error: std::io::Error| {
-            ClusterError::new(format!("cannot start the sandbox {}: {error}", executable.display()))
-        };
+        let cannot = cannot("start the sandbox", executable);
         let lost = || ClusterError::new("the thread that starts the sandbox ended too early");
-        let (id, (stdin, stdout)) = spawned.await.map_err(|_| lost())?.map_err(cannot)?;
+        let (id, (stdin, stdout)) = spawned.await.map_err(|_| lost())?.map_err(&cannot)?;
         let pid = Pid::from_raw(i32::try_from(id).map_err(|error| error.to_string())?);
         let mut keeper =
             Keeper { life_line: stdin, pid, ended: Mutex::new(ended), folder: Some(folder), _used: used };
