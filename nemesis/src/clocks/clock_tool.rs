@@ -275,7 +275,7 @@ pub(crate) fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T
     }
 }
 
-#[cfg(all(test, patches_clocks))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::clocks::motion::Motion;
