@@ -3,7 +3,7 @@
 use crate::context::FaultContext;
 use crate::disks::disk_tool::{DiskCall, DiskHealed, Probed};
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, TypedNemesis};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -63,7 +63,8 @@ where
         }
     }
 
-    fn draw(&self, topology: &Topology, _: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
+    fn draw(&self, from: &mut Drawing<'_>) -> Option<Draw<P>> {
+        let Drawing { topology, random, .. } = from;
         let on = topology.draw_servers(random)?;
         let parameters = (self.draw)(topology, random);
         let (shortest, longest) = self.around;

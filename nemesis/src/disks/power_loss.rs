@@ -5,7 +5,7 @@ use crate::context::FaultContext;
 use crate::disks::disk_fault::break_disks;
 use crate::disks::disk_tool::{DiskCall, DiskLook};
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, millis};
 use crate::plan::roles::Role;
@@ -82,7 +82,7 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
             "servers lose their power and everything that they had not fsynced, and start again",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |Drawing { topology, settings, random }| {
         let on = topology.draw_servers(random)?;
         // Back at once: each holder still believes in its lock. Back after the TTL: every lock has ended.
         let drawn = match random.random_range(0..8) {
@@ -110,8 +110,8 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
         Some(Draw { on, length, parameters })
     },
     // The first cut counts: servers that granted a lock are back at once, and without it.
-    adapt_to_aim: |drawn, _, _, settings, _| {
-        let Draw { on, length, parameters } = back_soon(drawn, settings);
+    adapt_to_aim: |drawn, _, from| {
+        let Draw { on, length, parameters } = back_soon(drawn, from.settings);
         let parameters = PowerLossParameters { flicker_ms: None, flickers: None, ..parameters };
         Draw { on, length, parameters }
     },

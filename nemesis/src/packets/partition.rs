@@ -7,7 +7,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NemesisSettings};
 use crate::packets::groups::{self, Groups};
 use crate::plan::aim::{Aim, Moment, OtherEnd};
 use crate::plan::distributions::around_ttl;
@@ -41,12 +41,12 @@ pub(crate) const PARTITION: NemesisRow<Groups> = NemesisRow {
             "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |Drawing { topology, settings, random }| {
         let length = around_ttl(topology.ttl, 0.5, 2.0, random);
         let groups = named_groups(settings).or_else(|| groups::draw(topology, random))?;
         Some(Draw { on: groups.targets(), length, parameters: groups })
     },
-    adapt_to_aim: |drawn, aim, topology, settings, random| {
+    adapt_to_aim: |drawn, aim, Drawing { topology, settings, random }| {
         // Groups that the command line names stay as they are, and take the moment of the aim.
         let is_half = aim.aim.other_end == Some(OtherEnd::OtherHalf);
         let groups = named_groups(settings)

@@ -3,7 +3,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::options::CommandPlace;
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, subset};
@@ -55,7 +55,7 @@ pub(crate) const COMMAND: NemesisRow<CommandParameters> = NemesisRow {
             "a fault of your own: a command injects it, another heals it, and a third says whether it is in force",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |Drawing { topology, settings, random }| {
         let options = &settings.options;
         let parameters = CommandParameters {
             inject: options.fault_command.clone()?,
@@ -67,7 +67,7 @@ pub(crate) const COMMAND: NemesisRow<CommandParameters> = NemesisRow {
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on: subset(nodes, 1, random), length, parameters })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, parameters| {
         let CommandParameters { inject, heal, observe, .. } = &parameters;
         let words = |key: &'static str, command: &str| match shlex::split(command) {

@@ -4,15 +4,15 @@
 use crate::context::FaultContext;
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, millis, subset};
 use crate::plan::roles::Role;
-use crate::plan::topology::{ServerFaults, Topology};
+use crate::plan::topology::ServerFaults;
 use crate::processes::by_hook::{self, ByHook};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
-use fencepost_history::{FaultDescription, FaultEffect, Stream};
+use fencepost_history::{FaultDescription, FaultEffect};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
@@ -33,7 +33,8 @@ pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
             "ends servers with SIGKILL and starts them again, or ends a client for good; the page cache survives",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |from| {
+        let Drawing { topology, random, .. } = from;
         let on = match topology.draw_servers(random) {
             // Where servers cannot be touched, clients are what is left.
             None if topology.server_faults != ServerFaults::All => {
@@ -41,9 +42,9 @@ pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
             }
             servers => servers?,
         };
-        Some(down_for_a_while(on, topology, settings, random))
+        Some(down_for_a_while(on, from))
     },
-    adapt_to_aim: |drawn, _, _, settings, _| back_soon(drawn, settings),
+    adapt_to_aim: |drawn, _, from| back_soon(drawn, from.settings),
     prepare: |on, NoParameters {}| Ok(Box::new(Killed::new(on, Signal::SIGKILL))),
 };
 
@@ -52,9 +53,9 @@ pub(crate) const LEADER_KILL: NemesisRow<NoParameters> = NemesisRow {
         "leader-kill",
         "ends the leader with SIGKILL and starts it again; without a leader (Redlock), one drawn server",
     ),
-    draw: |topology, settings, random| {
-        let on = topology.draw_leader(random)?;
-        Some(down_for_a_while(on, topology, settings, random))
+    draw: |from| {
+        let on = from.topology.draw_leader(from.random)?;
+        Some(down_for_a_while(on, from))
     },
     ..KILL
 };
@@ -89,12 +90,8 @@ pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &NemesisSettings) -> Draw<P
 }
 
 /// These servers are killed, and stay down for a drawn time.
-pub(crate) fn down_for_a_while(
-    on: Vec<String>,
-    topology: &Topology,
-    settings: &NemesisSettings,
-    random: &mut Stream,
-) -> Draw<NoParameters> {
+fn down_for_a_while(on: Vec<String>, from: &mut Drawing<'_>) -> Draw<NoParameters> {
+    let Drawing { topology, settings, random } = from;
     // Half of them restart at once, as under a supervisor: too soon for a server that forgot its locks.
     let drawn = if random.random_bool(0.5) {
         Duration::from_millis(1)

@@ -7,7 +7,7 @@
 use crate::context::FaultContext;
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, subset};
 use crate::plan::roles::Role;
@@ -32,7 +32,7 @@ pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
             "stops clients or servers (SIGSTOP) for longer than the TTL, once or in many short stops, then wakes them",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         // Mostly clients: the debate is about the stopped holder. More than half of them, to hit a holder
         // mostly, but never all, so that another client can take the lock meanwhile.
         let clients = topology.clients.len();
@@ -46,7 +46,7 @@ pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
         Some(stopped_for_long(on, topology, random))
     },
     // A stop at a stretch: between two stops of a strobe, a holder would learn that its lock is gone.
-    adapt_to_aim: |drawn, _, _, _, _| Draw { parameters: PauseParameters::default(), ..drawn },
+    adapt_to_aim: |drawn, _, _| Draw { parameters: PauseParameters::default(), ..drawn },
     prepare,
 };
 
@@ -61,8 +61,10 @@ pub(crate) const LEADER_PAUSE: NemesisRow<PauseParameters> = NemesisRow {
             "stops the leader for longer than the TTL, then wakes it; without a leader (Redlock), one drawn server",
         )
     },
-    draw: |topology, _, random| Some(stopped_for_long(topology.draw_leader(random)?, topology, random)),
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    draw: |Drawing { topology, random, .. }| {
+        Some(stopped_for_long(topology.draw_leader(random)?, topology, random))
+    },
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare,
 };
 
