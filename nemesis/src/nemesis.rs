@@ -306,9 +306,11 @@ impl<N: TypedNemesis> Nemesis for N {
 }
 
 fn untyped<P: Serialize>(draw: Draw<P>) -> Draw {
-    let Ok(Value::Object(parameters)) = serde_json::to_value(draw.parameters) else {
+    let Ok(Value::Object(mut parameters)) = serde_json::to_value(draw.parameters) else {
         unreachable!("parameters are a struct with named fields");
     };
+    // What was not drawn is not written.
+    parameters.retain(|_, value| !value.is_null());
     Draw { on: draw.on, length: draw.length, parameters }
 }
 

@@ -28,28 +28,20 @@ use std::time::Duration;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PowerLossParameters {
     /// How much of what was not fsynced survives by chance; nothing, if not said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     torn: Option<Torn>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u32>,
     /// The power comes back, fails again this long after a server begins to write, then is back for good.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flicker_ms: Option<u32>,
     /// How often it does so; once, if not said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flickers: Option<u32>,
     /// A supervisor in the node starts the server again once the node's wall clock says that so many
     /// milliseconds have passed (the fault's own length then only says when it may begin to).
-    #[serde(skip_serializing_if = "Option::is_none")]
     supervised_ms: Option<u32>,
     /// For so many milliseconds before the first cut each fsync says yes and keeps nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     lying_ms: Option<u32>,
     /// At the first cut so many bits of what one of the servers has stored are turned.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flipped_bits: Option<NonZeroU32>,
     /// Only in files whose path contains this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flipped_in: Option<String>,
 }
 

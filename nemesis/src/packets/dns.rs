@@ -28,7 +28,6 @@ pub(crate) struct DnsParameters {
     /// The servers whose names are answered wrongly.
     names: Vec<String>,
     /// The server whose address they have; none: they have no address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
 }
 
