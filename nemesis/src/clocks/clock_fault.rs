@@ -3,7 +3,7 @@
 use crate::clocks::clock_tool::{ClockCall, ClockLook};
 use crate::clocks::motion::{Motion, Motions};
 use crate::context::FaultContext;
-use crate::fault::{Fault, FaultError, Observation, heal_each};
+use crate::fault::{Fault, FaultError, Observation, heal_each, of_each};
 use crate::nemesis::{Draw, Drawing, NemesisDescription, TypedNemesis};
 use crate::plan::aim::{Aim, DrawnAim, Moment};
 use crate::plan::distributions::{around_ttl, draw_log, millis, subset};
@@ -14,7 +14,6 @@ use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
-use futures_util::future::try_join_all;
 use rand::RngExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -287,20 +286,12 @@ impl Fault for SkewedClocks {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let this: &SkewedClocks = self;
-        let seen =
-            try_join_all(this.on.iter().map(|target| async move {
-                Ok::<_, FaultError>((target, this.begin(context, target).await?))
-            }))
-            .await?;
-        let effective = seen.iter().any(|(_, (_, moved))| *moved);
-        let observed: Map<String, Value> =
-            seen.into_iter().map(|(target, (seen, _))| (target.clone(), seen)).collect();
-        Ok(Observation { observed, effective })
+        Ok(of_each(&this.on, |target| this.begin(context, target)).await?.into_iter().collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let this: &SkewedClocks = self;
-        heal_each(&this.on, |target| this.end(context, target)).await.map(Value::Object)
+        heal_each(&this.on, |target| this.end(context, target)).await
     }
 }
 

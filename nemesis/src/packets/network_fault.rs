@@ -279,7 +279,7 @@ impl Fault for Impaired {
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let fault = &*self;
-        let mut observed = heal_each(&fault.at, |node| async move {
+        let mut observed: Map<String, Value> = heal_each(&fault.at, |node| async move {
             let clear = PacketsCall::Clear { id: fault.id.clone() };
             let cleared: Cleared = call(context, node, clear).await?;
             Ok(json!({"packets": cleared.counts}))

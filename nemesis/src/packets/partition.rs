@@ -192,19 +192,16 @@ impl Fault for Cut {
         try_join_all(self.drops_from.iter().map(|(node, others)| cut.drop_from(context, node, others)))
             .await?;
         let after = self.probe(context).await?;
-        let mut observed = Map::new();
-        let mut effective = false;
-        for (pair, connected) in after {
-            let was_connected = before.get(&pair).copied().unwrap_or(false);
-            effective |= was_connected && !connected;
-            observed.insert(pair, json!({"connected_before": was_connected, "connected": connected}));
-        }
-        Ok(Observation { observed, effective })
+        let seen = after.into_iter().map(|(pair, connected)| {
+            let before = before.get(&pair).copied().unwrap_or(false);
+            (pair, (json!({"connected_before": before, "connected": connected}), before && !connected))
+        });
+        Ok(seen.collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let cut = &*self;
-        let mut observed = heal_each(&cut.at, |node| async move {
+        let mut observed: Map<String, Value> = heal_each(&cut.at, |node| async move {
             Ok(json!({"packets_dropped": cut.mend(context, node).await?}))
         })
         .await?;

@@ -2,7 +2,7 @@
 //! target. What it does is not known, so it may explain all but a server that was certainly away.
 
 use crate::context::FaultContext;
-use crate::fault::{Fault, FaultError, Observation, heal_each};
+use crate::fault::{Fault, FaultError, Observation, heal_each, of_each};
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::options::CommandPlace;
 use crate::plan::aim::{Aim, Moment};
@@ -12,7 +12,6 @@ use async_trait::async_trait;
 use fencepost_cluster::{COMMAND_TIME, UserCommand};
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal};
-use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -148,11 +147,11 @@ impl OwnFault {
         Ok(true)
     }
 
-    async fn begin(&self, target: &str, context: &FaultContext) -> Result<Value, FaultError> {
+    async fn begin(&self, target: &str, context: &FaultContext) -> Result<(Value, bool), FaultError> {
         let (before, _) = self.run(&self.observe, target, context).await?;
         self.carry_out(&self.inject, target, context).await?;
         let seen = self.is_seen(true, target, context).await?;
-        Ok(json!({"seen_before": before, "seen": seen}))
+        Ok((json!({"seen_before": before, "seen": seen}), seen && !before))
     }
 
     async fn end(&self, target: &String, context: &FaultContext) -> Result<Value, FaultError> {
@@ -189,17 +188,11 @@ impl Fault for OwnFault {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let this = &*self;
-        let seen = try_join_all(this.on.iter().map(|target| async move {
-            Ok::<_, FaultError>((target.clone(), this.begin(target, context).await?))
-        }))
-        .await?;
-        let by_this = |seen: &Value| seen["seen"] == true && seen["seen_before"] == false;
-        let effective = seen.iter().any(|(_, seen)| by_this(seen));
-        Ok(Observation { observed: seen.into_iter().collect(), effective })
+        Ok(of_each(&this.on, |target| this.begin(target, context)).await?.into_iter().collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let this = &*self;
-        heal_each(&this.on, |target| this.end(target, context)).await.map(Value::Object)
+        heal_each(&this.on, |target| this.end(target, context)).await
     }
 }

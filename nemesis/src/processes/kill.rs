@@ -3,7 +3,7 @@
 
 use crate::context::FaultContext;
 use crate::existing_servers::HookAction;
-use crate::fault::{Fault, FaultError, Observation};
+use crate::fault::{Fault, FaultError, Observation, of_each};
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, millis, subset};
@@ -13,7 +13,6 @@ use crate::processes::by_hook::{self, ByHook};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
 use fencepost_history::{FaultDescription, FaultEffect};
-use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
@@ -216,7 +215,7 @@ impl Fault for Killed {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let (existing, own) = context.split_existing(&self.on);
-        let (mut observed, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
+        let mut seen = self.by_hook.inject(&existing, context).await?;
         for target in &own {
             context.pid(target)?;
             self.down.push(target.clone());
@@ -225,28 +224,23 @@ impl Fault for Killed {
             }
         }
         let signal = self.signal;
-        let seen = own.iter().map(|target| async move {
-            Ok::<_, FaultError>((target.clone(), end(context, target, signal).await?))
-        });
-        observed.extend(try_join_all(seen).await?);
-        let effective = effective_by_hook || observed.values().any(ended_by_this);
-        Ok(Observation { observed, effective })
+        seen.observed.extend(of_each(&own, |target| end(context, target, signal)).await?);
+        seen.effective |= seen.observed.values().any(ended_by_this);
+        Ok(seen)
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let for_good = &self.for_good;
-        let pids = try_join_all(self.down.iter().map(|target| async move {
+        let pids = of_each(&self.down, |target| async move {
             if for_good.contains(target) {
-                return Ok((target.clone(), json!({"gone": true})));
+                return Ok(json!({"gone": true}));
             }
             if context.pid(target).is_err() {
                 context.restart(target).await?;
             }
-            Ok::<_, FaultError>((target.clone(), json!({"pid": context.pid(target)?})))
-        }))
-        .await?;
-        let by_hook = self.by_hook.heal(context).await?;
-        Ok(Value::Object(pids.into_iter().chain(by_hook).collect()))
+            Ok(json!({"pid": context.pid(target)?}))
+        });
+        Ok(pids.await?.into_iter().chain(self.by_hook.heal(context).await?).collect())
     }
 }
 

@@ -100,9 +100,7 @@ const STROBES: f64 = 0.25;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PauseParameters {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     stop_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     run_ms: Option<u64>,
 }
 
@@ -172,7 +170,7 @@ impl Fault for StoppedTargets {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let (existing, own) = context.split_existing(&self.on);
-        let (observed_by_hook, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
+        let mut seen = self.by_hook.inject(&existing, context).await?;
         for target in &own {
             self.pids.push((target.clone(), context.pid(target)?));
         }
@@ -182,12 +180,10 @@ impl Fault for StoppedTargets {
             Ok::<_, FaultError>((target.clone(), state))
         }))
         .await?;
-        let effective = effective_by_hook || states.iter().any(|(_, state)| *state == Some('T'));
-        let observed = states
-            .into_iter()
-            .map(|(target, state)| (target, json!({"state": state})))
-            .chain(observed_by_hook)
-            .collect::<Map<_, _>>();
+        for (target, state) in states {
+            seen.effective |= state == Some('T');
+            seen.observed.insert(target, json!({"state": state}));
+        }
         if let Some(strobe) = self.strobe {
             let nodes = self
                 .pids
@@ -195,7 +191,7 @@ impl Fault for StoppedTargets {
                 .map(|(target, pid)| Ok((target.clone(), *pid, context.node(target)?.clone())));
             self.strobing = Some(Strobing::begin(strobe, nodes.collect::<Result<_, FaultError>>()?));
         }
-        Ok(Observation { observed, effective })
+        Ok(seen)
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {

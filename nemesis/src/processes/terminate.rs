@@ -127,6 +127,5 @@ impl Fault for Rolling {
             Ok(json!({"pid": context.pid(target)?}))
         })
         .await
-        .map(Value::Object)
     }
 }
