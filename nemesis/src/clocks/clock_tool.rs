@@ -225,15 +225,8 @@ impl State {
             return faketime.set(ahead_ns);
         }
         let Some(pid) = self.pid else { return Ok(()) };
-        self.patch(pid, skew)?;
         // Each process has its own clocks. One that is forked from now on begins with a copy.
-        for descendant in descendants(pid) {
-            match self.patch(descendant, skew) {
-                Err(reason) if lives(descendant) => return Err(reason),
-                _ => {}
-            }
-        }
-        Ok(())
+        with_descendants(pid, |pid| self.patch(pid, skew)).map(drop)
     }
 
     /// Whether the clocks of this process and its descendants can be moved; libfaketime was tried before.
@@ -241,14 +234,7 @@ impl State {
         if self.faketime.is_some() && self.serves(pid) {
             return Ok(());
         }
-        patiently(|| clock::check(pid))?;
-        for descendant in descendants(pid) {
-            match patiently(|| clock::check(descendant)) {
-                Err(reason) if lives(descendant) => return Err(reason),
-                _ => {}
-            }
-        }
-        Ok(())
+        with_descendants(pid, |pid| patiently(|| clock::check(pid))).map(drop)
     }
 
     fn patch(&self, pid: i32, skew: Skew) -> Result<(), ClockError> {
@@ -259,8 +245,24 @@ impl State {
     }
 }
 
+/// The same for a process and its descendants, which have clocks of their own. Errors: one is unreachable.
+pub fn with_descendants<T>(
+    pid: i32,
+    work: impl Fn(i32) -> Result<T, ClockError>,
+) -> Result<Vec<T>, ClockError> {
+    let mut done = vec![work(pid)?];
+    for descendant in descendants(pid) {
+        match work(descendant) {
+            Ok(one) => done.push(one),
+            Err(error) if lives(descendant) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(done)
+}
+
 /// One that has ended has no memory, even where its parent has not noticed its end yet.
-pub(crate) fn lives(pid: i32) -> bool {
+fn lives(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty())
 }
 

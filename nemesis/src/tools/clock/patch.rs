@@ -5,7 +5,7 @@ use super::processor::{self, jump};
 use super::reach;
 use super::stub::{self, Entry};
 use super::threads::{Stopped, Thread, living, on_own_thread};
-use super::vdso::{Memory, Vdso};
+use super::vdso::{Mapping, Memory, Vdso};
 use super::{ClockError, Observed, Skew, now_ns};
 use nix::libc;
 use std::fs;
@@ -143,8 +143,8 @@ fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Resu
 fn function_of(pid: i32, library: &Path, name: &str) -> Option<u64> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     // The first mapping of a library begins at its beginning.
-    let line = maps.lines().find(|line| library.to_str().is_some_and(|path| line.ends_with(path)))?;
-    let base = u64::from_str_radix(line.split('-').next()?, 16).ok()?;
+    let is_it = |mapping: &Mapping<'_>| library.to_str().is_some_and(|path| mapping.path.ends_with(path));
+    let base = maps.lines().filter_map(Mapping::parse).find(is_it)?.begin;
     let image = fs::read(library).ok()?;
     let (at, _) = Vdso { base, image }.function(name)?;
     Some(base + at as u64)
