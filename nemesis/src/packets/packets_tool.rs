@@ -1,6 +1,6 @@
 //! The tool by which an agent impairs the packets that leave its node, and probes the way to others.
 
-use crate::tools::packets::{Counts, Impairment, Listener, Network, PacketsError, Probe, Streams, is_silent};
+use crate::tools::packets::{Counts, Impairment, Network, PacketsError, Probe, Streams, is_silent, listen};
 use fencepost_cluster::agent::{Tool, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ impl PacketsTool {
             PacketsCall::Look => Ok(json!(self.network().look()?)),
             PacketsCall::Offers => Ok(json!(Network::offers()?)),
             PacketsCall::Probe(probe) => Ok(json!(probe.run()?)),
-            PacketsCall::Listen => Ok(json!(Listener::start()?)),
+            PacketsCall::Listen => Ok(json!(listen()?)),
             PacketsCall::Streams(streams) => Ok(json!(streams.run()?)),
             PacketsCall::Keep { id, stream } => {
                 let opened = stream.open()?;

@@ -19,7 +19,7 @@ pub use engine::PacketsError;
 pub use fate::Counts;
 pub use impairment::{Distribution, Impairment};
 pub use probe::{Echoes, Probe};
-pub use streams::{Listener, Streams, is_silent};
+pub use streams::{Streams, is_silent, listen};
 
 use engine::{ImpairmentTable, PacketsEngine};
 use serde::{Deserialize, Serialize};

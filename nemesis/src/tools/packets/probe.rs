@@ -1,6 +1,7 @@
 //! Measures the way to another node by ICMP echoes, which its kernel answers whatever its programs do.
 
 use super::engine::PacketsError;
+use super::segment::checksum;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
@@ -111,7 +112,7 @@ impl Running<'_> {
         echo[0] = ECHO_REQUEST;
         echo[4..6].copy_from_slice(&self.ident.to_be_bytes());
         echo[6..8].copy_from_slice(&number.to_be_bytes());
-        let sum = checksum(&echo);
+        let sum = checksum(&[&echo]);
         echo[2..4].copy_from_slice(&sum.to_be_bytes());
         self.sent.push(Instant::now());
         let to = SockaddrIn::from(SocketAddrV4::new(self.probe.to, 0));
@@ -198,14 +199,4 @@ impl Running<'_> {
 
 fn is_transient_error(error: nix::Error) -> bool {
     matches!(error as i32, libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ECONNREFUSED | libc::EINTR)
-}
-
-/// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
