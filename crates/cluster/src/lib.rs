@@ -28,6 +28,7 @@ pub mod image_store;
 pub mod images;
 mod internal_commands;
 mod leftovers;
+mod mount_attributes;
 mod network;
 mod node;
 mod node_log;
