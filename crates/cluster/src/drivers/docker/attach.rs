@@ -3,7 +3,7 @@
 use super::CONFINED;
 use super::containers::DATA;
 use super::engine::{Engine, failed};
-use super::frames::Frames;
+use super::frames::standard_output;
 use crate::ClusterError;
 use crate::agent_node::Attach;
 use crate::node::Attached;
@@ -53,7 +53,7 @@ impl Attach for Exec {
         match self.docker.start_exec(&id, None::<StartExecOptions>).await.map_err(&failed)? {
             StartExecResults::Attached { output, input } => Ok(Attached {
                 stdin: Box::new(Stdin(input)),
-                stdout: Box::new(Frames::new(output, name, log.clone())),
+                stdout: Box::new(standard_output(output, name, log.clone())),
             }),
             StartExecResults::Detached => Err(format!("cannot {what}: the engine detached it").into()),
         }
