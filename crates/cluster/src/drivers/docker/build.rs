@@ -21,18 +21,28 @@ impl Engine {
     pub(crate) async fn image(&self, image: &Image, options: &DriverOptions) -> Result<String, ClusterError> {
         let repository = format!("{REPOSITORY}/{}", image.name);
         let tag = format!("{repository}:{}", image.hash());
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
-        let _lock = lock(&format!("{}.lock", image.name)).await?;
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
-        let root = self.root(image, options).await?;
-        let progress = &options.progress;
-        progress(&format!("importing the image {} into the Docker engine", image.title()));
-        self.import(&root.folder, &repository, &image.hash()).await?;
+        let make = async {
+            let root = self.root(image, options).await?;
+            let progress = &options.progress;
+            progress(&format!("importing the image {} into the Docker engine", image.title()));
+            self.import(&root.folder, &repository, &image.hash()).await
+        };
+        self.make_once(&tag, &format!("{}.lock", image.name), make).await?;
         Ok(tag)
+    }
+
+    /// Makes the image of this tag, unless it is there: under this lock, since others may make it as well.
+    pub(super) async fn make_once(
+        &self,
+        tag: &str,
+        lock_name: &str,
+        make: impl Future<Output = Result<(), ClusterError>>,
+    ) -> Result<(), ClusterError> {
+        if self.has(tag).await? {
+            return Ok(());
+        }
+        let _alone = lock(lock_name).await?;
+        if self.has(tag).await? { Ok(()) } else { make.await }
     }
 
     pub(super) async fn root(
@@ -73,21 +83,17 @@ impl Engine {
         progress: &Progress,
     ) -> Result<String, ClusterError> {
         let tag = format!("{base}-{}", program.hash);
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
         let repository = base.split(':').next().unwrap_or(base);
         let name = repository.rsplit('/').next().unwrap_or(repository);
-        let _lock = lock(&format!("{name}-layer.lock")).await?;
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
-        progress(&format!("adding this build of Fencepost to the image {repository}"));
-        let mut context = tar::Builder::new(Vec::new());
-        add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
-        context.append_dir_all("fencepost", &program.folder).map_err(|error| cannot_pack(&error))?;
-        self.build("Dockerfile", packed(context)?, &tag, |_| ()).await?;
-        self.remove_former_layers(repository, program).await?;
+        let make = async {
+            progress(&format!("adding this build of Fencepost to the image {repository}"));
+            let mut context = tar::Builder::new(Vec::new());
+            add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
+            context.append_dir_all("fencepost", &program.folder).map_err(|error| cannot_pack(&error))?;
+            self.build("Dockerfile", packed(context)?, &tag, |_| ()).await?;
+            self.remove_former_layers(repository, program).await
+        };
+        self.make_once(&tag, &format!("{name}-layer.lock"), make).await?;
         Ok(tag)
     }
 

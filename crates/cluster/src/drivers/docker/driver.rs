@@ -3,7 +3,7 @@
 use super::attach::Exec;
 use super::containers::{ContainerPlan, DATA, PlannedContainer, StartedContainers};
 use super::engine::{Engine, EngineLimits};
-use super::frames::Frames;
+use super::frames::standard_output;
 use super::keeper::ContainerKeeper;
 use super::memory::{self, LimitedNodes};
 use super::{NAME, labels};
@@ -155,7 +155,7 @@ impl Driver for DockerDriver {
             async move {
                 let StartedContainers { container, address, streams } = started;
                 let log = NodeLog::open(&spec.logs, &node.name)?;
-                let from_agent = Frames::new(streams.output, "agent", log.clone());
+                let from_agent = standard_output(streams.output, "agent", log.clone());
                 let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
                 let counted = self.engine.limits().await?.memory;
                 let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach, counted)

@@ -6,7 +6,7 @@ use super::build::REPOSITORY;
 use super::confinement::security_options;
 use super::containers::remove_container;
 use super::engine::{Engine, failed};
-use super::labels::{lock, of_making};
+use super::labels::of_making;
 use crate::environment::{
     Commands, Environment, FolderContent, PLACE, WorkFolder, certificates, environments, note_source,
     source_name, variables_in_an_image,
@@ -27,16 +27,14 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-struct EnvironmentImage<'a> {
-    repository: &'a str,
-    hash: &'a str,
-}
-
 struct EnvironmentBuild<'a> {
     engine: &'a Engine,
     environment: &'a Environment,
     commands: Commands<'a>,
     labels: HashMap<String, String>,
+    /// Of the image that is made.
+    repository: &'a str,
+    hash: &'a str,
 }
 
 impl Engine {
@@ -56,14 +54,7 @@ impl Engine {
         let hash = short_hash(format!("{} {base}", content.hash).as_bytes());
         let repository = format!("{REPOSITORY}/lock-{source}");
         let tag = format!("{repository}:{hash}");
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
         let lock_name = format!("lock-{source}.lock");
-        let _alone = lock(&lock_name).await?;
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
         let name = format!("docker-{source}");
         let commands = Commands {
             environment,
@@ -72,32 +63,30 @@ impl Engine {
             time_limit: options.setup_time_limit,
             progress: &options.progress,
         };
-        let build = EnvironmentBuild { engine: self, environment, commands, labels: of_making(&lock_name)? };
-        let work = WorkFolder::make(content, &name, &build.commands).await?;
-        if environment.image.is_some() {
-            let root = self.root(&image, options).await?;
-            network_programs::copy(&root.folder, &work.folder())?;
-        }
-        let base = match &environment.dockerfile {
-            Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source, &hash).await?,
-            None => base,
+        let (labels, repository, hash) = (of_making(&lock_name)?, &*repository, &*hash);
+        let build = EnvironmentBuild { engine: self, environment, commands, labels, repository, hash };
+        let make = async {
+            let work = WorkFolder::make(content, &name, &build.commands).await?;
+            if environment.image.is_some() {
+                let root = self.root(&image, options).await?;
+                network_programs::copy(&root.folder, &work.folder())?;
+            }
+            let base = match &environment.dockerfile {
+                Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source).await?,
+                None => base,
+            };
+            build.finish(&work, &base).await?;
+            note_source(environment)?;
+            self.remove_outdated(&source, hash).await
         };
-        build.finish(&work, &base, &EnvironmentImage { repository: &repository, hash: &hash }).await?;
-        note_source(environment)?;
-        self.remove_outdated(&source, &hash).await?;
+        self.make_once(&tag, &lock_name, make).await?;
         Ok(tag)
     }
 }
 
 impl EnvironmentBuild<'_> {
-    async fn build(
-        &self,
-        dockerfile: &str,
-        work: &WorkFolder,
-        source: &str,
-        hash: &str,
-    ) -> Result<String, ClusterError> {
-        let tag = format!("{REPOSITORY}/base-{source}:{hash}");
+    async fn build(&self, dockerfile: &str, work: &WorkFolder, source: &str) -> Result<String, ClusterError> {
+        let tag = format!("{REPOSITORY}/base-{source}:{}", self.hash);
         let what = format!("build {dockerfile}");
         self.commands.announce(&what);
         let mut log = self.commands.open_log()?;
@@ -108,29 +97,18 @@ impl EnvironmentBuild<'_> {
         Ok(tag)
     }
 
-    async fn finish(
-        &self,
-        work: &WorkFolder,
-        base: &str,
-        image: &EnvironmentImage<'_>,
-    ) -> Result<(), ClusterError> {
+    async fn finish(&self, work: &WorkFolder, base: &str) -> Result<(), ClusterError> {
         if self.environment.setup.is_empty() {
-            return self.add_layer(base, PLACE, archive(&work.folder()), image).await;
+            return self.add_layer(base, PLACE, archive(&work.folder())).await;
         }
         let container = self.create(base, true).await?;
-        let done = self.set_up(work, base, &container, image).await;
+        let done = self.set_up(work, base, &container).await;
         remove_container(&self.engine.docker, &container).await;
         done
     }
 
     /// Runs `setup` in this container, and makes the image out of the base and the folder as it is then.
-    async fn set_up(
-        &self,
-        work: &WorkFolder,
-        base: &str,
-        container: &str,
-        image: &EnvironmentImage<'_>,
-    ) -> Result<(), ClusterError> {
+    async fn set_up(&self, work: &WorkFolder, base: &str, container: &str) -> Result<(), ClusterError> {
         let docker = &self.engine.docker;
         let cannot = failed(format!("start a container to set up {}", self.environment.name));
         self.upload(container, PLACE, archive(&work.folder())).await?;
@@ -147,19 +125,13 @@ impl EnvironmentBuild<'_> {
         let options = DownloadFromContainerOptionsBuilder::default().path(PLACE).build();
         let folder = docker.download_from_container(container, Some(options));
         let chunks = folder.map_ok(|chunk| chunk.to_vec()).map_err(std::io::Error::other);
-        self.add_layer(base, "/", chunks.boxed(), image).await
+        self.add_layer(base, "/", chunks.boxed()).await
     }
 
-    async fn add_layer(
-        &self,
-        base: &str,
-        place: &str,
-        archive: TarArchive,
-        image: &EnvironmentImage<'_>,
-    ) -> Result<(), ClusterError> {
+    async fn add_layer(&self, base: &str, place: &str, archive: TarArchive) -> Result<(), ClusterError> {
         let container = self.create(base, false).await?;
         let made = match self.upload(&container, place, archive).await {
-            Ok(()) => self.commit(&container, image).await,
+            Ok(()) => self.commit(&container).await,
             Err(error) => Err(error),
         };
         remove_container(&self.engine.docker, &container).await;
@@ -240,8 +212,8 @@ impl EnvironmentBuild<'_> {
         }
     }
 
-    async fn commit(&self, container: &str, image: &EnvironmentImage<'_>) -> Result<(), ClusterError> {
-        let EnvironmentImage { repository, hash } = image;
+    async fn commit(&self, container: &str) -> Result<(), ClusterError> {
+        let EnvironmentBuild { repository, hash, .. } = self;
         let options =
             CommitContainerOptionsBuilder::default().container(container).repo(repository).tag(hash).build();
         let made = self.engine.docker.commit_container(options, ContainerConfig::default()).await;
