@@ -133,24 +133,24 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
+/// The processes that can be seen from here.
+pub(crate) fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 fn ended_children() -> Vec<i32> {
-    let me = std::process::id().to_string();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| matches!(stat(*pid), Some((b'Z', parent)) if parent == me))
-        .collect()
+    processes().filter(|pid| stat(*pid) == Some((b'Z', std::process::id().cast_signed()))).collect()
 }
 
 /// State and parent, from /proc. The name before them is in brackets and may itself hold brackets and spaces.
-fn stat(pid: i32) -> Option<(u8, String)> {
+fn stat(pid: i32) -> Option<(u8, i32)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after = &text[text.iter().rposition(|byte| *byte == b')')? + 1..];
     let text = std::str::from_utf8(after).ok()?;
     let mut fields = text.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
-    Some((state, fields.next()?.to_owned()))
+    Some((state, fields.next()?.parse().ok()?))
 }
 
 pub fn state(pid: i32) -> Option<char> {
@@ -210,11 +210,8 @@ pub fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
 /// The processes that this one started, and those that they started.
 pub fn descendants(pid: i32) -> BTreeSet<i32> {
     let mut children_of: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        if let Some(parent) = stat(child).and_then(|(_, parent)| parent.parse().ok()) {
+    for child in processes() {
+        if let Some((_, parent)) = stat(child) {
             children_of.entry(parent).or_default().push(child);
         }
     }
@@ -233,7 +230,7 @@ pub fn descendants(pid: i32) -> BTreeSet<i32> {
 /// Returns when there is no such process. A zombie that someone outside is about to reap counts as gone.
 pub async fn await_exit(pid: i32, timeout: Duration) -> Result<(), ClusterError> {
     let begun = Instant::now();
-    let me = std::process::id().to_string();
+    let me = std::process::id().cast_signed();
     loop {
         match stat(pid) {
             None => return Ok(()),

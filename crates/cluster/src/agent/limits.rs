@@ -5,6 +5,7 @@
 //! use more, and says what it was. Limits of the kernel for one program would not do for memory: one of
 //! address space breaks programs that reserve much and use little (Java, Node.js, Go).
 
+use super::children::processes;
 use super::memory_use::{machine_has, uses_more};
 use super::output::Out;
 use crate::protocol::{FromAgent, NodeLimits, TASKS_MAX};
@@ -68,8 +69,7 @@ fn machine_is_full() -> bool {
 }
 
 pub(super) fn others() -> impl Iterator<Item = i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)
+    processes().filter(|pid| *pid != 1)
 }
 
 fn sum(of: fn(i32) -> Option<u64>) -> u64 {
