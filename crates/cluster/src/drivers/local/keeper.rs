@@ -1,18 +1,16 @@
 //! The controller's side of a sandbox: starts it, and takes it down.
 
-use super::prepared::Prepared;
 use super::sandbox::{Plan, SandboxReport};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::StopCluster;
 use crate::error::cannot;
-use crate::images::UnpackedRoot;
-use crate::program::Program;
 use async_trait::async_trait;
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -36,14 +34,8 @@ pub(super) struct Keeper {
     ended: Mutex<mpsc::Receiver<()>>,
     /// Removed after the processes that use it.
     folder: Option<ClusterFolder>,
-    _used: FilesInUse,
-}
-
-/// What a sandbox runs out of the cache: not removed before its processes are gone.
-pub(super) struct FilesInUse {
-    pub(super) _program: Program,
-    pub(super) environments: Vec<Prepared>,
-    pub(super) roots: Vec<UnpackedRoot>,
+    /// What its nodes run out of the cache: not removed before its processes are gone.
+    _used: Box<dyn Any + Send + Sync>,
 }
 
 impl Keeper {
@@ -52,7 +44,7 @@ impl Keeper {
         plan: &Plan,
         inherited: Vec<OwnedFd>,
         folder: ClusterFolder,
-        used: FilesInUse,
+        used: Box<dyn Any + Send + Sync>,
     ) -> Result<Keeper, ClusterError> {
         let (started, spawned) = oneshot::channel();
         let (end, ended) = mpsc::channel();
