@@ -31,3 +31,11 @@ impl ClusterError {
 pub(crate) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> ClusterError {
     move |error| ClusterError(format!("cannot {what} {}: {error}", path.display()))
 }
+
+/// What is to be removed may be gone already.
+pub(crate) fn if_there(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

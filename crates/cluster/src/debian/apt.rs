@@ -60,7 +60,7 @@ impl Apt {
         }
         // To apt this is a machine on which nothing is installed: it names everything, down to libc.
         write(&self.folder.join("status"), "")?;
-        write_bytes(&self.folder.join("keys.gpg"), KEYS)?;
+        write(&self.folder.join("keys.gpg"), KEYS)?;
         write(&self.folder.join("sources.list"), &self.sources(&self.seen))?;
         write(&self.folder.join("apt.conf"), &self.settings(mirror_is_old))
     }
@@ -263,12 +263,8 @@ fn make_folder(path: &Path) -> Result<(), ClusterError> {
     fs::create_dir_all(path).map_err(|error| cannot_store(path)(error).into())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
-    write_bytes(path, text.as_bytes())
-}
-
-fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
-    fs::write(path, bytes).map_err(|error| cannot_store(path)(error).into())
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), ClusterError> {
+    fs::write(path, content).map_err(|error| cannot_store(path)(error).into())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::settings::Mirror;
 use super::store::Store;
 use super::suite::{Archive, architecture};
 use super::unpack::{Described, Unpacking, make_merged_links, unpack_all};
+use crate::error::if_there;
 use crate::hash::short_hash;
 use crate::{ClusterError, Progress};
 use std::fs;
@@ -52,7 +53,7 @@ pub(super) async fn make(
     let files: Vec<RemoteFile> = list.lines().filter_map(|line| remote_file(line, mirror)).collect();
     let packages = store.fetch(downloader, &files, progress).await?;
     let unfinished = all.join("base.unfinished");
-    remove_folder(&unfinished)?;
+    if_there(fs::remove_dir_all(&unfinished)).map_err(cannot_store(&unfinished))?;
     prepare(&unfinished).map_err(cannot_store(&unfinished))?;
     unpack(packages, &unfinished).await.map_err(|error| Failure::Here(error.0))?;
     fs::rename(&unfinished, &folder).map_err(cannot_store(&folder))?;
@@ -99,13 +100,6 @@ fn unpacking_failed(root: &Path, Unpacking { package, error }: Unpacking) -> Clu
     }
     Store::forget(&package);
     ClusterError::new(format!("cannot unpack {}: {error}; it was removed, so try again", package.display()))
-}
-
-fn remove_folder(folder: &Path) -> Result<(), Failure> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot_store(folder)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// Those of other versions of Fencepost: lists are downloaded anew where one is used again.

@@ -4,6 +4,7 @@ use super::pace::DownloadPace;
 use super::settings::{DownloadSettings, Mirror};
 use crate::ClusterError;
 use crate::environment::certificates;
+use crate::error::if_there;
 use crate::hash::hex;
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::redirect::Policy;
@@ -341,10 +342,7 @@ fn length(place: &Path) -> u64 {
 }
 
 fn remove(place: &Path) -> Result<(), Failure> {
-    match fs::remove_file(place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_store(place)(error)),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_file(place)).map_err(cannot_store(place))
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {

@@ -70,7 +70,7 @@ pub(super) async fn download(
                 }
                 got => got?,
             };
-            rename(&got[0], &packages)?;
+            std::fs::rename(&got[0], &packages).map_err(cannot_store(&packages))?;
         }
         release.store(folder)?;
     }
@@ -156,10 +156,6 @@ fn read(
     let by_hash = format!("main/binary-{}/by-hash/SHA256/{hash}", architecture());
     let file = |path: &str| RemoteFile { address: address_of(path), bytes, hash: hash.clone() };
     Ok((file(&by_hash), file(&path)))
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
-    std::fs::rename(from, to).map_err(cannot_store(to))
 }
 
 /// What apt says of lists that it does not accept, in a sentence.

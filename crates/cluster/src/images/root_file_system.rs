@@ -31,7 +31,7 @@ pub(crate) async fn root_file_system(
     let _lock = file_lock::lock_blocking(all()?.join(format!("{}.lock", image.name))).await?;
     if !folder.exists() {
         remove_unfinished(&all()?);
-        debian::make(&image.contents(&image.title()), &folder, settings, progress).await?;
+        debian::make(image, &folder, settings, progress).await?;
     }
     Ok(UnpackedRoot { folder, _used: used })
 }
