@@ -4,9 +4,7 @@ use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::own_task::OwnTask;
-use crate::protocol::{
-    CommandOutput, Connected, FromAgent, LINE_MAX, NodeLimits, Op, Request, Service, ServiceEnd,
-};
+use crate::protocol::{CommandOutput, FromAgent, LINE_MAX, NodeLimits, Op, Request, Service, ServiceEnd};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -220,10 +218,8 @@ impl Node for AgentNode {
 
     async fn connect(&self, address: &str, timeout: Duration) -> Result<io::Result<Duration>, ClusterError> {
         let op = Op::Connect { address: address.to_owned(), timeout_ms: TimeSpan(timeout).millis() };
-        Ok(match self.request(op, timeout + PATIENCE).await? {
-            Connected::Yes { ms } => Ok(Duration::from_secs_f64(ms / 1e3)),
-            Connected::No { error } => Err(io::Error::other(error)),
-        })
+        let connected: Result<f64, String> = self.request(op, timeout + PATIENCE).await?;
+        Ok(connected.map(|ms| Duration::from_secs_f64(ms / 1e3)).map_err(io::Error::other))
     }
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
@@ -251,10 +247,7 @@ impl Reports {
                     let _ = hello.send(version);
                 }
             }
-            Ok(FromAgent::Done { id, value }) => return Received::Answer { id, answer: Ok(value) },
-            Ok(FromAgent::Failed { id, error }) => {
-                return Received::Answer { id, answer: Err(ClusterError(error)) };
-            }
+            Ok(FromAgent::Done { id, answer }) => return Received::Answer { id, answer },
             Ok(FromAgent::Log { service, line }) => self.log.line(&service, &line),
             Ok(FromAgent::Started { service, pid }) => {
                 self.services.lock().running.insert(service, pid);

@@ -1,11 +1,12 @@
 //! One error type for everything that concerns the environment.
 
 use fencepost_history::Refusal;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 
 /// One clear sentence: what was wrong, where, and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct ClusterError(pub String);
 

@@ -4,6 +4,7 @@
 //! hosts the tools that faults need (clocks, packets, disks). When its standard input closes, however the
 //! controller died, it exits, and the kernel ends everything in the node with it.
 
+use crate::ClusterError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,7 +41,7 @@ pub enum Op {
     Get { path: String },
     /// Removes a file or folder with all that is in it; none there is no error.
     Remove { path: String },
-    /// Opens a TCP connection. Answers [`Connected`].
+    /// Opens a TCP connection. Answers how many milliseconds that took, or why it failed.
     Connect { address: String, timeout_ms: u64 },
     /// Ends the node's programs when they use more than this. `counted`: the kernel counts memory.
     Limit { limits: NodeLimits, counted: bool },
@@ -100,27 +101,6 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
-/// The answer to [`Op::Connect`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Connected {
-    Yes { ms: f64 },
-    No { error: String },
-}
-
-/// The answer to a request to start a program whose streams are attached to the controller.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum AttachedAnswer {
-    Started {
-        pid: i32,
-    },
-    /// Why it was not started, in words.
-    Failed {
-        error: String,
-    },
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromAgent {
@@ -129,11 +109,7 @@ pub enum FromAgent {
     },
     Done {
         id: u64,
-        value: Value,
-    },
-    Failed {
-        id: u64,
-        error: String,
+        answer: Result<Value, ClusterError>,
     },
     Log {
         service: String,

@@ -9,7 +9,7 @@ use crate::ClusterError;
 use crate::confinement::{Confinement, user};
 use crate::network::network_programs::network_command;
 use crate::program;
-use crate::protocol::{CommandOutput, Connected, FromAgent, Op, Service};
+use crate::protocol::{CommandOutput, FromAgent, Op, Service};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -212,11 +212,11 @@ fn answer(answer: impl Serialize) -> Result<Value, ClusterError> {
     serde_json::to_value(answer).map_err(|error| ClusterError::new(error.to_string()))
 }
 
-async fn connect(address: &str, timeout: Duration) -> Connected {
+async fn connect(address: &str, timeout: Duration) -> Result<f64, String> {
     let begun = Instant::now();
     match tokio::time::timeout(timeout, tokio::net::TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Connected::Yes { ms: begun.elapsed().as_secs_f64() * 1e3 },
-        Ok(Err(error)) => Connected::No { error: error.to_string() },
-        Err(_) => Connected::No { error: format!("no answer within {} ms", timeout.as_millis()) },
+        Ok(Ok(_)) => Ok(begun.elapsed().as_secs_f64() * 1e3),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
     }
 }

@@ -51,10 +51,7 @@ impl Out {
     }
 
     pub(super) fn answer(&self, id: u64, answer: Result<Value, ClusterError>) {
-        self.report(match answer {
-            Ok(value) => FromAgent::Done { id, value },
-            Err(ClusterError(error)) => FromAgent::Failed { id, error },
-        });
+        self.report(FromAgent::Done { id, answer });
     }
 
     /// One line of a log. Waits where many are waiting.

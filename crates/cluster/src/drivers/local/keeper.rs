@@ -81,9 +81,9 @@ impl Keeper {
             .await
             .map_err(|_| format!("the nodes did not start within {} s", START.as_secs()))?;
         let reported = reported.map_err(|error| error.to_string())?.map_err(cannot)?;
-        match serde_json::from_str(&reported) {
-            Ok(SandboxReport::Ready) => Ok(keeper),
-            Ok(SandboxReport::Failed(reason)) => Err(ClusterError::new(format!(
+        match serde_json::from_str::<SandboxReport>(&reported) {
+            Ok(Ok(())) => Ok(keeper),
+            Ok(Err(reason)) => Err(ClusterError::new(format!(
                 "cannot start nodes on this machine: {reason} (`fencepost doctor` tells what the local driver needs)"
             ))),
             Err(_) => Err(ClusterError::new("the sandbox of the nodes ended before they were started")),
