@@ -5,16 +5,15 @@ use super::settings::{DownloadSettings, Mirror};
 use crate::ClusterError;
 use crate::environment::certificates;
 use crate::error::if_there;
-use crate::hash::hex;
+use crate::hash::{content_hash, hex};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, RequestBuilder, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use sha2::{Digest, Sha256};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -362,12 +361,6 @@ pub(super) fn cannot_store(place: &Path) -> impl Fn(io::Error) -> Failure {
 /// SHA-256, in hexadecimal digits.
 pub(super) async fn hash_of(file: &Path) -> io::Result<String> {
     let file = file.to_owned();
-    let reading = tokio::task::spawn_blocking(move || {
-        let (mut file, mut hash, mut chunk) = (File::open(file)?, Sha256::new(), vec![0; 256 << 10]);
-        while let length @ 1.. = file.read(&mut chunk)? {
-            hash.update(&chunk[..length]);
-        }
-        Ok(hex(&hash.finalize()))
-    });
-    reading.await.map_err(io::Error::other)?
+    let hashed = tokio::task::spawn_blocking(move || content_hash(&file)).await;
+    hashed.map_err(io::Error::other)?.map(|hash| hex(&hash))
 }

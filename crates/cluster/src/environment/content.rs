@@ -3,7 +3,7 @@
 use super::definition::Environment;
 use crate::ClusterError;
 use crate::error::cannot;
-use crate::hash::short;
+use crate::hash::{add_content, content_hash, short};
 use crate::own_task::aside;
 use fencepost_history::Refusal;
 use nix::sys::statfs::{
@@ -12,8 +12,7 @@ use nix::sys::statfs::{
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -273,19 +272,4 @@ fn hash(entries: &BTreeMap<PathBuf, FolderEntry>) -> Result<Sha256, ClusterError
         }
     }
     Ok(hash)
-}
-
-fn content_hash(file: &Path) -> io::Result<Vec<u8>> {
-    let mut hash = Sha256::new();
-    add_content(&mut hash, file)?;
-    Ok(hash.finalize().to_vec())
-}
-
-/// In pieces: a file of a user's may have any length.
-fn add_content(hash: &mut Sha256, file: &Path) -> io::Result<()> {
-    let (mut file, mut chunk) = (File::open(file)?, vec![0; 64 << 10]);
-    while let length @ 1.. = file.read(&mut chunk)? {
-        hash.update(&chunk[..length]);
-    }
-    Ok(())
 }
