@@ -26,10 +26,6 @@ pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
     wait_for(path, File::lock_shared)
 }
 
-pub(crate) async fn lock_shared_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
-    aside(move || share(&path)).await
-}
-
 pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
     let file = open(path)?;
     match file.try_lock() {

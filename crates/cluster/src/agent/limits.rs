@@ -56,16 +56,12 @@ async fn watch_memory(limits: NodeLimits, counted: bool, end: &(impl Fn(String) 
             let programs: Vec<i32> = others().collect();
             if uses_more(&programs, limits.memory_bytes) {
                 end(limits.too_much_memory());
-            } else if !counted && machine_is_full() {
+            } else if !counted && machine_has().is_some_and(|(available, total)| available < total / LEFT) {
                 end(format!("ran while the machine's memory ran out: less than 1/{LEFT} was left"));
             }
         });
         let _ = looked.await;
     }
-}
-
-fn machine_is_full() -> bool {
-    machine_has().is_some_and(|(available, total)| available < total / LEFT)
 }
 
 pub(super) fn others() -> impl Iterator<Item = i32> {

@@ -61,8 +61,8 @@ impl Apt {
         // To apt this is a machine on which nothing is installed: it names everything, down to libc.
         write(&self.folder.join("status"), "")?;
         write(&self.folder.join("keys.gpg"), KEYS)?;
-        write(&self.folder.join("sources.list"), &self.sources(&self.seen))?;
-        write(&self.folder.join("apt.conf"), &self.settings(mirror_is_old))
+        write(&self.folder.join("sources.list"), self.sources(&self.seen))?;
+        write(&self.folder.join("apt.conf"), self.settings(mirror_is_old))
     }
 
     pub fn lists(&self) -> PathBuf {
@@ -146,7 +146,7 @@ impl Apt {
         let checked = async {
             make_folder(&folder.join("state/partial"))?;
             releases.iter().try_for_each(|release| release.store(&folder.join("lists")))?;
-            write(&folder.join("sources.list"), &self.sources(&seen))?;
+            write(&folder.join("sources.list"), self.sources(&seen))?;
             let sources = format!("Dir::Etc::sourcelist={}/sources.list", seen.display());
             let state = format!("Dir::State::lists={}/state", seen.display());
             let no_lists = "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false";

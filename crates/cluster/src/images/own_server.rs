@@ -94,8 +94,7 @@ fn installed(kind: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// The programs that a kind of server is made of; none where it is no program, but classes of Java.
-/// The one that a server of this kind needs. Errors: it needs more, so that `instead` is to be named.
+/// The one program that a server of this kind needs. Errors: it needs more, so that `instead` is to be named.
 fn the_program(kind: &str, instead: &str) -> Result<&'static OwnProgram, String> {
     let mut needed = programs(kind).iter().filter(|program| program.is_needed);
     match (needed.next(), needed.next()) {
@@ -104,6 +103,7 @@ fn the_program(kind: &str, instead: &str) -> Result<&'static OwnProgram, String>
     }
 }
 
+/// The programs that a kind of server is made of; none where it is no program, but classes of Java.
 fn programs(kind: &str) -> &'static [OwnProgram] {
     server(kind).map_or(&[], |server| server.own)
 }

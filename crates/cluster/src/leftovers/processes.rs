@@ -20,7 +20,7 @@ pub fn end_all_in(folder: &Path) -> Vec<i32> {
     let mut ended = Vec::new();
     let begun = Instant::now();
     loop {
-        let found = of_nodes_in(folder);
+        let found: Vec<i32> = processes().filter(|process| is_node_in(*process, folder)).collect();
         if found.is_empty() || begun.elapsed() > END {
             return ended;
         }
@@ -31,10 +31,6 @@ pub fn end_all_in(folder: &Path) -> Vec<i32> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn of_nodes_in(folder: &Path) -> Vec<i32> {
-    processes().filter(|process| is_node_in(*process, folder)).collect()
 }
 
 fn is_node_in(process: i32, folder: &Path) -> bool {

@@ -86,7 +86,8 @@ impl DockerDriver {
             let (plan, subnet) = (plan(spec, &folder, &tags, &program, can_limit)?, folder.subnet);
             let started = ContainerKeeper::start(plan, folder, program).await;
             let Err(error) = started else { return started };
-            if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
+            let lost_a_race = error.0.contains("overlaps with other one");
+            if attempt == ATTEMPTS || !(lost_a_race || self.is_overtaken(subnet, &tags).await?) {
                 return Err(error);
             }
             // The engine keeps a subnet for a network that it is still making, and lists that a moment later.
@@ -176,10 +177,6 @@ impl Driver for DockerDriver {
         let nodes = nodes.into_iter().map(|node| node as Arc<dyn crate::Node>).collect();
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }
-}
-
-fn lost_a_race(error: &ClusterError) -> bool {
-    error.0.contains("overlaps with other one")
 }
 
 fn has_own_image(node: &NodeSpec) -> bool {
