@@ -1,6 +1,6 @@
 //! Requests and their answers over one connection, matched by id.
 
-use crate::lines::{LineError, LineReader, LineWriter};
+use crate::lines::{LineError, LineReader, LineWriter, beginning};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -124,7 +124,7 @@ async fn read_answers<A, R: AsyncRead + Unpin>(
                     let mut pending = closing.0.pending.lock();
                     let waiting = pending.by_id.remove(&id);
                     if waiting.is_none() && !pending.given_up.remove(&id) {
-                        return Err(LineError::unrequested(id, &line));
+                        return Err(LineError::Unrequested { id, line: beginning(&line) });
                     }
                     waiting
                 };
