@@ -6,7 +6,7 @@ use crate::tools::clock::faketime::Faketime;
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use fencepost_cluster::ClockMechanism;
 use fencepost_cluster::agent::{Tool, ToolError, descendants};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -88,19 +88,15 @@ impl Tool for ClockTool {
     fn call(&self, args: Value) -> Result<Value, ToolError> {
         let call =
             serde_json::from_value(args).map_err(|error| format!("the clock tool was misused: {error}"))?;
-        let answer = self.shared.lock().carry_out(call);
+        let answer = self.shared.state.lock().carry_out(call);
         self.shared.play();
         Ok(answer?)
     }
 }
 
 impl SharedTool {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     fn play(self: &Arc<SharedTool>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.next_wake().is_some() && !state.played {
             state.played = true;
             let shared = self.clone();
@@ -110,7 +106,7 @@ impl SharedTool {
     }
 
     fn play_on(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             match state.next_wake() {
                 None => self.changed.wait(&mut state),
@@ -190,9 +186,8 @@ impl State {
 
     fn look(&mut self, before: Observed, after: Observed) -> Value {
         self.schedule.advance(self.now_ns());
-        let Skew { wall_ns, monotonic_ns, .. } = self.schedule.skew();
+        let Skew { wall_ns: due_wall_ns, monotonic_ns: due_monotonic_ns, .. } = self.schedule.skew();
         let mechanism = if self.faketime.is_some() { ClockMechanism::Faketime } else { ClockMechanism::Vdso };
-        let (due_wall_ns, due_monotonic_ns) = (wall_ns, monotonic_ns);
         json!(ClockLook { before, after, mechanism, due_wall_ns, due_monotonic_ns })
     }
 
@@ -335,7 +330,7 @@ mod tests {
         let shared = tool.shared.clone();
         std::thread::spawn(move || {
             let call = ClockCall::End { id: 1, pid: Some(pid) };
-            let _ = ended.send(shared.lock().carry_out(call).is_ok());
+            let _ = ended.send(shared.state.lock().carry_out(call).is_ok());
         });
         let is_ended = end.recv_timeout(Duration::from_secs(20));
         let ahead_ms = clock::observe(pid).expect("it lives").wall_ns / 1_000_000;

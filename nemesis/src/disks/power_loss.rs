@@ -3,7 +3,7 @@
 
 use crate::context::FaultContext;
 use crate::disks::disk_fault::break_disks;
-use crate::disks::disk_tool::{DiskCall, DiskLook};
+use crate::disks::disk_tool::DiskCall;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::plan::aim::{Aim, Moment};
@@ -224,8 +224,8 @@ impl PowerLost {
     /// Waits until one of the servers has written to its disk since the last cut.
     async fn await_writes(&self, context: &FaultContext) -> Result<(), FaultError> {
         loop {
-            let disks = break_disks::<DiskLook>(context, &self.on, &DiskCall::Look).await?;
-            if disks.iter().any(|(_, disk)| disk.written > 0) {
+            let disks = break_disks::<u64>(context, &self.on, &DiskCall::Look).await?;
+            if disks.iter().any(|(_, written)| *written > 0) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(2)).await;

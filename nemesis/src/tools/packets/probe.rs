@@ -2,7 +2,7 @@
 
 use super::engine::PacketsError;
 use super::segment::checksum;
-use nix::libc;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket,
@@ -72,8 +72,7 @@ const ECHO_REPLY: u8 = 0;
 impl Probe {
     /// Sends the echoes and waits for the answers. Needs the right to open raw sockets.
     pub fn run(&self) -> Result<Echoes, PacketsError> {
-        let failed =
-            |error: nix::Error| PacketsError::new(format!("{} could not be probed: {error}", self.to));
+        let failed = |error: Errno| PacketsError(format!("{} could not be probed: {error}", self.to));
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp).map_err(failed)?;
         // Where this program gets no time for a while, answers wait here; those for which there is no room
@@ -118,7 +117,7 @@ impl Running<'_> {
         let to = SockaddrIn::from(SocketAddrV4::new(self.probe.to, 0));
         match sendto(self.socket.as_raw_fd(), &echo, &to, MsgFlags::empty()) {
             // A packet that this node's own filter or full queues dropped: lost like any other.
-            Ok(_) | Err(nix::Error::EPERM | nix::Error::ENOBUFS | nix::Error::EAGAIN) => Ok(()),
+            Ok(_) | Err(Errno::EPERM | Errno::ENOBUFS | Errno::EAGAIN) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -133,7 +132,7 @@ impl Running<'_> {
             }
             let mut ends = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             match ppoll(&mut ends, Some(TimeSpec::from_duration(left)), None) {
-                Ok(_) | Err(nix::Error::EINTR) => {}
+                Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -144,9 +143,11 @@ impl Running<'_> {
         loop {
             let length = match recv(self.socket.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
                 Ok(length) => length,
-                Err(nix::Error::EAGAIN) => return Ok(()),
+                Err(Errno::EAGAIN) => return Ok(()),
                 // News of an unreachable address: no answer, and that is all there is to it.
-                Err(error) if is_transient_error(error) => continue,
+                Err(Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::ECONNREFUSED | Errno::EINTR) => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let now = Instant::now();
@@ -195,8 +196,4 @@ impl Running<'_> {
             most_ms: at(round_trips.len().wrapping_sub(1)),
         }
     }
-}
-
-fn is_transient_error(error: nix::Error) -> bool {
-    matches!(error as i32, libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ECONNREFUSED | libc::EINTR)
 }

@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 
 /// Sends back what comes for 10 seconds at a port that is free, and gives it.
 pub fn listen() -> Result<u16, PacketsError> {
-    let failed = |error: io::Error| PacketsError::new(format!("no port could be listened at: {error}"));
+    let failed = |error: io::Error| PacketsError(format!("no port could be listened at: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
@@ -76,7 +76,7 @@ impl Streams {
     }
 
     fn failed(&self, error: &io::Error) -> PacketsError {
-        PacketsError::new(format!("a connection to {}:{} failed: {error}", self.to, self.port))
+        PacketsError(format!("a connection to {}:{} failed: {error}", self.to, self.port))
     }
 
     fn used(&self) -> io::Result<TcpStream> {
