@@ -3,7 +3,7 @@
 //! and not carried out; a client that takes any answer for a grant, or none for a release, shows it here.
 
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
-use crate::orders::ordered::{half_or_more, ordered};
+use crate::orders::ordered::{by_order, half_or_more, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -30,11 +30,8 @@ const AROUND: (f64, f64) = (0.3, 1.5);
 
 pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         aims: AIMS,
-        ..NemesisDescription::new(
+        ..by_order(
             "error-replies",
             "makes servers answer writes with an error: as a replica, without memory, or without replicas",
         )

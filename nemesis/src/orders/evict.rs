@@ -2,7 +2,7 @@
 //! shared with a cache, and configured like one. Source: the Redis documentation, "Key eviction".
 
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
-use crate::orders::ordered::{half_or_more, ordered};
+use crate::orders::ordered::{by_order, half_or_more, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -25,12 +25,9 @@ const AROUND: (f64, f64) = (0.1, 0.5);
 
 pub(crate) const EVICT: NemesisRow<EvictParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         awaits_holder: true,
         aims: AIMS,
-        ..NemesisDescription::new(
+        ..by_order(
             "evict",
             "fills the memory of servers with keys of others, so that keys of the lock are evicted",
         )

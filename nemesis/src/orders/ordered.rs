@@ -2,6 +2,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each, of_each};
+use crate::nemesis::NemesisDescription;
 use crate::plan::distributions::subset;
 use crate::plan::topology::Topology;
 use async_trait::async_trait;
@@ -18,6 +19,16 @@ struct Ordered {
     on: Vec<String>,
     order: String,
     description: FaultDescription,
+}
+
+/// A nemesis that does nothing but to order servers.
+pub(crate) const fn by_order(name: &'static str, about: &'static str) -> NemesisDescription {
+    NemesisDescription {
+        needs: &[],
+        servers_only: true,
+        by_order: true,
+        ..NemesisDescription::new(name, about)
+    }
 }
 
 /// At least half of the servers, so that a lock on several is mostly hit; none where there are none.

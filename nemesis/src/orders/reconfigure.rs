@@ -5,7 +5,7 @@
 //! availability with Redis Sentinel", section "Removing the old master or unreachable replicas".
 
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
-use crate::orders::ordered::ordered;
+use crate::orders::ordered::{by_order, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -31,11 +31,8 @@ const AROUND: (f64, f64) = (0.3, 1.5);
 
 pub(crate) const RECONFIGURE: NemesisRow<ReconfigureParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         aims: &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting, Moment::Releasing])],
-        ..NemesisDescription::new(
+        ..by_order(
             "reconfigure",
             "moves the locks' slot to another shard of a Redis Cluster, or lets Sentinels forget what they know",
         )

@@ -3,7 +3,7 @@
 //! renew. Source: the Redis documentation, "Scripting with Lua", on the cache of scripts.
 
 use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NoParameters};
-use crate::orders::ordered::{half_or_more, ordered};
+use crate::orders::ordered::{by_order, half_or_more, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::roles::Role;
 use fencepost_history::prose::and;
@@ -21,14 +21,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 
 pub(crate) const SCRIPT_FLUSH: NemesisRow<NoParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         aims: AIMS,
-        ..NemesisDescription::new(
-            "script-flush",
-            "makes servers forget the scripts that clients have loaded (SCRIPT FLUSH)",
-        )
+        ..by_order("script-flush", "makes servers forget the scripts that clients have loaded (SCRIPT FLUSH)")
     },
     draw: |Drawing { topology, random, .. }| {
         topology.orders_of("script-flush").first()?;
