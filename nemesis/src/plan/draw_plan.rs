@@ -128,13 +128,20 @@ pub fn draw_fault(
 fn draw_from(nemesis: &dyn Nemesis, which: Option<WhichAim>, from: &mut Drawing<'_>) -> Option<PlannedFault> {
     let Drawing { topology, settings, random } = from;
     let description = nemesis.description();
-    let Some(which) = which else {
-        let then = description.awaits_holder.then(|| Trigger::of(f::ACQUIRE));
-        return Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then, None));
+    let (drawn, then, until) = match which {
+        None => {
+            let then = description.awaits_holder.then(|| Trigger::of(f::ACQUIRE));
+            (nemesis.draw(topology, settings, random)?, then, None)
+        }
+        Some(which) => {
+            let aim = draw_aim(description.aims, which, &description.reachable(topology), random)?;
+            let drawn = nemesis.draw_aimed(&aim, Drawing { topology, settings, random })?;
+            (drawn, Some(aim.then), aim.until)
+        }
     };
-    let aim = draw_aim(description.aims, which, &description.reachable(topology), random)?;
-    let drawn = nemesis.draw_aimed(&aim, Drawing { topology, settings, random })?;
-    Some(planned(nemesis, drawn, Some(aim.then), aim.until))
+    let Draw { on, length, parameters } = drawn;
+    let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
+    Some(PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, until, parameters })
 }
 
 /// Whether a nemesis can be aimed, in this run, at clients between two steps of their recipe.
@@ -142,17 +149,6 @@ pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
     let description = nemesis.description();
     let topology = description.reachable(topology);
     description.aims.iter().any(|aim| aim.is_at_point() && aim.possible(&topology).is_some())
-}
-
-fn planned(
-    nemesis: &dyn Nemesis,
-    drawn: Draw,
-    then: Option<Trigger>,
-    until: Option<Trigger>,
-) -> PlannedFault {
-    let Draw { on, length, parameters } = drawn;
-    let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
-    PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, until, parameters }
 }
 
 /// What a nemesis can be aimed at in this run.
