@@ -31,7 +31,7 @@ pub enum Op {
     SignalTree { pid: i32, signal: i32 },
     /// Waits until the process (a service of this agent, or any other) is gone.
     AwaitExit { pid: i32, timeout_ms: u64 },
-    /// Answers the state letter of the process in /proc (`R`, `S`, `T`, `Z`, …); none if there is no such one.
+    /// Answers the state letter of the process in /proc (`R`, `S`, `T`, `Z`, …); none if there is none.
     State { pid: i32 },
     /// Runs a command to its end. Answers an [`CommandOutput`].
     Exec { argv: Vec<String>, timeout_ms: u64 },

@@ -1,6 +1,7 @@
 //! Programs whose streams go straight to the controller, under the local driver, over a socket. A message is
 //! a request: the arguments as JSON, and two sockets that become the program's standard input and output.
-//! (One that closes its output closes nothing else.) Its answer is the number of the process, or why there is none.
+//! (One that closes its output closes nothing else.) Its answer is the number of the process, or why there
+//! is none.
 
 use super::operations::Agent;
 use crate::ClusterError;

@@ -47,7 +47,8 @@ const ALTERNATIVES: [(&str, &str, &str); 13] = [
     ("usr/lib/postgresql/*/bin", "psql", "postgres-psql"),
 ];
 
-/// Makes the root file system of an image under another name, tries it, and then gives it its name: what bears the name is whole.
+/// Makes the root file system of an image under another name, tries it, and then gives it its name: what
+/// bears the name is whole.
 pub(crate) async fn make(
     image: &Image,
     folder: &Path,

@@ -261,7 +261,7 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
             let what = format!("the Docker engine has not removed the containers of the run {run}");
             return Err(format!("{what}; remove them with `docker rm --force {}`", ids.join(" ")).into());
         }
-        // Some may be removing themselves already. What counts is whether they are gone the next time we look.
+        // Some may be removing themselves already. What counts is whether they are gone at the next look.
         join_all(ids.iter().map(|id| remove_container(docker, id))).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
