@@ -10,7 +10,7 @@
 use fencepost_history::{Completion, Event, f, read_history};
 use fencepost_locks::protocol::{Hello, Server, VERSION};
 use fencepost_locks::{Notices, Session};
-use fencepost_storage::{Credentials, StorageClient};
+use fencepost_storage::{Credentials, ProtectedStorage};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,7 +130,7 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
     let storage = listener.local_addr().map_err(|error| error.to_string())?.to_string();
     let guard = fencepost_storage::find_guard("none").expect("registered");
     tokio::spawn(fencepost_storage::serve_storage(listener, guard));
-    let storage = Arc::new(StorageClient::open(&storage));
+    let storage = Arc::new(ProtectedStorage::open(&[storage], guard).expect("one storage"));
     let hello = Hello {
         hello: VERSION,
         client: "bare".to_owned(),
@@ -155,7 +155,7 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
 async fn one_process(
     process: u64,
     session: &Session,
-    storage: &StorageClient,
+    storage: &ProtectedStorage,
     hold: Duration,
     done: &AtomicU64,
 ) {

@@ -1,4 +1,4 @@
-//! Sets `cfg(patches_clocks)`, and compiles the shared library of src/tools/clock/faketime.rs.
+//! Compiles the shared library of src/tools/clock/faketime.rs.
 
 use std::env;
 use std::path::Path;
@@ -8,14 +8,9 @@ const SOURCE: &str = "src/tools/clock/jemalloc.c";
 
 fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
-    println!("cargo::rustc-check-cfg=cfg(patches_clocks)");
-    let target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
-    if target("OS") == "linux" && ["x86_64", "aarch64"].contains(&target("ARCH").as_str()) {
-        println!("cargo::rustc-cfg=patches_clocks");
-    }
     let folder = env::var_os("OUT_DIR").expect("cargo tells where to build");
     let library = Path::new(&folder).join("libjemalloc.so.2");
-    if target("OS") != "linux" {
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
         // Nodes are Linux; elsewhere nothing is ever preloaded.
         std::fs::write(&library, []).expect("a folder that can be written to");
         return;

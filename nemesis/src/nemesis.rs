@@ -205,18 +205,20 @@ pub struct Draw<P = Map<String, Value>> {
     pub parameters: P,
 }
 
+/// What faults are drawn from: whom they can hit, what was asked for, and chance.
+pub struct Drawing<'a> {
+    pub topology: &'a Topology,
+    pub settings: &'a NemesisSettings,
+    pub random: &'a mut Stream,
+}
+
 /// A nemesis, as plans and the engine use it: its parameters are those of a file.
 pub trait Nemesis: Send + Sync {
     fn description(&self) -> NemesisDescription;
     /// Draws targets, length and parameters of a fault. None where this topology offers no target.
     fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw>;
-    fn draw_aimed(
-        &self,
-        aim: &DrawnAim,
-        topology: &Topology,
-        settings: &NemesisSettings,
-        random: &mut Stream,
-    ) -> Option<Draw>;
+    /// Draws a fault with the targets of this aim.
+    fn draw_aimed(&self, aim: &DrawnAim, from: Drawing<'_>) -> Option<Draw>;
     /// Makes a fault ready; refuses parameters that it does not take.
     fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, Refusal>;
 }
@@ -232,21 +234,14 @@ impl dyn Nemesis + '_ {
 pub(crate) trait TypedNemesis: Send + Sync {
     type Parameters: Serialize + DeserializeOwned;
     fn description(&self) -> NemesisDescription;
-    fn draw(
-        &self,
-        topology: &Topology,
-        settings: &NemesisSettings,
-        random: &mut Stream,
-    ) -> Option<Draw<Self::Parameters>>;
+    fn draw(&self, from: &mut Drawing<'_>) -> Option<Draw<Self::Parameters>>;
     /// Fits a drawn fault to what it is aimed at; its targets and its length are those of the aim already.
     /// What is drawn here must give the violation that the aim makes possible the time to happen.
     fn adapt_to_aim(
         &self,
         drawn: Draw<Self::Parameters>,
         _aim: &DrawnAim,
-        _topology: &Topology,
-        _settings: &NemesisSettings,
-        _random: &mut Stream,
+        _from: &mut Drawing<'_>,
     ) -> Draw<Self::Parameters> {
         drawn
     }
@@ -261,8 +256,8 @@ type Prepare<P> = fn(&[String], P) -> Result<Box<dyn Fault>, Refusal>;
 /// A nemesis as a row: what it is, and the functions that draw its faults and make one ready.
 pub(crate) struct NemesisRow<P> {
     pub description: NemesisDescription,
-    pub draw: fn(&Topology, &NemesisSettings, &mut Stream) -> Option<Draw<P>>,
-    pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &Topology, &NemesisSettings, &mut Stream) -> Draw<P>,
+    pub draw: fn(&mut Drawing<'_>) -> Option<Draw<P>>,
+    pub adapt_to_aim: fn(Draw<P>, &DrawnAim, &mut Drawing<'_>) -> Draw<P>,
     pub prepare: Prepare<P>,
 }
 
@@ -273,19 +268,12 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for NemesisRow<P> {
         self.description
     }
 
-    fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
-        (self.draw)(topology, settings, random)
+    fn draw(&self, from: &mut Drawing<'_>) -> Option<Draw<P>> {
+        (self.draw)(from)
     }
 
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<P>,
-        aim: &DrawnAim,
-        topology: &Topology,
-        settings: &NemesisSettings,
-        random: &mut Stream,
-    ) -> Draw<P> {
-        (self.adapt_to_aim)(drawn, aim, topology, settings, random)
+    fn adapt_to_aim(&self, drawn: Draw<P>, aim: &DrawnAim, from: &mut Drawing<'_>) -> Draw<P> {
+        (self.adapt_to_aim)(drawn, aim, from)
     }
 
     fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {
@@ -299,22 +287,17 @@ impl<N: TypedNemesis> Nemesis for N {
     }
 
     fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw> {
-        let topology = TypedNemesis::description(self).reachable(topology);
-        TypedNemesis::draw(self, &topology, settings, random).map(untyped)
+        let topology = &*TypedNemesis::description(self).reachable(topology);
+        TypedNemesis::draw(self, &mut Drawing { topology, settings, random }).map(untyped)
     }
 
-    fn draw_aimed(
-        &self,
-        aim: &DrawnAim,
-        topology: &Topology,
-        settings: &NemesisSettings,
-        random: &mut Stream,
-    ) -> Option<Draw> {
-        let topology = &*TypedNemesis::description(self).reachable(topology);
-        let drawn = TypedNemesis::draw(self, topology, settings, random)?;
+    fn draw_aimed(&self, aim: &DrawnAim, from: Drawing<'_>) -> Option<Draw> {
+        let topology = &*TypedNemesis::description(self).reachable(from.topology);
+        let from = &mut Drawing { topology, ..from };
+        let drawn = TypedNemesis::draw(self, from)?;
         let length = aim.length.unwrap_or(drawn.length);
         let drawn = Draw { on: aim.on.clone(), length, ..drawn };
-        Some(untyped(self.adapt_to_aim(drawn, aim, topology, settings, random)))
+        Some(untyped(self.adapt_to_aim(drawn, aim, from)))
     }
 
     fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, Refusal> {
@@ -323,9 +306,11 @@ impl<N: TypedNemesis> Nemesis for N {
 }
 
 fn untyped<P: Serialize>(draw: Draw<P>) -> Draw {
-    let Ok(Value::Object(parameters)) = serde_json::to_value(draw.parameters) else {
+    let Ok(Value::Object(mut parameters)) = serde_json::to_value(draw.parameters) else {
         unreachable!("parameters are a struct with named fields");
     };
+    // What was not drawn is not written.
+    parameters.retain(|_, value| !value.is_null());
     Draw { on: draw.on, length: draw.length, parameters }
 }
 

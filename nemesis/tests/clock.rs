@@ -1,7 +1,5 @@
 //! Breaks the clocks of a real program, `programs/clock.c`, and believes only what that program says.
 
-#![cfg(patches_clocks)]
-
 use fencepost_cluster::for_tests::eventually;
 use fencepost_nemesis::tools::clock::{ClockError, Skew, check, install, observe, read_skew};
 use std::io::{BufRead, BufReader, Write};

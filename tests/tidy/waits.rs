@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, Kind, &str)] = &[
     ("crates/engine/src/conformance/tests/fake.rs", Kind::Elapsed, "all its tests pause the time"),
     ("crates/locks/src/services/redlock/lock.rs", Kind::ShortLimit, "a table of lengths; nothing waits"),
     ("crates/report/src/tests.rs", Kind::Elapsed, "prints how long pages took, for who looks at them"),
+    ("nemesis/src/clocks/clock_tool.rs", Kind::Sleep, "lets a strobe go on for a while; longer is as good"),
     ("nemesis/tests/clock.rs", Kind::Sleep, "lets time pass for a clock to show it; longer is as good"),
     ("nemesis/tests/clock.rs", Kind::Elapsed, "a lower bound, and what the test itself took as an upper one"),
     (

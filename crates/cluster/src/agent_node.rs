@@ -4,14 +4,11 @@ use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::own_task::OwnTask;
-use crate::protocol::{
-    CommandOutput, Connected, FileContent, FromAgent, LINE_MAX, NodeLimits, Op, Request, Service, ServiceEnd,
-    Signalled, Started, State,
-};
+use crate::protocol::{CommandOutput, FromAgent, LINE_MAX, NodeLimits, Op, Request, Service, ServiceEnd};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fencepost_history::NodeKind;
+use fencepost_history::{NodeKind, TimeSpan};
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -163,8 +160,7 @@ impl Node for AgentNode {
 
     async fn start(&self, service: &Service) -> Result<i32, ClusterError> {
         // Noted in the order of the agent's reports: a service that ends at once must not seem to run.
-        let started: Started = self.request(Op::Start { service: service.clone() }, PATIENCE).await?;
-        Ok(started.pid)
+        self.request(Op::Start { service: service.clone() }, PATIENCE).await
     }
 
     fn service_pid(&self, name: &str) -> Option<i32> {
@@ -189,22 +185,20 @@ impl Node for AgentNode {
     }
 
     async fn signal_tree(&self, pid: i32, signal: i32) -> Result<bool, ClusterError> {
-        let Signalled { reached } = self.request(Op::SignalTree { pid, signal }, PATIENCE).await?;
-        Ok(reached)
+        self.request(Op::SignalTree { pid, signal }, PATIENCE).await
     }
 
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError> {
-        self.request(Op::AwaitExit { pid, timeout_ms: millis(timeout) }, timeout + PATIENCE).await
+        self.request(Op::AwaitExit { pid, timeout_ms: TimeSpan(timeout).millis() }, timeout + PATIENCE).await
     }
 
     async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError> {
-        let State { state } = self.request(Op::State { pid }, PATIENCE).await?;
-        Ok(state)
+        self.request(Op::State { pid }, PATIENCE).await
     }
 
     async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<CommandOutput, ClusterError> {
         let argv = argv.iter().map(|arg| (*arg).to_owned()).collect();
-        let op = Op::Exec { argv, stdin: String::new(), timeout_ms: millis(timeout) };
+        let op = Op::Exec { argv, timeout_ms: TimeSpan(timeout).millis() };
         self.request(op, timeout + PATIENCE).await
     }
 
@@ -214,7 +208,7 @@ impl Node for AgentNode {
     }
 
     async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
-        let FileContent { content } = self.request(Op::Get { path: path.to_owned() }, PATIENCE).await?;
+        let content: String = self.request(Op::Get { path: path.to_owned() }, PATIENCE).await?;
         STANDARD.decode(content).map_err(|error| self.error(&error.to_string()))
     }
 
@@ -223,11 +217,9 @@ impl Node for AgentNode {
     }
 
     async fn connect(&self, address: &str, timeout: Duration) -> Result<io::Result<Duration>, ClusterError> {
-        let op = Op::Connect { address: address.to_owned(), timeout_ms: millis(timeout) };
-        Ok(match self.request(op, timeout + PATIENCE).await? {
-            Connected::Yes { ms } => Ok(Duration::from_secs_f64(ms / 1e3)),
-            Connected::No { error } => Err(io::Error::other(error)),
-        })
+        let op = Op::Connect { address: address.to_owned(), timeout_ms: TimeSpan(timeout).millis() };
+        let connected: Result<f64, String> = self.request(op, timeout + PATIENCE).await?;
+        Ok(connected.map(|ms| Duration::from_secs_f64(ms / 1e3)).map_err(io::Error::other))
     }
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
@@ -255,10 +247,7 @@ impl Reports {
                     let _ = hello.send(version);
                 }
             }
-            Ok(FromAgent::Done { id, value }) => return Received::Answer { id, answer: Ok(value) },
-            Ok(FromAgent::Failed { id, error }) => {
-                return Received::Answer { id, answer: Err(ClusterError(error)) };
-            }
+            Ok(FromAgent::Done { id, answer }) => return Received::Answer { id, answer },
             Ok(FromAgent::Log { service, line }) => self.log.line(&service, &line),
             Ok(FromAgent::Started { service, pid }) => {
                 self.services.lock().running.insert(service, pid);
@@ -294,8 +283,4 @@ async fn read(
     }
     services.lock().running.clear();
     drop(is_here);
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,8 @@
 //! Locks on files, which the kernel lets go of however their holder dies.
 
 use crate::ClusterError;
+use crate::error::cannot;
+use crate::own_task::aside;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -17,17 +19,11 @@ pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
 
 /// As `lock`, for asynchronous code: waiting can take long.
 pub async fn lock_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
-    let waiting = tokio::task::spawn_blocking(move || lock(&path));
-    waiting.await.map_err(|error| error.to_string())?
+    aside(move || lock(&path)).await
 }
 
 pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
     wait_for(path, File::lock_shared)
-}
-
-pub(crate) async fn lock_shared_blocking(path: PathBuf) -> Result<FileLock, ClusterError> {
-    let waiting = tokio::task::spawn_blocking(move || share(&path));
-    waiting.await.map_err(|error| error.to_string())?
 }
 
 pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
@@ -35,7 +31,7 @@ pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
     match file.try_lock() {
         Ok(()) => Ok(is_at(&file, path).then_some(FileLock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(cannot_lock(path, &error)),
+        Err(TryLockError::Error(error)) => Err(cannot("lock", path)(error)),
     }
 }
 
@@ -46,7 +42,7 @@ pub(crate) fn is_held(path: &Path) -> bool {
 fn wait_for(path: &Path, lock: fn(&File) -> io::Result<()>) -> Result<FileLock, ClusterError> {
     loop {
         let file = open(path)?;
-        lock(&file).map_err(|error| cannot_lock(path, &error))?;
+        lock(&file).map_err(cannot("lock", path))?;
         if is_at(&file, path) {
             return Ok(FileLock(file));
         }
@@ -68,16 +64,7 @@ fn open(path: &Path) -> Result<File, ClusterError> {
             )
         })?;
     }
-    OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .map_err(|error| cannot_lock(path, &error))
-}
-
-fn cannot_lock(path: &Path, error: &io::Error) -> ClusterError {
-    ClusterError::new(format!("cannot lock {}: {error}", path.display()))
+    OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(cannot("lock", path))
 }
 
 /// Whether the run that locked this file is over. Another user's, which may not be looked at, is not.

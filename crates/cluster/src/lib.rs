@@ -28,6 +28,7 @@ pub mod image_store;
 pub mod images;
 mod internal_commands;
 mod leftovers;
+mod mount_attributes;
 mod network;
 mod node;
 mod node_log;
@@ -37,7 +38,6 @@ mod program;
 mod progress;
 pub mod protocol;
 mod register;
-mod stub_node;
 mod user_command;
 
 pub use cache::folder as cache_folder;
@@ -71,7 +71,6 @@ pub mod for_tests {
     pub use crate::eventually::eventually;
     pub use crate::file_lock::{FileLock, lock_blocking};
     pub use crate::leftovers::end_all_in;
-    pub use crate::stub_node::StubNode;
 }
 
 /// The beginning of the agent's line in a node's log that says which limit the node's programs went over.

@@ -7,6 +7,7 @@ use crate::protocol::{CommandOutput, NodeLimits, Service, ServiceEnd};
 use async_trait::async_trait;
 use fencepost_history::NodeKind;
 use serde_json::Value;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,15 +52,26 @@ pub struct Attached {
 }
 
 /// A running node. All methods fail with one sentence that names the node.
+///
+/// Of what a node lacks, it says so: a process of this machine has no files of its own, and a node of a test
+/// has what the test needs.
 #[async_trait]
 pub trait Node: Send + Sync {
     fn name(&self) -> &str;
     fn kind(&self) -> NodeKind;
     fn address(&self) -> Ipv4Addr;
+    /// What is said of something that this node does not have.
+    fn lacks(&self, what: &str) -> ClusterError {
+        ClusterError::new(format!("{} has no {what}", self.name()))
+    }
     /// Starts a service, or starts it again after it ended. Gives its process number inside the node.
-    async fn start(&self, service: &Service) -> Result<i32, ClusterError>;
+    async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
+        Err(self.lacks("service"))
+    }
     /// The process number of a running service; none where it is not running.
-    fn service_pid(&self, name: &str) -> Option<i32>;
+    fn service_pid(&self, _name: &str) -> Option<i32> {
+        None
+    }
     /// How the last process of a service that has ended did so; none where none has, or it is not known.
     fn service_end(&self, _name: &str) -> Option<ServiceEnd> {
         None
@@ -72,24 +84,42 @@ pub trait Node: Send + Sync {
     fn stalls(&self) -> broadcast::Receiver<Duration> {
         broadcast::Sender::new(1).subscribe()
     }
-    async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
+    async fn signal(&self, _pid: i32, _signal: i32) -> Result<(), ClusterError> {
+        Err(self.lacks("signals"))
+    }
     /// Signals a process and all its descendants. Gives whether it was still there.
-    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<bool, ClusterError>;
-    async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
+    async fn signal_tree(&self, _pid: i32, _signal: i32) -> Result<bool, ClusterError> {
+        Err(self.lacks("signals"))
+    }
+    async fn await_exit(&self, _pid: i32, _timeout: Duration) -> Result<(), ClusterError> {
+        Err(self.lacks("processes"))
+    }
     /// State letter in /proc; none where there is no such process.
-    async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError>;
-    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<CommandOutput, ClusterError>;
-    async fn put(&self, path: &str, content: &[u8]) -> Result<(), ClusterError>;
-    async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError>;
-    async fn remove(&self, path: &str) -> Result<(), ClusterError>;
+    async fn state(&self, _pid: i32) -> Result<Option<char>, ClusterError> {
+        Err(self.lacks("processes"))
+    }
+    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<CommandOutput, ClusterError> {
+        Err(self.lacks("commands"))
+    }
+    async fn put(&self, _path: &str, _content: &[u8]) -> Result<(), ClusterError> {
+        Err(self.lacks("files"))
+    }
+    async fn get(&self, _path: &str) -> Result<Vec<u8>, ClusterError> {
+        Err(self.lacks("files"))
+    }
+    async fn remove(&self, _path: &str) -> Result<(), ClusterError> {
+        Err(self.lacks("files"))
+    }
     /// Round trip of a TCP connection to `address` from inside; the inner `Err` says why not.
-    async fn connect(
-        &self,
-        address: &str,
-        timeout: Duration,
-    ) -> Result<std::io::Result<Duration>, ClusterError>;
+    async fn connect(&self, _address: &str, _limit: Duration) -> Result<io::Result<Duration>, ClusterError> {
+        Err(self.lacks("network"))
+    }
     /// Calls a tool of the agent, with what it takes as JSON.
-    async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
+    async fn tool(&self, _name: &str, _args: Value) -> Result<Value, ClusterError> {
+        Err(self.lacks("tools"))
+    }
     /// Runs a program inside the node, its streams attached to the caller. `argv[0]` `fencepost`: this one.
-    async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError>;
+    async fn attach(&self, _argv: &[String]) -> Result<Attached, ClusterError> {
+        Err(self.lacks("programs"))
+    }
 }

@@ -1,6 +1,7 @@
 //! The log of a node: what its programs print, each line with the true time, whatever clock they see.
 
 use crate::ClusterError;
+use crate::error::cannot;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -27,7 +28,7 @@ impl NodeLog {
         let path = folder.join(format!("{node}.log"));
         let file = std::fs::create_dir_all(folder)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
-            .map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
+            .map_err(cannot("write the log", &path))?;
         Ok(NodeLog(Arc::new(Mutex::new(LogInner { file, room: BYTES_MAX, warned: false }))))
     }
 

@@ -1,7 +1,9 @@
 //! The program in the nodes: Fencepost itself, with its libraries, in a folder that works in any root.
 
+use crate::error::cannot;
 use crate::file_lock::{self, FileLock};
 use crate::hash::short_hash;
+use crate::own_task::aside;
 use crate::{ClusterError, cache};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -28,11 +30,9 @@ pub(crate) struct Program {
 impl Program {
     /// Makes the folder in the cache, unless it is there, and removes unused ones of former builds.
     pub(crate) fn prepare(executable: &Path) -> Result<Program, ClusterError> {
-        let cannot = |error: std::io::Error| {
-            ClusterError::new(format!("cannot read the program {}: {error}", executable.display()))
-        };
-        let executable = executable.canonicalize().map_err(cannot)?;
-        let hash = hash(&executable).map_err(cannot)?;
+        let cannot = cannot("read the program", executable);
+        let executable = executable.canonicalize().map_err(&cannot)?;
+        let hash = hash(&executable).map_err(&cannot)?;
         let path_hash = hash.split('-').next().unwrap_or_default();
         let programs = cache::folder()?.join("programs");
         let folder = programs.join(&hash);
@@ -51,8 +51,7 @@ impl Program {
     /// The same from asynchronous code: copying a program takes a moment.
     pub(crate) async fn prepare_aside(executable: &Path) -> Result<Program, ClusterError> {
         let executable = executable.to_owned();
-        let program = tokio::task::spawn_blocking(move || Program::prepare(&executable)).await;
-        program.map_err(|error| error.to_string())?
+        aside(move || Program::prepare(&executable)).await
     }
 
     /// Whether that hash is of a former build of the same executable, which is no longer in use.
@@ -115,8 +114,7 @@ fn fill(executable: &Path, folder: &Path) -> Result<(), ClusterError> {
 
 /// The dynamic loader that the executable names; none for one that is linked statically.
 fn loader(executable: &Path) -> Result<Option<PathBuf>, ClusterError> {
-    let bytes = std::fs::read(executable)
-        .map_err(|error| format!("cannot read {}: {error}", executable.display()))?;
+    let bytes = std::fs::read(executable).map_err(cannot("read", executable))?;
     Ok(interpreter(&bytes).map(PathBuf::from))
 }
 
@@ -138,7 +136,7 @@ fn libraries(executable: &Path) -> Result<HashMap<String, PathBuf>, ClusterError
     let listed = Command::new(executable)
         .env("LD_TRACE_LOADED_OBJECTS", "1")
         .output()
-        .map_err(|error| format!("cannot list the libraries of {}: {error}", executable.display()))?;
+        .map_err(cannot("list the libraries of", executable))?;
     let text = String::from_utf8_lossy(&listed.stdout);
     if let Some(missing) = text.lines().find(|line| line.contains("not found")) {
         return Err(ClusterError::new(format!(

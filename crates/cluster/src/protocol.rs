@@ -4,6 +4,7 @@
 //! hosts the tools that faults need (clocks, packets, disks). When its standard input closes, however the
 //! controller died, it exits, and the kernel ends everything in the node with it.
 
+use crate::ClusterError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,25 +23,25 @@ pub struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Op {
-    /// Starts the service, or starts it again after it ended. Answers [`Started`].
+    /// Starts the service, or starts it again after it ended. Answers its process number inside the node.
     Start { service: Service },
     /// Sends a signal to a process of this node (by its number inside the node).
     Signal { pid: i32, signal: i32 },
-    /// The same to the process and all its descendants. Answers [`Signalled`].
+    /// The same to the process and all its descendants. Answers whether it was still there.
     SignalTree { pid: i32, signal: i32 },
     /// Waits until the process (a service of this agent, or any other) is gone.
     AwaitExit { pid: i32, timeout_ms: u64 },
-    /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers [`State`].
+    /// Answers the state letter of the process in /proc (`R`, `S`, `T`, `Z`, …); none if there is none.
     State { pid: i32 },
     /// Runs a command to its end. Answers an [`CommandOutput`].
-    Exec { argv: Vec<String>, stdin: String, timeout_ms: u64 },
+    Exec { argv: Vec<String>, timeout_ms: u64 },
     /// Writes a file (`base64`), with its folders.
     Put { path: String, content: String },
-    /// Reads a file. Answers [`FileContent`].
+    /// Reads a file. Answers its content in base64.
     Get { path: String },
     /// Removes a file or folder with all that is in it; none there is no error.
     Remove { path: String },
-    /// Opens a TCP connection. Answers [`Connected`].
+    /// Opens a TCP connection. Answers how many milliseconds that took, or why it failed.
     Connect { address: String, timeout_ms: u64 },
     /// Ends the node's programs when they use more than this. `counted`: the kernel counts memory.
     Limit { limits: NodeLimits, counted: bool },
@@ -100,51 +101,6 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
-/// The answer to [`Op::Start`]: the process number inside the node.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Started {
-    pub pid: i32,
-}
-
-/// The answer to [`Op::SignalTree`].
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Signalled {
-    pub reached: bool,
-}
-
-/// The answer to [`Op::State`]; none if there is no such process.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct State {
-    pub state: Option<char>,
-}
-
-/// The answer to [`Op::Get`], in base64.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FileContent {
-    pub content: String,
-}
-
-/// The answer to [`Op::Connect`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Connected {
-    Yes { ms: f64 },
-    No { error: String },
-}
-
-/// The answer to a request to start a program whose streams are attached to the controller.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum AttachedAnswer {
-    Started {
-        pid: i32,
-    },
-    /// Why it was not started, in words.
-    Failed {
-        error: String,
-    },
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromAgent {
@@ -153,11 +109,7 @@ pub enum FromAgent {
     },
     Done {
         id: u64,
-        value: Value,
-    },
-    Failed {
-        id: u64,
-        error: String,
+        answer: Result<Value, ClusterError>,
     },
     Log {
         service: String,

@@ -1,10 +1,10 @@
 //! For tests: how an operation ended, in short; and a node that does nothing but answer commands.
 
 use async_trait::async_trait;
-use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::CommandOutput;
 use fencepost_cluster::{ClusterError, Node};
-use fencepost_history::Completion;
+use fencepost_history::{Completion, NodeKind};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,19 @@ impl AnsweringNode {
 }
 
 #[async_trait]
-impl StubNode for AnsweringNode {
+impl Node for AnsweringNode {
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    fn name(&self) -> &str {
+        "n1"
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
+    }
+
     fn service_pid(&self, _name: &str) -> Option<i32> {
         self.runs.then_some(5)
     }

@@ -17,7 +17,6 @@ mod store;
 #[cfg(test)]
 mod testing;
 
-pub use client::StorageClient;
 pub use guards::{Credentials, Guard, Need, Record, Rejection, Write, find_guard, guards};
 pub use replicas::ProtectedStorage;
 pub use sequencers::Sequencers;

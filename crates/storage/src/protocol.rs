@@ -24,15 +24,8 @@ pub(crate) struct Request<'a> {
     pub(crate) key: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<Cow<'a, Value>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unique: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) sequencer: Option<Cow<'a, str>>,
-    /// Who makes it: the process's number in the history. What does not say it is not in the log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) process: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) credentials: Cow<'a, Credentials>,
     /// With replicas: the write's number among its client's. A replica keeps the greatest (token, number).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) number: Option<u64>,
@@ -48,15 +41,10 @@ pub(crate) enum Function {
     Ping,
 }
 
-impl Request<'_> {
-    pub(crate) fn credentials(&self) -> Credentials {
-        let owned = |text: &Option<Cow<str>>| text.as_deref().map(str::to_owned);
-        Credentials {
-            token: self.token,
-            unique: owned(&self.unique),
-            sequencer: owned(&self.sequencer),
-            process: self.process,
-        }
+impl<'a> Request<'a> {
+    pub(crate) fn of(f: Function, key: &'a str, credentials: &'a Credentials) -> Request<'a> {
+        let (key, credentials) = (Cow::Borrowed(key), Cow::Borrowed(credentials));
+        Request { id: 0, f, key, value: None, credentials, number: None }
     }
 }
 

@@ -4,12 +4,13 @@
 //! writer it was. A reader asks all and takes the newest value among the first majority; a write is done when
 //! a majority has it. Two majorities have a replica in common, so a reader finds every write that was done.
 
-use crate::client::{LostRequest, StorageClient, StorageOperation};
+use crate::client::{LostRequest, StorageClient};
 use crate::guards::{Credentials, Guard};
-use crate::protocol::Response;
+use crate::protocol::{Function, Request, Response};
 use fencepost_history::{Completion, ErrorCode, OperationError, Refusal};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,32 +43,28 @@ impl ProtectedStorage {
         Ok(ProtectedStorage::over(addresses.iter().map(|address| StorageClient::open(address)).collect()))
     }
 
-    fn over(replicas: Vec<StorageClient>) -> ProtectedStorage {
+    pub(crate) fn over(replicas: Vec<StorageClient>) -> ProtectedStorage {
         ProtectedStorage { replicas, next_number: AtomicU64::new(1) }
     }
 
+    /// The value of `key`. The credentials tell the guard which holder reads.
     pub async fn read(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
-        if let [alone] = &self.replicas[..] {
-            return alone.read(key, credentials, timeout).await;
-        }
-        let poll = self.poll(StorageOperation::read(key, credentials), timeout).await;
+        let poll = self.poll(&Request::of(Function::Read, key, credentials), timeout).await;
         match poll.agreed.iter().max_by_key(|response| response.version) {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
             }
+            // A read changes no value: without an answer it is as if it had not happened.
             _ => Completion::Fail(poll.error()),
         }
     }
 
     /// Marks the storage as the holder's with these credentials.
     pub async fn mark(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
-        if let [alone] = &self.replicas[..] {
-            return alone.mark(key, credentials, timeout).await;
-        }
-        let poll = self.poll(StorageOperation::mark(key, credentials), timeout).await;
+        let poll = self.poll(&Request::of(Function::Mark, key, credentials), timeout).await;
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
-            // It changes no value. A minority that noted it refuses older writers, and nothing worse.
+            // It changes no value either. A storage that noted it refuses older writers, and nothing worse.
             false => Completion::Fail(poll.error()),
         }
     }
@@ -80,19 +77,18 @@ impl ProtectedStorage {
         credentials: &Credentials,
         timeout: Duration,
     ) -> Completion {
-        if let [alone] = &self.replicas[..] {
-            return alone.write(key, value, credentials, timeout).await;
-        }
-        let number = Some(self.next_number.fetch_add(1, Ordering::Relaxed));
-        let poll = self
-            .poll(StorageOperation { number, ..StorageOperation::write(key, value, credentials) }, timeout)
-            .await;
+        let (value, is_alone) = (Some(Cow::Borrowed(value)), self.replicas.len() == 1);
+        let number = (!is_alone).then(|| self.next_number.fetch_add(1, Ordering::Relaxed));
+        let write = Request { value, number, ..Request::of(Function::Write, key, credentials) };
+        let poll = self.poll(&write, timeout).await;
         if let Some(done) = poll.agreed.first().filter(|_| poll.agreed.len() >= self.majority()) {
             return Completion::Ok(done.ok.clone().unwrap_or_default());
         }
         match poll.agreed.is_empty() && poll.unanswered.is_empty() {
             // Each replica rejected it, or it was not sent there: no replica has it.
             true => Completion::Fail(poll.error()),
+            // It may have been written, or may be yet: its bytes can be under way for any length of time.
+            false if is_alone => Completion::Info(poll.error()),
             // A minority has it, or may have it: a later reader may find it.
             false => Completion::info(ErrorCode::NoMajority, poll.error()),
         }
@@ -102,9 +98,9 @@ impl ProtectedStorage {
         self.replicas.len() / 2 + 1
     }
 
-    async fn poll(&self, operation: StorageOperation<'_>, timeout: Duration) -> Poll {
+    async fn poll(&self, request: &Request<'_>, timeout: Duration) -> Poll {
         let mut answers: FuturesUnordered<_> =
-            self.replicas.iter().map(|replica| replica.send(operation, timeout)).collect();
+            self.replicas.iter().map(|replica| replica.send(request, timeout)).collect();
         let mut poll = Poll::default();
         while let Some(answer) = answers.next().await {
             match answer {

@@ -30,11 +30,6 @@ impl LineError {
     pub fn garbage(line: &str) -> LineError {
         LineError::Garbage(beginning(line))
     }
-
-    /// For an answer that no request waits for.
-    pub fn unrequested(id: u64, line: &str) -> LineError {
-        LineError::Unrequested { id, line: beginning(line) }
-    }
 }
 
 pub fn beginning(line: &str) -> String {

@@ -93,7 +93,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
 }
 
 async fn keep<C, Dial, Dialled, Driver>(
-    mut dial: Dial,
+    dial: Dial,
     publish: watch::Sender<Option<Connected<C>>>,
     failed: watch::Sender<Option<Arc<std::io::Error>>>,
     doubt: Arc<Notify>,
@@ -108,8 +108,18 @@ async fn keep<C, Dial, Dialled, Driver>(
             () = doubt.notified() => {}
             () = publish.closed() => return,
         }
-        let Some((connection, driver)) = dial_until_reached(&mut dial, &publish, &failed).await else {
-            return;
+        let mut patience = DIAL_TIMEOUT_MIN;
+        let (connection, driver) = loop {
+            match timeout(patience, dial()).await {
+                Ok(Ok(dialled)) => break dialled,
+                Ok(Err(error)) => drop(failed.send_replace(Some(Arc::new(error)))),
+                Err(_) => {}
+            }
+            if publish.is_closed() {
+                return;
+            }
+            patience = (patience * 2).min(DIAL_TIMEOUT_MAX);
+            sleep(DIAL_REST).await;
         };
         let dead = Arc::new(AtomicBool::new(false));
         let own = generation.fetch_add(1, Ordering::Relaxed) + 1;
@@ -124,31 +134,6 @@ async fn keep<C, Dial, Dialled, Driver>(
             }
         });
         sleep(TRIAL).await;
-    }
-}
-
-/// Dials until a server has answered; none where the connection is not wanted any longer.
-async fn dial_until_reached<C, Dial, Dialled, Driver>(
-    dial: &mut Dial,
-    publish: &watch::Sender<Option<Connected<C>>>,
-    failed: &watch::Sender<Option<Arc<std::io::Error>>>,
-) -> Option<(C, Driver)>
-where
-    Dial: Fn() -> Dialled,
-    Dialled: Future<Output = std::io::Result<(C, Driver)>>,
-{
-    let mut patience = DIAL_TIMEOUT_MIN;
-    loop {
-        match timeout(patience, dial()).await {
-            Ok(Ok(dialled)) => return Some(dialled),
-            Ok(Err(error)) => drop(failed.send_replace(Some(Arc::new(error)))),
-            Err(_) => {}
-        }
-        if publish.is_closed() {
-            return None;
-        }
-        patience = (patience * 2).min(DIAL_TIMEOUT_MAX);
-        sleep(DIAL_REST).await;
     }
 }
 

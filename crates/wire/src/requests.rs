@@ -1,6 +1,6 @@
 //! Requests and their answers over one connection, matched by id.
 
-use crate::lines::{LineError, LineReader, LineWriter};
+use crate::lines::{LineError, LineReader, LineWriter, beginning};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -48,23 +48,6 @@ struct PendingRequests<A> {
     by_id: HashMap<u64, oneshot::Sender<A>>,
     given_up: HashSet<u64>,
     is_closed: bool,
-}
-
-enum RequestState<A> {
-    Waiting(oneshot::Sender<A>),
-    GivenUp,
-    /// No request of that id was made, or it was answered before.
-    Unrequested,
-}
-
-impl<A> PendingRequests<A> {
-    fn take(&mut self, id: u64) -> RequestState<A> {
-        match self.by_id.remove(&id) {
-            Some(waiting) => RequestState::Waiting(waiting),
-            None if self.given_up.remove(&id) => RequestState::GivenUp,
-            None => RequestState::Unrequested,
-        }
-    }
 }
 
 impl<A> Clone for RequestClient<A> {
@@ -137,13 +120,16 @@ async fn read_answers<A, R: AsyncRead + Unpin>(
     while let Some(line) = input.next_line().await? {
         match receive(&line) {
             Received::Answer { id, answer } => {
-                let place = closing.0.pending.lock().take(id);
-                match place {
-                    RequestState::Waiting(waiting) => {
-                        let _ = waiting.send(answer);
+                let waiting = {
+                    let mut pending = closing.0.pending.lock();
+                    let waiting = pending.by_id.remove(&id);
+                    if waiting.is_none() && !pending.given_up.remove(&id) {
+                        return Err(LineError::Unrequested { id, line: beginning(&line) });
                     }
-                    RequestState::GivenUp => {}
-                    RequestState::Unrequested => return Err(LineError::unrequested(id, &line)),
+                    waiting
+                };
+                if let Some(waiting) = waiting {
+                    let _ = waiting.send(answer);
                 }
             }
             Received::Handled => {}

@@ -1,6 +1,7 @@
 //! The clocks of programs that are no nodes, looked at and moved by hand.
 
-use crate::clocks::clock_tool::{lives, patiently};
+use crate::clocks::clock_tool::patiently;
+pub use crate::clocks::clock_tool::with_descendants;
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use serde::Serialize;
 use std::time::Instant;
@@ -71,20 +72,4 @@ pub fn reset(pid: i32) -> Result<ProcessClock, ClockError> {
         patiently(|| clock::install(pid)?.remove())?;
     }
     look(pid)
-}
-
-/// The same for a process and its descendants, which have clocks of their own. Errors: one is unreachable.
-pub fn with_descendants(
-    pid: i32,
-    work: impl Fn(i32) -> Result<ProcessClock, ClockError>,
-) -> Result<Vec<ProcessClock>, ClockError> {
-    let mut clocks = vec![work(pid)?];
-    for descendant in fencepost_cluster::agent::descendants(pid) {
-        match work(descendant) {
-            Ok(one) => clocks.push(one),
-            Err(error) if lives(descendant) => return Err(error),
-            Err(_) => {}
-        }
-    }
-    Ok(clocks)
 }

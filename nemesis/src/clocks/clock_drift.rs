@@ -2,10 +2,8 @@
 
 use crate::clocks::clock_fault::{ClockNemesis, Moved, Words};
 use crate::clocks::motion::{Clock, DriftModel, Motion};
-use crate::nemesis::NemesisSettings;
+use crate::nemesis::Drawing;
 use crate::plan::distributions::{around_ttl, draw_log};
-use crate::plan::topology::Topology;
-use fencepost_history::Stream;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
@@ -16,7 +14,7 @@ pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
     options: &["clock", "clock-drift-ppm", "clock-mechanism"],
     around: (1.0, 3.0),
     draw,
-    make_lease_end_early: |drawn, _, _, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },
+    make_lease_end_early: |drawn, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },
     make_lease_seem_longer: |drawn| {
         let drift_ppm = -drawn.drift_ppm.abs().min(SLOWEST_PPM);
         DriftParameters { drift_ppm, ..drawn }
@@ -80,7 +78,8 @@ impl Default for DriftParameters {
 
 /// A tenth of drift matters to a client that trusts its lease to the last tenth; at fifty times the rate the
 /// lease is over before a client could use it. The gain is of the size of the TTL, or many times that.
-fn draw(topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> DriftParameters {
+fn draw(from: &mut Drawing<'_>) -> DriftParameters {
+    let Drawing { topology, settings, random } = from;
     let all = [DriftModel::Linear, DriftModel::Periodic, DriftModel::Step, DriftModel::NonIdeal];
     let model = all.choose(random).copied().unwrap_or_default();
     let fast = random.random_bool(2.0 / 3.0);
@@ -103,13 +102,15 @@ fn draw(topology: &Topology, settings: &NemesisSettings, random: &mut Stream) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nemesis::NemesisSettings;
     use fencepost_history::Seed;
     use std::num::NonZeroU32;
 
     fn drawn(settings: &NemesisSettings) -> Vec<(DriftModel, f64)> {
         let mut random = Seed(5).stream("drift");
         let topology = crate::testing::topology(5, 5);
-        let all = (0..1000).map(|_| draw(&topology, settings, &mut random));
+        let mut from = Drawing { topology: &topology, settings, random: &mut random };
+        let all = (0..1000).map(|_| draw(&mut from));
         all.map(|parameters| (parameters.model, parameters.drift_ppm as f64)).collect()
     }
 

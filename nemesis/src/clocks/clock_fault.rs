@@ -3,8 +3,8 @@
 use crate::clocks::clock_tool::{ClockCall, ClockLook};
 use crate::clocks::motion::{Motion, Motions};
 use crate::context::FaultContext;
-use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
+use crate::fault::{Fault, FaultError, Observation, heal_each, of_each};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, TypedNemesis};
 use crate::plan::aim::{Aim, DrawnAim, Moment};
 use crate::plan::distributions::{around_ttl, draw_log, millis, subset};
 use crate::plan::roles::Role;
@@ -14,7 +14,6 @@ use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
-use futures_util::future::try_join_all;
 use rand::RngExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +46,8 @@ pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<V
 
 /// How far clocks go wrong, in milliseconds: half the TTL to hundreds of times, on a logarithmic scale: just
 /// past the TTL is as likely as many TTLs. Forward, which ends leases early, is twice as likely.
-pub(crate) fn draw_size_ms(topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> i64 {
+pub(crate) fn draw_size_ms(from: &mut Drawing<'_>) -> i64 {
+    let Drawing { topology, settings, random } = from;
     let drawn = topology.ttl.mul_f64(draw_log(0.5, 300.0, random));
     let size_ms = millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64;
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
@@ -68,11 +68,8 @@ const AIMS: &[Aim] = &[
 const TRUSTS_LONGER: f64 = 0.75;
 const WAITER_TRUSTS_LONGER: f64 = 0.5;
 
-pub(crate) fn draw_beyond_ttl_ms(
-    topology: &Topology,
-    settings: &NemesisSettings,
-    random: &mut Stream,
-) -> i64 {
+pub(crate) fn draw_beyond_ttl_ms(from: &mut Drawing<'_>) -> i64 {
+    let Drawing { topology, settings, random } = from;
     let drawn = topology.ttl.mul_f64(draw_log(1.1, 300.0, random));
     millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64
 }
@@ -84,8 +81,8 @@ pub(crate) struct ClockNemesis<P: 'static> {
     pub options: &'static [&'static str],
     /// Shortest and longest fault, in TTLs.
     pub around: (f64, f64),
-    pub draw: fn(&Topology, &NemesisSettings, &mut Stream) -> P,
-    pub make_lease_end_early: fn(P, &Topology, &NemesisSettings, &mut Stream) -> P,
+    pub draw: fn(&mut Drawing<'_>) -> P,
+    pub make_lease_end_early: fn(P, &mut Drawing<'_>) -> P,
     pub make_lease_seem_longer: fn(P) -> P,
     pub motions: fn(&P) -> Motions,
     pub words: Words,
@@ -137,32 +134,25 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         }
     }
 
-    fn draw(&self, topology: &Topology, settings: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
-        let on = draw_targets(topology, random)?;
-        let parameters = (self.draw)(topology, settings, random);
+    fn draw(&self, from: &mut Drawing<'_>) -> Option<Draw<P>> {
+        let on = draw_targets(from.topology, from.random)?;
+        let parameters = (self.draw)(from);
         let (shortest, longest) = self.around;
-        Some(Draw { on, length: around_ttl(topology.ttl, shortest, longest, random), parameters })
+        Some(Draw { on, length: around_ttl(from.topology.ttl, shortest, longest, from.random), parameters })
     }
 
-    fn adapt_to_aim(
-        &self,
-        drawn: Draw<P>,
-        aim: &DrawnAim,
-        topology: &Topology,
-        settings: &NemesisSettings,
-        random: &mut Stream,
-    ) -> Draw<P> {
+    fn adapt_to_aim(&self, drawn: Draw<P>, aim: &DrawnAim, from: &mut Drawing<'_>) -> Draw<P> {
         let trusts_longer = match aim.aim.role {
             Role::Holder => TRUSTS_LONGER,
             Role::Waiter => WAITER_TRUSTS_LONGER,
             _ => 0.0,
         };
-        let parameters = if trusts_longer > 0.0 && random.random_bool(trusts_longer) {
+        let parameters = if trusts_longer > 0.0 && from.random.random_bool(trusts_longer) {
             (self.make_lease_seem_longer)(drawn.parameters)
         } else if aim.aim.role == Role::Holder {
             drawn.parameters
         } else {
-            (self.make_lease_end_early)(drawn.parameters, topology, settings, random)
+            (self.make_lease_end_early)(drawn.parameters, from)
         };
         Draw { parameters, ..drawn }
     }
@@ -296,20 +286,12 @@ impl Fault for SkewedClocks {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let this: &SkewedClocks = self;
-        let seen =
-            try_join_all(this.on.iter().map(|target| async move {
-                Ok::<_, FaultError>((target, this.begin(context, target).await?))
-            }))
-            .await?;
-        let effective = seen.iter().any(|(_, (_, moved))| *moved);
-        let observed: Map<String, Value> =
-            seen.into_iter().map(|(target, (seen, _))| (target.clone(), seen)).collect();
-        Ok(Observation { observed, effective })
+        Ok(of_each(&this.on, |target| this.begin(context, target)).await?.into_iter().collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let this: &SkewedClocks = self;
-        heal_each(&this.on, |target| this.end(context, target)).await.map(Value::Object)
+        heal_each(&this.on, |target| this.end(context, target)).await
     }
 }
 
@@ -325,7 +307,9 @@ mod tests {
     fn sizes_are_drawn_around_the_ttl() {
         let settings = crate::testing::settings(20);
         let mut random = fencepost_history::Seed(1).stream("sizes");
-        let sizes: Vec<i64> = (0..2000).map(|_| draw_size_ms(&topology(), &settings, &mut random)).collect();
+        let (topology, settings) = (&topology(), &settings);
+        let mut from = Drawing { topology, settings, random: &mut random };
+        let sizes: Vec<i64> = (0..2000).map(|_| draw_size_ms(&mut from)).collect();
         assert!(sizes.iter().all(|ms| (999..=600_001).contains(&ms.abs())));
         // As many below ten times the TTL as above it, about; and a third of them back.
         let small = sizes.iter().filter(|ms| ms.abs() < 24_500).count();

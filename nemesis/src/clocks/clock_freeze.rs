@@ -9,9 +9,9 @@ pub(crate) const CLOCK_FREEZE: ClockNemesis<FreezeParameters> = ClockNemesis {
     about: "clocks of servers or clients stand still for longer than the TTL",
     options: &["clock", "clock-mechanism"],
     around: (1.1, 2.5),
-    draw: |_, settings, _| FreezeParameters { clock: settings.options.clock },
+    draw: |from| FreezeParameters { clock: from.settings.options.clock },
     // A clock that stands still ends no lease early.
-    make_lease_end_early: |drawn, _, _, _| drawn,
+    make_lease_end_early: |drawn, _| drawn,
     make_lease_seem_longer: |drawn| drawn,
     motions: |parameters| parameters.clock.moved(Motion::Freeze),
     words: Words {

@@ -10,12 +10,8 @@ pub(crate) const CLOCK_JUMP: ClockNemesis<JumpParameters> = ClockNemesis {
     about: "clocks of servers or clients jump forward or back, and jump back when the fault is healed",
     options: &["clock", "clock-amplitude", "clock-mechanism"],
     around: (0.25, 1.0),
-    draw: |topology, settings, random| {
-        JumpParameters::of(draw_size_ms(topology, settings, random), settings.options.clock)
-    },
-    make_lease_end_early: |_, topology, settings, random| {
-        JumpParameters::of(draw_beyond_ttl_ms(topology, settings, random), settings.options.clock)
-    },
+    draw: |from| JumpParameters::of(draw_size_ms(from), from.settings.options.clock),
+    make_lease_end_early: |_, from| JumpParameters::of(draw_beyond_ttl_ms(from), from.settings.options.clock),
     make_lease_seem_longer: |drawn| JumpParameters {
         wall_ms: -drawn.wall_ms.abs(),
         monotonic_ms: -drawn.monotonic_ms.abs(),

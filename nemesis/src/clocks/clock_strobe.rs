@@ -10,16 +10,13 @@ pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
     about: "clocks of servers or clients jump there and back, many times",
     options: &["clock", "clock-amplitude", "clock-mechanism"],
     around: (0.5, 1.5),
-    draw: |topology, settings, random| {
-        let size_ms = draw_size_ms(topology, settings, random);
+    draw: |from| {
+        let size_ms = draw_size_ms(from);
         // From faster than a critical section to slower than one.
-        let period_ms = draw_log(20.0, 1000.0, random).round() as u64;
-        StrobeParameters { clock: settings.options.clock, size_ms, period_ms }
+        let period_ms = draw_log(20.0, 1000.0, from.random).round() as u64;
+        StrobeParameters { clock: from.settings.options.clock, size_ms, period_ms }
     },
-    make_lease_end_early: |drawn, topology, settings, random| StrobeParameters {
-        size_ms: draw_beyond_ttl_ms(topology, settings, random),
-        ..drawn
-    },
+    make_lease_end_early: |drawn, from| StrobeParameters { size_ms: draw_beyond_ttl_ms(from), ..drawn },
     make_lease_seem_longer: |drawn| StrobeParameters {
         size_ms: -drawn.size_ms.abs(),
         period_ms: drawn.period_ms.min(SHORT_MS),

@@ -6,7 +6,7 @@ use crate::tools::clock::faketime::Faketime;
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use fencepost_cluster::ClockMechanism;
 use fencepost_cluster::agent::{Tool, ToolError, descendants};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -88,19 +88,15 @@ impl Tool for ClockTool {
     fn call(&self, args: Value) -> Result<Value, ToolError> {
         let call =
             serde_json::from_value(args).map_err(|error| format!("the clock tool was misused: {error}"))?;
-        let answer = self.shared.lock().carry_out(call);
+        let answer = self.shared.state.lock().carry_out(call);
         self.shared.play();
         Ok(answer?)
     }
 }
 
 impl SharedTool {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     fn play(self: &Arc<SharedTool>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.next_wake().is_some() && !state.played {
             state.played = true;
             let shared = self.clone();
@@ -110,7 +106,7 @@ impl SharedTool {
     }
 
     fn play_on(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             match state.next_wake() {
                 None => self.changed.wait(&mut state),
@@ -190,9 +186,8 @@ impl State {
 
     fn look(&mut self, before: Observed, after: Observed) -> Value {
         self.schedule.advance(self.now_ns());
-        let Skew { wall_ns, monotonic_ns, .. } = self.schedule.skew();
+        let Skew { wall_ns: due_wall_ns, monotonic_ns: due_monotonic_ns, .. } = self.schedule.skew();
         let mechanism = if self.faketime.is_some() { ClockMechanism::Faketime } else { ClockMechanism::Vdso };
-        let (due_wall_ns, due_monotonic_ns) = (wall_ns, monotonic_ns);
         json!(ClockLook { before, after, mechanism, due_wall_ns, due_monotonic_ns })
     }
 
@@ -225,15 +220,8 @@ impl State {
             return faketime.set(ahead_ns);
         }
         let Some(pid) = self.pid else { return Ok(()) };
-        self.patch(pid, skew)?;
         // Each process has its own clocks. One that is forked from now on begins with a copy.
-        for descendant in descendants(pid) {
-            match self.patch(descendant, skew) {
-                Err(reason) if lives(descendant) => return Err(reason),
-                _ => {}
-            }
-        }
-        Ok(())
+        with_descendants(pid, |pid| self.patch(pid, skew)).map(drop)
     }
 
     /// Whether the clocks of this process and its descendants can be moved; libfaketime was tried before.
@@ -241,14 +229,7 @@ impl State {
         if self.faketime.is_some() && self.serves(pid) {
             return Ok(());
         }
-        patiently(|| clock::check(pid))?;
-        for descendant in descendants(pid) {
-            match patiently(|| clock::check(descendant)) {
-                Err(reason) if lives(descendant) => return Err(reason),
-                _ => {}
-            }
-        }
-        Ok(())
+        with_descendants(pid, |pid| patiently(|| clock::check(pid))).map(drop)
     }
 
     fn patch(&self, pid: i32, skew: Skew) -> Result<(), ClockError> {
@@ -259,8 +240,24 @@ impl State {
     }
 }
 
+/// The same for a process and its descendants, which have clocks of their own. Errors: one is unreachable.
+pub fn with_descendants<T>(
+    pid: i32,
+    work: impl Fn(i32) -> Result<T, ClockError>,
+) -> Result<Vec<T>, ClockError> {
+    let mut done = vec![work(pid)?];
+    for descendant in descendants(pid) {
+        match work(descendant) {
+            Ok(one) => done.push(one),
+            Err(error) if lives(descendant) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(done)
+}
+
 /// One that has ended has no memory, even where its parent has not noticed its end yet.
-pub(crate) fn lives(pid: i32) -> bool {
+fn lives(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty())
 }
 
@@ -275,7 +272,7 @@ pub(crate) fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T
     }
 }
 
-#[cfg(all(test, patches_clocks))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::clocks::motion::Motion;
@@ -333,7 +330,7 @@ mod tests {
         let shared = tool.shared.clone();
         std::thread::spawn(move || {
             let call = ClockCall::End { id: 1, pid: Some(pid) };
-            let _ = ended.send(shared.lock().carry_out(call).is_ok());
+            let _ = ended.send(shared.state.lock().carry_out(call).is_ok());
         });
         let is_ended = end.recv_timeout(Duration::from_secs(20));
         let ahead_ms = clock::observe(pid).expect("it lives").wall_ns / 1_000_000;

@@ -2,8 +2,8 @@
 
 use crate::context::FaultContext;
 use crate::disks::disk_tool::{DiskCall, DiskHealed, Probed};
-use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
+use crate::fault::{Fault, FaultError, Observation, of_each};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, TypedNemesis};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -13,7 +13,6 @@ use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal, Stream};
-use futures_util::future::try_join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -24,10 +23,7 @@ pub(crate) async fn break_disks<T: DeserializeOwned>(
     targets: &[String],
     call: &DiskCall,
 ) -> Result<Vec<(String, T)>, FaultError> {
-    let calls = targets.iter().map(|target| async move {
-        Ok::<_, FaultError>((target.clone(), context.call(target, "disk", call).await?))
-    });
-    try_join_all(calls).await
+    of_each(targets, |target| context.call(target, "disk", call)).await
 }
 
 /// A nemesis that makes the disks of some servers worse for a while. `P` are its parameters.
@@ -63,7 +59,8 @@ where
         }
     }
 
-    fn draw(&self, topology: &Topology, _: &NemesisSettings, random: &mut Stream) -> Option<Draw<P>> {
+    fn draw(&self, from: &mut Drawing<'_>) -> Option<Draw<P>> {
+        let Drawing { topology, random, .. } = from;
         let on = topology.draw_servers(random)?;
         let parameters = (self.draw)(topology, random);
         let (shortest, longest) = self.around;
@@ -105,9 +102,8 @@ impl Fault for WorsenedDisks {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let probed = break_disks::<Probed>(context, &self.on, &self.call).await?;
-        let effective = probed.iter().any(|(_, probed)| (self.shows)(&probed.after));
-        let observed = probed.into_iter().map(|(target, probed)| (target, json!(probed))).collect();
-        Ok(Observation { observed, effective })
+        let seen = |probed: Probed| (json!(probed), (self.shows)(&probed.after));
+        Ok(probed.into_iter().map(|(target, probed)| (target, seen(probed))).collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {

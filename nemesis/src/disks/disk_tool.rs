@@ -40,7 +40,7 @@ pub(crate) enum DiskCall {
     Flip { bits: u32, path: String, seed: u64 },
     /// Each fsync says yes and keeps nothing, until the next crash; or no longer. Gives null.
     Lie { lies: bool },
-    /// Gives a [`DiskLook`].
+    /// Gives how many bytes were written since the mount or the last crash.
     Look,
     /// Neither full nor slow any more, and without errors. Gives a [`DiskHealed`].
     Heal,
@@ -51,12 +51,6 @@ pub(crate) enum DiskCall {
 pub(crate) struct Probed {
     pub before: DiskProbe,
     pub after: DiskProbe,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct DiskLook {
-    /// Bytes that were written since the mount or the last crash.
-    pub written: u64,
 }
 
 /// The service's calls that a bad disk held up, and a probe after the healing.
@@ -130,7 +124,7 @@ fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
             let bytes = usize::try_from(bytes_left).map_or(PROBE_BYTES, |bytes| bytes.saturating_add(1));
             probed(disk, bytes, 1, || disk.fill(bytes_left, copy_on_write))
         }
-        DiskCall::Look => Ok(json!(DiskLook { written: disk.written() })),
+        DiskCall::Look => Ok(json!(disk.written())),
         DiskCall::Slow(slow) => probed(disk, PROBE_BYTES, 1, || disk.slow(slow)),
         DiskCall::Heal => {
             let held_up = disk.heal();

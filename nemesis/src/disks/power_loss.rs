@@ -3,9 +3,9 @@
 
 use crate::context::FaultContext;
 use crate::disks::disk_fault::break_disks;
-use crate::disks::disk_tool::{DiskCall, DiskLook};
+use crate::disks::disk_tool::DiskCall;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, millis};
 use crate::plan::roles::Role;
@@ -28,28 +28,20 @@ use std::time::Duration;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PowerLossParameters {
     /// How much of what was not fsynced survives by chance; nothing, if not said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     torn: Option<Torn>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u32>,
     /// The power comes back, fails again this long after a server begins to write, then is back for good.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flicker_ms: Option<u32>,
     /// How often it does so; once, if not said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flickers: Option<u32>,
     /// A supervisor in the node starts the server again once the node's wall clock says that so many
     /// milliseconds have passed (the fault's own length then only says when it may begin to).
-    #[serde(skip_serializing_if = "Option::is_none")]
     supervised_ms: Option<u32>,
     /// For so many milliseconds before the first cut each fsync says yes and keeps nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     lying_ms: Option<u32>,
     /// At the first cut so many bits of what one of the servers has stored are turned.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flipped_bits: Option<NonZeroU32>,
     /// Only in files whose path contains this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flipped_in: Option<String>,
 }
 
@@ -82,7 +74,7 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
             "servers lose their power and everything that they had not fsynced, and start again",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |Drawing { topology, settings, random }| {
         let on = topology.draw_servers(random)?;
         // Back at once: each holder still believes in its lock. Back after the TTL: every lock has ended.
         let drawn = match random.random_range(0..8) {
@@ -110,8 +102,8 @@ pub(crate) const POWER_LOSS: NemesisRow<PowerLossParameters> = NemesisRow {
         Some(Draw { on, length, parameters })
     },
     // The first cut counts: servers that granted a lock are back at once, and without it.
-    adapt_to_aim: |drawn, _, _, settings, _| {
-        let Draw { on, length, parameters } = back_soon(drawn, settings);
+    adapt_to_aim: |drawn, _, from| {
+        let Draw { on, length, parameters } = back_soon(drawn, from.settings);
         let parameters = PowerLossParameters { flicker_ms: None, flickers: None, ..parameters };
         Draw { on, length, parameters }
     },
@@ -232,8 +224,8 @@ impl PowerLost {
     /// Waits until one of the servers has written to its disk since the last cut.
     async fn await_writes(&self, context: &FaultContext) -> Result<(), FaultError> {
         loop {
-            let disks = break_disks::<DiskLook>(context, &self.on, &DiskCall::Look).await?;
-            if disks.iter().any(|(_, disk)| disk.written > 0) {
+            let disks = break_disks::<u64>(context, &self.on, &DiskCall::Look).await?;
+            if disks.iter().any(|(_, written)| *written > 0) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -2,8 +2,8 @@
 //! that the client takes for the primary, no memory left, replicas that are gone. The request was looked at
 //! and not carried out; a client that takes any answer for a grant, or none for a release, shows it here.
 
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
-use crate::orders::ordered::{half_or_more, ordered};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
+use crate::orders::ordered::{by_order, half_or_more, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -30,22 +30,19 @@ const AROUND: (f64, f64) = (0.3, 1.5);
 
 pub(crate) const ERROR_REPLIES: NemesisRow<ErrorParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         aims: AIMS,
-        ..NemesisDescription::new(
+        ..by_order(
             "error-replies",
             "makes servers answer writes with an error: as a replica, without memory, or without replicas",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         let reply = (*topology.orders_of("error-replies").choose(random)?).to_owned();
         let on = half_or_more(topology, random)?;
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on, length, parameters: ErrorParameters { reply } })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, ErrorParameters { reply }| {
         if reply.is_empty() || !reply.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return Err(Refusal::at("reply", "reply is one word in small letters, such as readonly or oom"));

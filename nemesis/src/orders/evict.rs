@@ -1,8 +1,8 @@
 //! `evict`: keys of others fill a server that may evict, until it drops keys of the lock. Servers are often
 //! shared with a cache, and configured like one. Source: the Redis documentation, "Key eviction".
 
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
-use crate::orders::ordered::{half_or_more, ordered};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
+use crate::orders::ordered::{by_order, half_or_more, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -25,23 +25,20 @@ const AROUND: (f64, f64) = (0.1, 0.5);
 
 pub(crate) const EVICT: NemesisRow<EvictParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         awaits_holder: true,
         aims: AIMS,
-        ..NemesisDescription::new(
+        ..by_order(
             "evict",
             "fills the memory of servers with keys of others, so that keys of the lock are evicted",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         let policy = (*topology.orders_of("evict").choose(random)?).to_owned();
         let on = half_or_more(topology, random)?;
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on, length, parameters: EvictParameters { policy } })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, EvictParameters { policy }| {
         let (range, rule) = policy.split_once('-').unwrap_or_default();
         if !["allkeys", "volatile"].contains(&range) || !["lru", "lfu", "random", "ttl"].contains(&rule) {

@@ -15,9 +15,9 @@ pub(crate) const FAILOVER: NemesisRow<NoParameters> = NemesisRow {
         "failover",
         "lets the service move its leadership to another server; without a leader (Redlock), kills one drawn server",
     ),
-    draw: |topology, settings, random| match topology.has_leader && topology.servers.len() < 2 {
+    draw: |from| match from.topology.has_leader && from.topology.servers.len() < 2 {
         true => None,
-        false => (LEADER_KILL.draw)(topology, settings, random),
+        false => (LEADER_KILL.draw)(from),
     },
     prepare: |on, NoParameters {}| match on {
         [from] => Ok(Box::new(LeadershipTransfer { from: from.clone(), killed: None })),

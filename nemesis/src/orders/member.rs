@@ -4,7 +4,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NoParameters};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NoParameters};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, subset};
 use crate::plan::roles::Role;
@@ -39,13 +39,13 @@ pub(crate) const MEMBER: NemesisRow<NoParameters> = NemesisRow {
             "removes a member from the cluster, and adds a new one in its place, without data",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         topology.orders_of("member").first()?;
         let on = Some(subset(&topology.servers, 1, random)).filter(|on| !on.is_empty())?;
         let length = around_ttl(topology.ttl, AWAY.0, AWAY.1, random);
         Some(Draw { on, length, parameters: NoParameters {} })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, NoParameters {}| match on {
         [target] => Ok(Box::new(Replaced { target: target.clone(), others: None })),
         _ => Err(Refusal::at("on", "one member is removed at a time: `on` names several servers")),

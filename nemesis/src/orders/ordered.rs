@@ -1,12 +1,12 @@
 //! Faults that servers inject into themselves when they are ordered to, as their operators order it, too.
 
 use crate::context::FaultContext;
-use crate::fault::{Fault, FaultError, Observation, heal_each};
+use crate::fault::{Fault, FaultError, Observation, heal_each, of_each};
+use crate::nemesis::NemesisDescription;
 use crate::plan::distributions::subset;
 use crate::plan::topology::Topology;
 use async_trait::async_trait;
 use fencepost_history::{FaultDescription, Stream};
-use futures_util::future::try_join_all;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -19,6 +19,16 @@ struct Ordered {
     on: Vec<String>,
     order: String,
     description: FaultDescription,
+}
+
+/// A nemesis that does nothing but to order servers.
+pub(crate) const fn by_order(name: &'static str, about: &'static str) -> NemesisDescription {
+    NemesisDescription {
+        needs: &[],
+        servers_only: true,
+        by_order: true,
+        ..NemesisDescription::new(name, about)
+    }
 }
 
 /// At least half of the servers, so that a lock on several is mostly hit; none where there are none.
@@ -63,17 +73,12 @@ impl Fault for Ordered {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let (order, orders) = (&self.order, context.orders()?);
-        let seen = try_join_all(self.on.iter().map(|target| async move {
-            Ok::<_, FaultError>((target.clone(), orders.begin(target, order).await?))
-        }))
-        .await?;
-        let effective = seen.iter().any(|(_, (_, effective))| *effective);
-        let observed = seen.into_iter().map(|(target, (seen, _))| (target, seen)).collect();
-        Ok(Observation { observed, effective })
+        let seen = of_each(&self.on, |target| async move { Ok(orders.begin(target, order).await?) });
+        Ok(seen.await?.into_iter().collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let this = &*self;
-        heal_each(&this.on, |target| this.end(context, target)).await.map(Value::Object)
+        heal_each(&this.on, |target| this.end(context, target)).await
     }
 }

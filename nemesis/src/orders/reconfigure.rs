@@ -4,8 +4,8 @@
 //! Sources: the Redis documentation, "Redis cluster specification", section "Live reconfiguration", and "High
 //! availability with Redis Sentinel", section "Removing the old master or unreachable replicas".
 
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
-use crate::orders::ordered::ordered;
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
+use crate::orders::ordered::{by_order, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -31,16 +31,13 @@ const AROUND: (f64, f64) = (0.3, 1.5);
 
 pub(crate) const RECONFIGURE: NemesisRow<ReconfigureParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         aims: &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting, Moment::Releasing])],
-        ..NemesisDescription::new(
+        ..by_order(
             "reconfigure",
             "moves the locks' slot to another shard of a Redis Cluster, or lets Sentinels forget what they know",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         let (change, on) = match *topology.orders_of("reconfigure").first()? {
             "slot" => (Change::Slot, topology.draw_leader(random)?),
             _ => (Change::Sentinels, topology.servers.clone()),
@@ -48,10 +45,10 @@ pub(crate) const RECONFIGURE: NemesisRow<ReconfigureParameters> = NemesisRow {
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on, length, parameters: ReconfigureParameters { change } })
     },
-    adapt_to_aim: |drawn, _, topology, _, _| match drawn.parameters.change {
+    adapt_to_aim: |drawn, _, from| match drawn.parameters.change {
         Change::Slot => drawn,
         // The Sentinels among the servers are hit, and none of them leads.
-        Change::Sentinels => Draw { on: topology.servers.clone(), ..drawn },
+        Change::Sentinels => Draw { on: from.topology.servers.clone(), ..drawn },
     },
     prepare: |on, ReconfigureParameters { change }| {
         let (order, description) = match change {

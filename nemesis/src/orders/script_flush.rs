@@ -2,8 +2,8 @@
 //! a failover. A client that calls a script by its digest alone (`EVALSHA`) can then neither release nor
 //! renew. Source: the Redis documentation, "Scripting with Lua", on the cache of scripts.
 
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NoParameters};
-use crate::orders::ordered::{half_or_more, ordered};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NoParameters};
+use crate::orders::ordered::{by_order, half_or_more, ordered};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::roles::Role;
 use fencepost_history::prose::and;
@@ -21,20 +21,14 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 
 pub(crate) const SCRIPT_FLUSH: NemesisRow<NoParameters> = NemesisRow {
     description: NemesisDescription {
-        needs: &[],
-        servers_only: true,
-        by_order: true,
         aims: AIMS,
-        ..NemesisDescription::new(
-            "script-flush",
-            "makes servers forget the scripts that clients have loaded (SCRIPT FLUSH)",
-        )
+        ..by_order("script-flush", "makes servers forget the scripts that clients have loaded (SCRIPT FLUSH)")
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         topology.orders_of("script-flush").first()?;
         Some(Draw { on: half_or_more(topology, random)?, length: AT_ONCE, parameters: NoParameters {} })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, NoParameters {}| {
         let targets = and(on);
         let description = FaultDescription {

@@ -1,6 +1,9 @@
 //! `delay`: packets take a tenth of the TTL to twice as much: answers come too late, writes after the lease.
 
-use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters, Shown};
+use crate::nemesis::Drawing;
+use crate::packets::network_parameters::{
+    Direction, NetworkNemesis, NetworkParameters, OneOrBothWays, Shown,
+};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
@@ -55,17 +58,11 @@ const AIMS: &[Aim] = &[
 const LENGTHS: (f64, f64) = (1.8, 2.6);
 
 /// What is held back on its way to the storage arrives after the TTL, all equally late and thus in order.
-fn adapt_to_aim(
-    drawn: Impairment,
-    ways: Direction,
-    aim: &DrawnAim,
-    topology: &Topology,
-    random: &mut Stream,
-) -> (Impairment, Direction) {
+fn adapt_to_aim(drawn: OneOrBothWays, aim: &DrawnAim, from: &mut Drawing<'_>) -> OneOrBothWays {
     if aim.aim.other_end.is_none_or(|end| !end.has_storage()) {
-        return (drawn, ways);
+        return drawn;
     }
-    let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * random.random_range(2.0..3.0)).round();
+    let delay_ms = (from.topology.ttl.as_secs_f64() * 1e3 * from.random.random_range(2.0..3.0)).round();
     (Impairment { delay_ms, ..Impairment::default() }, Direction::Out)
 }
 

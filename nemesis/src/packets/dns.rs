@@ -5,7 +5,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::packets::names_tool::{Addresses, NamesCall};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, subset};
@@ -28,7 +28,6 @@ pub(crate) struct DnsParameters {
     /// The servers whose names are answered wrongly.
     names: Vec<String>,
     /// The server whose address they have; none: they have no address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
 }
 
@@ -51,13 +50,13 @@ pub(crate) const DNS: NemesisRow<DnsParameters> = NemesisRow {
             "makes servers' names resolve, in clients' nodes, to no address or to that of another server",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         let parameters = draw_answer(topology, random)?;
         let on = subset(&topology.clients, random.random_range(1..=topology.clients.len()), random);
         let length = around_ttl(topology.ttl, LENGTHS.0, LENGTHS.1, random);
         Some(Draw { on, length, parameters })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, DnsParameters { names, answer }| {
         if names.is_empty() {
             return Err(Refusal::at("names", "`names` names no server"));

@@ -1,6 +1,6 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
-use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network::FLOWS;
 use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
@@ -15,7 +15,7 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     },
     on_connections: false,
     aims: FLOWS,
-    adapt_to_aim: as_drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     shown_by: Shown::Echoes,
     probes: |_| (60, 84),
     shows: |_, before, after| after.duplicates > before.duplicates,

@@ -3,7 +3,6 @@
 //! old one for alive until it asks, or for ever. Sources: Toxiproxy's `timeout`; the kernel's documentation
 //! of conntrack, whose entries end by themselves; RFC 5382, which lets a NAT forget.
 
-use crate::packets::network::as_drawn;
 use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown};
 use crate::plan::aim::{Aim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
@@ -20,7 +19,7 @@ pub(crate) const HALF_OPEN: NetworkNemesis = NetworkNemesis {
     },
     on_connections: true,
     aims: AIMS,
-    adapt_to_aim: as_drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     shown_by: Shown::IdleConnections,
     probes: |_| (1, 0),
     shows: |_, _, after| after.answered < after.sent,

@@ -1,14 +1,13 @@
 //! What nemeses of packets share: a fault impairs ways to peers, and counts if echoes show it.
 
 use crate::fault::Fault;
-use crate::nemesis::{Draw, NemesisDescription, NemesisSettings, TypedNemesis};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, TypedNemesis};
 use crate::packets::network_fault::Impaired;
-use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters};
+use crate::packets::network_parameters::{NetworkNemesis, NetworkParameters};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::{around_ttl, subset};
 use crate::plan::roles::Role;
 use crate::plan::topology::Topology;
-use crate::tools::packets::Impairment;
 use fencepost_cluster::Capability;
 use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
@@ -33,12 +32,8 @@ impl TypedNemesis for NetworkNemesis {
         }
     }
 
-    fn draw(
-        &self,
-        topology: &Topology,
-        _: &NemesisSettings,
-        random: &mut Stream,
-    ) -> Option<Draw<NetworkParameters>> {
+    fn draw(&self, from: &mut Drawing<'_>) -> Option<Draw<NetworkParameters>> {
+        let Drawing { topology, random, .. } = from;
         let (on, mut peers) = draw_sides(topology, random)?;
         if self.on_connections {
             peers.retain(|peer| topology.storage.as_ref() != Some(peer));
@@ -58,12 +53,10 @@ impl TypedNemesis for NetworkNemesis {
         &self,
         drawn: Draw<NetworkParameters>,
         aim: &DrawnAim,
-        topology: &Topology,
-        _: &NemesisSettings,
-        random: &mut Stream,
+        from: &mut Drawing<'_>,
     ) -> Draw<NetworkParameters> {
         let NetworkParameters { impairment, ways, .. } = drawn.parameters;
-        let (impairment, ways) = (self.adapt_to_aim)(impairment, ways, aim, topology, random);
+        let (impairment, ways) = (self.adapt_to_aim)((impairment, ways), aim, from);
         let parameters = NetworkParameters { impairment, peers: aim.peers.clone(), ways };
         Draw { parameters, ..drawn }
     }
@@ -92,16 +85,6 @@ pub(crate) const FLOWS: &[Aim] = &[
     Aim::between(Role::Waiter, OtherEnd::Servers, &[Moment::Collecting]),
     Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::Granted, Moment::Collecting]),
 ];
-
-pub(crate) fn as_drawn(
-    impairment: Impairment,
-    ways: Direction,
-    _: &DrawnAim,
-    _: &Topology,
-    _: &mut Stream,
-) -> (Impairment, Direction) {
-    (impairment, ways)
-}
 
 /// Targets and peers: clients from servers, storage or both, or servers from all others.
 fn draw_sides(topology: &Topology, random: &mut Stream) -> Option<(Vec<String>, Vec<String>)> {

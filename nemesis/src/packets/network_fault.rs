@@ -3,8 +3,8 @@
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters, Shown};
-use crate::packets::packets_tool::{Cleared, Kept, PacketsCall};
-use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State, Streams};
+use crate::packets::packets_tool::{Kept, PacketsCall};
+use crate::tools::packets::{Counts, Echoes, Impairment, Mechanism, Probe, State, Streams};
 use async_trait::async_trait;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect};
@@ -279,10 +279,9 @@ impl Fault for Impaired {
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let fault = &*self;
-        let mut observed = heal_each(&fault.at, |node| async move {
+        let mut observed: Map<String, Value> = heal_each(&fault.at, |node| async move {
             let clear = PacketsCall::Clear { id: fault.id.clone() };
-            let cleared: Cleared = call(context, node, clear).await?;
-            Ok(json!({"packets": cleared.counts}))
+            Ok(json!({"packets": call::<Counts>(context, node, clear).await?}))
         })
         .await?;
         if !self.before.is_empty() {

@@ -1,11 +1,15 @@
 //! Nemeses of the network and their parameters: what happens to packets, and between which nodes.
 
+use crate::nemesis::Drawing;
 use crate::plan::aim::{Aim, DrawnAim};
 use crate::plan::topology::Topology;
 use crate::tools::packets::{Echoes, Impairment};
 use fencepost_history::{Refusal, Stream, read_fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// What is done to packets, and on which way.
+pub(crate) type OneOrBothWays = (Impairment, Direction);
 
 /// A nemesis that makes the way between its targets and some peers worse.
 #[derive(Clone, Copy)]
@@ -14,11 +18,11 @@ pub(crate) struct NetworkNemesis {
     pub about: &'static str,
     /// The parameter without which this nemesis does nothing.
     pub field: &'static str,
-    pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
+    pub draw: fn(&Topology, &mut Stream) -> OneOrBothWays,
     /// Whether it acts on connections to servers: netem cannot do that, and the storage is spared.
     pub on_connections: bool,
     pub aims: &'static [Aim],
-    pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
+    pub adapt_to_aim: fn(OneOrBothWays, &DrawnAim, &mut Drawing<'_>) -> OneOrBothWays,
     /// Echoes or connections to each peer, and bytes of each echo.
     pub probes: fn(&Impairment) -> (u16, usize),
     pub shown_by: Shown,

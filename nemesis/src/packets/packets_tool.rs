@@ -1,8 +1,8 @@
 //! The tool by which an agent impairs the packets that leave its node, and probes the way to others.
 
-use crate::tools::packets::{Counts, Impairment, Listener, Network, PacketsError, Probe, Streams, is_silent};
+use crate::tools::packets::{Counts, Impairment, Network, PacketsError, Probe, Streams, is_silent, listen};
 use fencepost_cluster::agent::{Tool, ToolError};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub struct PacketsTool {
 pub(crate) enum PacketsCall {
     /// Impairs packets to these addresses. Gives the mechanism.
     Set { id: String, to: Vec<Ipv4Addr>, impairment: Impairment },
-    /// Gives a [`Cleared`]. No such fault is no error.
+    /// Gives what happened to the packets until then. No such fault is no error.
     Clear { id: String },
     /// Gives the state of the network ([`crate::tools::packets::State`]).
     Look,
@@ -46,13 +46,6 @@ pub(crate) struct Kept {
     pub silent: u64,
 }
 
-/// What happened to the packets up to the end of a fault, and the faults that are still in force.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Cleared {
-    pub counts: Counts,
-    pub left: Vec<String>,
-}
-
 impl Tool for PacketsTool {
     fn name(&self) -> &'static str {
         "packets"
@@ -68,12 +61,14 @@ impl Tool for PacketsTool {
 impl PacketsTool {
     fn carry_out(&self, call: PacketsCall) -> Result<Value, PacketsError> {
         match call {
-            PacketsCall::Set { id, to, impairment } => Ok(json!(self.network().set(&id, &to, impairment)?)),
+            PacketsCall::Set { id, to, impairment } => {
+                Ok(json!(self.network.lock().set(&id, &to, impairment)?))
+            }
             PacketsCall::Clear { id } => self.clear(&id),
-            PacketsCall::Look => Ok(json!(self.network().look()?)),
+            PacketsCall::Look => Ok(json!(self.network.lock().look()?)),
             PacketsCall::Offers => Ok(json!(Network::offers()?)),
             PacketsCall::Probe(probe) => Ok(json!(probe.run()?)),
-            PacketsCall::Listen => Ok(json!(Listener::start()?)),
+            PacketsCall::Listen => Ok(json!(listen()?)),
             PacketsCall::Streams(streams) => Ok(json!(streams.run()?)),
             PacketsCall::Keep { id, stream } => {
                 let opened = stream.open()?;
@@ -90,19 +85,14 @@ impl PacketsTool {
     }
 
     fn clear(&self, id: &str) -> Result<Value, PacketsError> {
-        let mut network = self.network();
+        let mut network = self.network.lock();
         // An emulator that broke down counts no more, but its rules must go all the same.
         let counts = network.look().map(|state| sum(state.counts.values()));
         network.clear(id)?;
-        let left = network.look()?.faults;
-        if left.is_empty() && !network.is_gone()? {
-            return Err(PacketsError::new("the rules for packets are still there after healing".to_owned()));
+        if network.look()?.faults.is_empty() && !network.is_gone()? {
+            return Err(PacketsError("the rules for packets are still there after healing".to_owned()));
         }
-        Ok(json!(Cleared { counts: counts?, left: left.into_iter().collect() }))
-    }
-
-    fn network(&self) -> MutexGuard<'_, Network> {
-        self.network.lock()
+        Ok(json!(counts?))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NemesisSettings};
 use crate::packets::groups::{self, Groups};
 use crate::plan::aim::{Aim, Moment, OtherEnd};
 use crate::plan::distributions::around_ttl;
@@ -41,12 +41,12 @@ pub(crate) const PARTITION: NemesisRow<Groups> = NemesisRow {
             "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |Drawing { topology, settings, random }| {
         let length = around_ttl(topology.ttl, 0.5, 2.0, random);
         let groups = named_groups(settings).or_else(|| groups::draw(topology, random))?;
         Some(Draw { on: groups.targets(), length, parameters: groups })
     },
-    adapt_to_aim: |drawn, aim, topology, settings, random| {
+    adapt_to_aim: |drawn, aim, Drawing { topology, settings, random }| {
         // Groups that the command line names stay as they are, and take the moment of the aim.
         let is_half = aim.aim.other_end == Some(OtherEnd::OtherHalf);
         let groups = named_groups(settings)
@@ -192,19 +192,16 @@ impl Fault for Cut {
         try_join_all(self.drops_from.iter().map(|(node, others)| cut.drop_from(context, node, others)))
             .await?;
         let after = self.probe(context).await?;
-        let mut observed = Map::new();
-        let mut effective = false;
-        for (pair, connected) in after {
-            let was_connected = before.get(&pair).copied().unwrap_or(false);
-            effective |= was_connected && !connected;
-            observed.insert(pair, json!({"connected_before": was_connected, "connected": connected}));
-        }
-        Ok(Observation { observed, effective })
+        let seen = after.into_iter().map(|(pair, connected)| {
+            let before = before.get(&pair).copied().unwrap_or(false);
+            (pair, (json!({"connected_before": before, "connected": connected}), before && !connected))
+        });
+        Ok(seen.collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let cut = &*self;
-        let mut observed = heal_each(&cut.at, |node| async move {
+        let mut observed: Map<String, Value> = heal_each(&cut.at, |node| async move {
             Ok(json!({"packets_dropped": cut.mend(context, node).await?}))
         })
         .await?;

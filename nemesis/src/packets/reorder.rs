@@ -1,6 +1,6 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
-use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network::FLOWS;
 use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown, percent};
 use crate::plan::distributions::draw_log;
 use crate::tools::packets::Impairment;
@@ -18,7 +18,7 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     },
     on_connections: false,
     aims: FLOWS,
-    adapt_to_aim: as_drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     shown_by: Shown::Echoes,
     probes: |_| (60, 84),
     shows: |_, before, after| after.overtaken > before.overtaken,

@@ -1,6 +1,6 @@
 //! `slow`: the line carries little, so that packets wait. A lock sends little: only a very slow line matters.
 
-use crate::packets::network::{FLOWS, as_drawn};
+use crate::packets::network::FLOWS;
 use crate::packets::network_parameters::{Direction, NetworkNemesis, NetworkParameters, Shown};
 use crate::plan::distributions::draw_log;
 use crate::tools::packets::{Echoes, Impairment};
@@ -15,7 +15,7 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     },
     on_connections: false,
     aims: FLOWS,
-    adapt_to_aim: as_drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     shown_by: Shown::Echoes,
     probes: echoes,
     shows,

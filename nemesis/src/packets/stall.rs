@@ -1,13 +1,13 @@
 //! `stall`: the first request to the servers passes, and those after it are held back. Two requests in a row,
 //! such as a look at a key and its deletion, are far apart: the first answer is old when the second arrives.
 
-use crate::packets::network_parameters::{Direction, NetworkNemesis, Shown};
+use crate::nemesis::Drawing;
+use crate::packets::network_parameters::{Direction, NetworkNemesis, OneOrBothWays, Shown};
 use crate::plan::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::plan::distributions::draw_log;
 use crate::plan::roles::Role;
 use crate::plan::topology::Topology;
 use crate::tools::packets::Impairment;
-use fencepost_history::Stream;
 use rand::RngExt;
 
 pub(crate) const STALL: NetworkNemesis = NetworkNemesis {
@@ -49,13 +49,8 @@ const AIMS: &[Aim] = &[
 const LENGTHS: (f64, f64) = (1.5, 2.5);
 
 /// What is held back arrives after the lease has run out. Mostly one request passes, sometimes some.
-fn adapt_to_aim(
-    _: Impairment,
-    _: Direction,
-    _: &DrawnAim,
-    topology: &Topology,
-    random: &mut Stream,
-) -> (Impairment, Direction) {
+fn adapt_to_aim(_: OneOrBothWays, _: &DrawnAim, from: &mut Drawing<'_>) -> OneOrBothWays {
+    let Drawing { topology, random, .. } = from;
     let pass_first = if random.random_bool(0.7) { 1 } else { random.random_range(2..=4) };
     (stalled(topology, random.random_range(0.8..1.5), pass_first), Direction::Out)
 }

@@ -48,29 +48,23 @@ impl Moment {
         let points = |is_acquiring| {
             topology.points.iter().filter(move |point| point.is_acquiring == is_acquiring).map(at)
         };
-        match self {
-            Moment::AcquirePoint => points(true).collect(),
-            Moment::HolderPoint => points(false).collect(),
-            _ => self.trigger(topology).into_iter().collect(),
-        }
-    }
-
-    fn trigger(self, topology: &Topology) -> Option<Trigger> {
         let at_most_ms = |time: Duration, ttls| Some(millis(time.min(topology.ttl.mul_f64(ttls))));
         let section_ms = Some(millis(topology.ttl.mul_f64(LONG)));
         let of = |f: &str, kind: Kind| Trigger::of(f).with_kind(kind);
-        match self {
-            Moment::Granted => Some(of(f::ACQUIRE, Kind::Ok)),
-            Moment::GrantedForLong => Some(Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) }),
-            Moment::AcquirePoint | Moment::HolderPoint => None,
-            Moment::BeforeWrite | Moment::Read if topology.storage.is_none() => None,
-            Moment::Read => Some(Trigger { write_ms: at_most_ms(SOON, SOON_TTLS), ..of(f::READ, Kind::Ok) }),
+        let trigger = match self {
+            Moment::AcquirePoint => return points(true).collect(),
+            Moment::HolderPoint => return points(false).collect(),
+            Moment::BeforeWrite | Moment::Read if topology.storage.is_none() => return Vec::new(),
+            Moment::Granted => of(f::ACQUIRE, Kind::Ok),
+            Moment::GrantedForLong => Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) },
+            Moment::Read => Trigger { write_ms: at_most_ms(SOON, SOON_TTLS), ..of(f::READ, Kind::Ok) },
             Moment::BeforeWrite => {
-                Some(Trigger { write_ms: at_most_ms(WRITE, WRITE_TTLS), ..of(f::READ, Kind::Ok) })
+                Trigger { write_ms: at_most_ms(WRITE, WRITE_TTLS), ..of(f::READ, Kind::Ok) }
             }
-            Moment::Releasing => Some(of(f::RELEASE, Kind::Invoke)),
-            Moment::Collecting => Some(of(f::ACQUIRE, Kind::Invoke)),
-        }
+            Moment::Releasing => of(f::RELEASE, Kind::Invoke),
+            Moment::Collecting => of(f::ACQUIRE, Kind::Invoke),
+        };
+        vec![trigger]
     }
 }
 
@@ -170,15 +164,12 @@ impl Aim {
         self.moments.iter().any(|moment| matches!(moment, Moment::AcquirePoint | Moment::HolderPoint))
     }
 
-    fn triggers(&self, topology: &Topology) -> Vec<Trigger> {
-        self.moments.iter().flat_map(|moment| moment.triggers(topology)).collect()
-    }
-
     /// Its targets, other end and events in this run; none where the run lacks one of them.
     pub fn possible(&self, topology: &Topology) -> Option<PossibleAim> {
         let on = self.targets(topology, topology.majority())?;
         let peers = self.other_end.map_or(Some(Vec::new()), |end| end.names(topology))?;
-        let moments = self.triggers(topology);
+        let moments: Vec<Trigger> =
+            self.moments.iter().flat_map(|moment| moment.triggers(topology)).collect();
         let cuts_off = matches!(self.other_end, Some(OtherEnd::Majority | OtherEnd::OtherHalf));
         (!moments.is_empty()).then_some(PossibleAim { on, peers, moments, cuts_off })
     }
@@ -247,7 +238,7 @@ pub(crate) fn draw_aim(
         on: aim.targets(topology, granting)?,
         peers: peers.clone(),
         then: moments.choose(random)?.clone(),
-        until: aim.until.choose(random).and_then(|moment| moment.trigger(topology)),
+        until: aim.until.choose(random).and_then(|moment| moment.triggers(topology).pop()),
         length,
     })
 }

@@ -1,6 +1,6 @@
 //! Draws plans: three of four faults are aimed at roles and moments, one is at nodes and a time of its own.
 
-use crate::nemesis::{Draw, Nemesis, NemesisSettings};
+use crate::nemesis::{Draw, Drawing, Nemesis, NemesisSettings};
 use crate::plan::Plan;
 use crate::plan::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::plan::distributions::millis;
@@ -55,7 +55,9 @@ fn draw_one(
     };
     let mut faults: Vec<PlannedFault> = Vec::new();
     let mut at_ms = gap_ms(&mut random);
-    while let Some(fault) = draw_next(&faults, nemesis, topology, settings, &mut random) {
+    loop {
+        let from = &mut Drawing { topology, settings, random: &mut random };
+        let Some(fault) = draw_next(&faults, nemesis, from) else { break };
         let lasts_ms = match fault.until {
             Some(_) => fault.for_ms.min(millis(topology.ttl.mul_f64(AWAITED_TTLS))),
             None => fault.for_ms,
@@ -76,18 +78,13 @@ fn draw_one(
 /// Draws the fault that follows these. Two of four are at the first aim of the nemesis, so that each run,
 /// however short, tries what most locks are broken by. The others are at a point of the recipe; where it has
 /// none, one is at the other aims in turns, and one at any nodes and any time.
-fn draw_next(
-    faults: &[PlannedFault],
-    nemesis: &dyn Nemesis,
-    topology: &Topology,
-    settings: &NemesisSettings,
-    random: &mut Stream,
-) -> Option<PlannedFault> {
-    let place = faults.len();
-    let mut aimed = |which| {
-        let drawn = draw_aimed(nemesis, topology, settings, which, random);
+fn draw_next(faults: &[PlannedFault], nemesis: &dyn Nemesis, from: &mut Drawing<'_>) -> Option<PlannedFault> {
+    let (place, topology) = (faults.len(), from.topology);
+    let mut drawn = |which| {
+        let drawn = draw_from(nemesis, which, from);
         drawn.filter(|fault| leaves_two(nemesis, faults, fault, topology))
     };
+    let mut aimed = |which| drawn(Some(which));
     let first = WhichAim::InTurn(0);
     let other = WhichAim::InTurn(1 + place / 4);
     let fault = match place % 4 {
@@ -95,8 +92,7 @@ fn draw_next(
         1 => aimed(WhichAim::AtPoint).or_else(|| aimed(other)).or_else(|| aimed(first)),
         _ => aimed(WhichAim::AtPoint),
     };
-    let fault = fault.or_else(|| draw_fault(nemesis, topology, settings, None, random));
-    fault.filter(|fault| leaves_two(nemesis, faults, fault, topology))
+    fault.or_else(|| drawn(None))
 }
 
 /// Whether at least two clients go on after these faults: killed clients are not started again.
@@ -126,11 +122,26 @@ pub fn draw_fault(
     which: Option<WhichAim>,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
-    if let Some(which) = which {
-        return draw_aimed(nemesis, topology, settings, which, random);
-    }
-    let then = nemesis.description().awaits_holder.then(|| Trigger::of(f::ACQUIRE));
-    Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then, None))
+    draw_from(nemesis, which, &mut Drawing { topology, settings, random })
+}
+
+fn draw_from(nemesis: &dyn Nemesis, which: Option<WhichAim>, from: &mut Drawing<'_>) -> Option<PlannedFault> {
+    let Drawing { topology, settings, random } = from;
+    let description = nemesis.description();
+    let (drawn, then, until) = match which {
+        None => {
+            let then = description.awaits_holder.then(|| Trigger::of(f::ACQUIRE));
+            (nemesis.draw(topology, settings, random)?, then, None)
+        }
+        Some(which) => {
+            let aim = draw_aim(description.aims, which, &description.reachable(topology), random)?;
+            let drawn = nemesis.draw_aimed(&aim, Drawing { topology, settings, random })?;
+            (drawn, Some(aim.then), aim.until)
+        }
+    };
+    let Draw { on, length, parameters } = drawn;
+    let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
+    Some(PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, until, parameters })
 }
 
 /// Whether a nemesis can be aimed, in this run, at clients between two steps of their recipe.
@@ -138,30 +149,6 @@ pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
     let description = nemesis.description();
     let topology = description.reachable(topology);
     description.aims.iter().any(|aim| aim.is_at_point() && aim.possible(&topology).is_some())
-}
-
-fn draw_aimed(
-    nemesis: &dyn Nemesis,
-    topology: &Topology,
-    settings: &NemesisSettings,
-    which: WhichAim,
-    random: &mut Stream,
-) -> Option<PlannedFault> {
-    let description = nemesis.description();
-    let aim = draw_aim(description.aims, which, &description.reachable(topology), random)?;
-    let drawn = nemesis.draw_aimed(&aim, topology, settings, random)?;
-    Some(planned(nemesis, drawn, Some(aim.then), aim.until))
-}
-
-fn planned(
-    nemesis: &dyn Nemesis,
-    drawn: Draw,
-    then: Option<Trigger>,
-    until: Option<Trigger>,
-) -> PlannedFault {
-    let Draw { on, length, parameters } = drawn;
-    let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
-    PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, until, parameters }
 }
 
 /// What a nemesis can be aimed at in this run.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// One fault of a plan, with its targets, its beginning and its end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedFault {
     /// Time from the start of the main phase, or from `when`, to the injection, in milliseconds.
     #[serde(default)]
@@ -45,14 +45,10 @@ impl PlannedFault {
     /// At the beginning of the main phase, and healed so much later.
     pub fn new(fault: &str, on: &[&str], length: Duration) -> PlannedFault {
         PlannedFault {
-            at_ms: 0,
             for_ms: TimeSpan(length).millis().max(1),
             fault: fault.to_owned(),
             on: on.iter().map(|&name| name.to_owned()).collect(),
-            when: None,
-            then: None,
-            until: None,
-            parameters: Map::new(),
+            ..PlannedFault::default()
         }
     }
 

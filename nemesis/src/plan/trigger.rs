@@ -4,7 +4,7 @@ use fencepost_history::{Event, FaultEvent, FaultStage, Grant, Kind, NoticeValue,
 use serde::{Deserialize, Serialize};
 
 /// The first event that fits everything that is said here; what is left out fits any.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Trigger {
     /// Name of the operation, or of a nemesis.
@@ -49,19 +49,7 @@ fn is_once(times: &u64) -> bool {
 impl Trigger {
     /// The next operation of that name that succeeds, of any client.
     pub fn of(f: &str) -> Trigger {
-        Trigger {
-            f: f.to_owned(),
-            kind: None,
-            client: None,
-            key: None,
-            granted_by: None,
-            point: None,
-            stage: None,
-            section_ms: None,
-            write_ms: None,
-            free: false,
-            times: 1,
-        }
+        Trigger { f: f.to_owned(), times: 1, ..Trigger::default() }
     }
 
     /// The same, of events of this kind.

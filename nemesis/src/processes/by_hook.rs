@@ -2,7 +2,7 @@
 
 use crate::context::FaultContext;
 use crate::existing_servers::{ExistingServers, HookAction};
-use crate::fault::FaultError;
+use crate::fault::{FaultError, Observation, heal_each};
 use fencepost_history::prose::{and, was};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
@@ -28,25 +28,26 @@ impl ByHook {
         ByHook { action, touched: Vec::new() }
     }
 
-    /// Has the fault injected. Gives what was observed of each, and whether one stopped answering.
+    /// Has the fault injected. Gives what was observed of each; it is effective if one stopped answering.
     pub(crate) async fn inject(
         &mut self,
         servers: &[String],
         context: &FaultContext,
-    ) -> Result<(Map<String, Value>, bool), FaultError> {
+    ) -> Result<Observation, FaultError> {
         self.touched.extend(servers.iter().cloned());
         let injected = servers.iter().map(|server| inject(self.action, server, context));
         // To the end, each: a hook that is cut off may have done half of its work.
         let injected = join_all(injected).await.into_iter().collect::<Result<Vec<_>, FaultError>>()?;
-        let effective = injected.iter().any(|(_, effective)| *effective);
-        let observed = injected.into_iter().map(|(observed, _)| observed);
-        Ok((servers.iter().cloned().zip(observed).collect(), effective))
+        Ok(servers.iter().cloned().zip(injected).collect())
     }
 
     pub(crate) async fn heal(&self, context: &FaultContext) -> Result<Map<String, Value>, FaultError> {
-        let healed = self.touched.iter().map(|server| heal(self.action.undo(), server, context));
-        join_all(healed).await.into_iter().collect::<Result<(), FaultError>>()?;
-        Ok(self.touched.iter().map(|server| (server.clone(), json!({"answers": true}))).collect())
+        let undo = self.action.undo();
+        heal_each(&self.touched, |server| async move {
+            bring_back(context.existing(server)?, server, undo).await?;
+            Ok(json!({"answers": true}))
+        })
+        .await
     }
 }
 
@@ -75,10 +76,6 @@ async fn is_closed(open: Option<&mut TcpStream>) -> bool {
     let Some(open) = open else { return false };
     let mut bytes = [0; 512];
     matches!(tokio::time::timeout(POLL, open.read(&mut bytes)).await, Ok(Ok(0) | Err(_)))
-}
-
-async fn heal(undo: HookAction, server: &str, context: &FaultContext) -> Result<(), FaultError> {
-    bring_back(context.existing(server)?, server, undo).await
 }
 
 async fn bring_back(
@@ -111,17 +108,15 @@ pub(crate) fn sentence(
     by_hook: &str,
     by_signal: &str,
 ) -> String {
-    let (hooked, own): (Vec<String>, Vec<String>) =
-        targets.iter().cloned().partition(|target| is_by_hook(observed, target));
+    let (hooked, own): (Vec<String>, Vec<String>) = targets
+        .iter()
+        .cloned()
+        .partition(|target| observed.get(target).is_some_and(|seen| seen["by"] == "hook"));
     let clause = |targets: &[String], done: &str| {
         (!targets.is_empty()).then(|| format!("{} {} {done}", and(targets), was(targets)))
     };
     let clauses = [clause(&own, by_signal), clause(&hooked, &format!("{by_hook} by the server hook"))];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
-}
-
-fn is_by_hook(observed: &Map<String, Value>, target: &str) -> bool {
-    observed.get(target).is_some_and(|seen| seen["by"] == "hook")
 }
 
 #[cfg(test)]

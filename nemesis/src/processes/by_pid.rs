@@ -5,8 +5,7 @@ use crate::fault::{Fault, FaultError, Observation};
 use crate::processes::threads_tool::ThreadsTool;
 use async_trait::async_trait;
 use fencepost_cluster::agent::{self, Tool};
-use fencepost_cluster::protocol::{CommandOutput, Service};
-use fencepost_cluster::{Attached, ClusterError, Node};
+use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::{FaultDescription, NodeKind, Refusal};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -103,10 +102,6 @@ struct ThisMachine {
     threads: ThreadsTool,
 }
 
-fn none<T>(what: &str) -> Result<T, ClusterError> {
-    Err(ClusterError::new(format!("a process of this machine has no {what} of Fencepost's")))
-}
-
 #[async_trait]
 impl Node for ThisMachine {
     fn name(&self) -> &str {
@@ -121,12 +116,8 @@ impl Node for ThisMachine {
         Ipv4Addr::LOCALHOST
     }
 
-    fn service_pid(&self, _: &str) -> Option<i32> {
-        None
-    }
-
-    async fn start(&self, _: &Service) -> Result<i32, ClusterError> {
-        none("service")
+    fn lacks(&self, what: &str) -> ClusterError {
+        ClusterError::new(format!("a process of this machine has no {what} of Fencepost's"))
     }
 
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
@@ -146,35 +137,11 @@ impl Node for ThisMachine {
         Ok(agent::state(pid).filter(|state| *state != 'Z'))
     }
 
-    async fn exec(&self, _: &[&str], _: Duration) -> Result<CommandOutput, ClusterError> {
-        none("commands")
-    }
-
-    async fn put(&self, _: &str, _: &[u8]) -> Result<(), ClusterError> {
-        none("files")
-    }
-
-    async fn get(&self, _: &str) -> Result<Vec<u8>, ClusterError> {
-        none("files")
-    }
-
-    async fn remove(&self, _: &str) -> Result<(), ClusterError> {
-        none("files")
-    }
-
-    async fn connect(&self, _: &str, _: Duration) -> Result<std::io::Result<Duration>, ClusterError> {
-        none("network")
-    }
-
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
         match name == self.threads.name() {
             true => self.threads.call(args).map_err(|error| ClusterError::new(error.to_string())),
-            false => none("tools"),
+            false => Err(self.lacks("tools")),
         }
-    }
-
-    async fn attach(&self, _: &[String]) -> Result<Attached, ClusterError> {
-        none("programs")
     }
 }
 

@@ -2,8 +2,8 @@
 //! target. What it does is not known, so it may explain all but a server that was certainly away.
 
 use crate::context::FaultContext;
-use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::fault::{Fault, FaultError, Observation, heal_each, of_each};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::options::CommandPlace;
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, subset};
@@ -12,7 +12,6 @@ use async_trait::async_trait;
 use fencepost_cluster::{COMMAND_TIME, UserCommand};
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, FaultEffect, Refusal};
-use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -55,7 +54,7 @@ pub(crate) const COMMAND: NemesisRow<CommandParameters> = NemesisRow {
             "a fault of your own: a command injects it, another heals it, and a third says whether it is in force",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |Drawing { topology, settings, random }| {
         let options = &settings.options;
         let parameters = CommandParameters {
             inject: options.fault_command.clone()?,
@@ -67,7 +66,7 @@ pub(crate) const COMMAND: NemesisRow<CommandParameters> = NemesisRow {
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on: subset(nodes, 1, random), length, parameters })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, parameters| {
         let CommandParameters { inject, heal, observe, .. } = &parameters;
         let words = |key: &'static str, command: &str| match shlex::split(command) {
@@ -148,11 +147,11 @@ impl OwnFault {
         Ok(true)
     }
 
-    async fn begin(&self, target: &str, context: &FaultContext) -> Result<Value, FaultError> {
+    async fn begin(&self, target: &str, context: &FaultContext) -> Result<(Value, bool), FaultError> {
         let (before, _) = self.run(&self.observe, target, context).await?;
         self.carry_out(&self.inject, target, context).await?;
         let seen = self.is_seen(true, target, context).await?;
-        Ok(json!({"seen_before": before, "seen": seen}))
+        Ok((json!({"seen_before": before, "seen": seen}), seen && !before))
     }
 
     async fn end(&self, target: &String, context: &FaultContext) -> Result<Value, FaultError> {
@@ -189,17 +188,11 @@ impl Fault for OwnFault {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let this = &*self;
-        let seen = try_join_all(this.on.iter().map(|target| async move {
-            Ok::<_, FaultError>((target.clone(), this.begin(target, context).await?))
-        }))
-        .await?;
-        let by_this = |seen: &Value| seen["seen"] == true && seen["seen_before"] == false;
-        let effective = seen.iter().any(|(_, seen)| by_this(seen));
-        Ok(Observation { observed: seen.into_iter().collect(), effective })
+        Ok(of_each(&this.on, |target| this.begin(target, context)).await?.into_iter().collect())
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let this = &*self;
-        heal_each(&this.on, |target| this.end(target, context)).await.map(Value::Object)
+        heal_each(&this.on, |target| this.end(target, context)).await
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::packets::network_parameters::percent;
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, draw_log};
@@ -53,13 +53,14 @@ pub(crate) const CPU: NemesisRow<CpuParameters> = NemesisRow {
             "gives servers or clients a small share of their processor: they run for a part of each 100 ms",
         )
     },
-    draw: |topology, settings, random| {
-        let Draw { on, .. } = (PAUSE.draw)(topology, settings, random)?;
+    draw: |from| {
+        let Draw { on, .. } = (PAUSE.draw)(from)?;
+        let Drawing { topology, random, .. } = from;
         let share = (draw_log(0.02, 0.3, random) * 100.0).round() / 100.0;
         let length = around_ttl(topology.ttl, LENGTHS.0, LENGTHS.1, random);
         Some(Draw { on, length, parameters: CpuParameters { share } })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, CpuParameters { share }| {
         if !(0.01..=0.9).contains(&share) {
             return Err(Refusal::at("share", "share is a part of the time from 0.01 to 0.9"));

@@ -3,17 +3,16 @@
 
 use crate::context::FaultContext;
 use crate::existing_servers::HookAction;
-use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
+use crate::fault::{Fault, FaultError, Observation, of_each};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NemesisSettings, NoParameters};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, millis, subset};
 use crate::plan::roles::Role;
-use crate::plan::topology::{ServerFaults, Topology};
+use crate::plan::topology::ServerFaults;
 use crate::processes::by_hook::{self, ByHook};
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
-use fencepost_history::{FaultDescription, FaultEffect, Stream};
-use futures_util::future::try_join_all;
+use fencepost_history::{FaultDescription, FaultEffect};
 use nix::sys::signal::Signal;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
@@ -33,7 +32,8 @@ pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
             "ends servers with SIGKILL and starts them again, or ends a client for good; the page cache survives",
         )
     },
-    draw: |topology, settings, random| {
+    draw: |from| {
+        let Drawing { topology, random, .. } = from;
         let on = match topology.draw_servers(random) {
             // Where servers cannot be touched, clients are what is left.
             None if topology.server_faults != ServerFaults::All => {
@@ -41,9 +41,9 @@ pub(crate) const KILL: NemesisRow<NoParameters> = NemesisRow {
             }
             servers => servers?,
         };
-        Some(down_for_a_while(on, topology, settings, random))
+        Some(down_for_a_while(on, from))
     },
-    adapt_to_aim: |drawn, _, _, settings, _| back_soon(drawn, settings),
+    adapt_to_aim: |drawn, _, from| back_soon(drawn, from.settings),
     prepare: |on, NoParameters {}| Ok(Box::new(Killed::new(on, Signal::SIGKILL))),
 };
 
@@ -52,9 +52,9 @@ pub(crate) const LEADER_KILL: NemesisRow<NoParameters> = NemesisRow {
         "leader-kill",
         "ends the leader with SIGKILL and starts it again; without a leader (Redlock), one drawn server",
     ),
-    draw: |topology, settings, random| {
-        let on = topology.draw_leader(random)?;
-        Some(down_for_a_while(on, topology, settings, random))
+    draw: |from| {
+        let on = from.topology.draw_leader(from.random)?;
+        Some(down_for_a_while(on, from))
     },
     ..KILL
 };
@@ -89,12 +89,8 @@ pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &NemesisSettings) -> Draw<P
 }
 
 /// These servers are killed, and stay down for a drawn time.
-pub(crate) fn down_for_a_while(
-    on: Vec<String>,
-    topology: &Topology,
-    settings: &NemesisSettings,
-    random: &mut Stream,
-) -> Draw<NoParameters> {
+fn down_for_a_while(on: Vec<String>, from: &mut Drawing<'_>) -> Draw<NoParameters> {
+    let Drawing { topology, settings, random } = from;
     // Half of them restart at once, as under a supervisor: too soon for a server that forgot its locks.
     let drawn = if random.random_bool(0.5) {
         Duration::from_millis(1)
@@ -219,7 +215,7 @@ impl Fault for Killed {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let (existing, own) = context.split_existing(&self.on);
-        let (mut observed, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
+        let mut seen = self.by_hook.inject(&existing, context).await?;
         for target in &own {
             context.pid(target)?;
             self.down.push(target.clone());
@@ -228,28 +224,23 @@ impl Fault for Killed {
             }
         }
         let signal = self.signal;
-        let seen = own.iter().map(|target| async move {
-            Ok::<_, FaultError>((target.clone(), end(context, target, signal).await?))
-        });
-        observed.extend(try_join_all(seen).await?);
-        let effective = effective_by_hook || observed.values().any(ended_by_this);
-        Ok(Observation { observed, effective })
+        seen.observed.extend(of_each(&own, |target| end(context, target, signal)).await?);
+        seen.effective |= seen.observed.values().any(ended_by_this);
+        Ok(seen)
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let for_good = &self.for_good;
-        let pids = try_join_all(self.down.iter().map(|target| async move {
+        let pids = of_each(&self.down, |target| async move {
             if for_good.contains(target) {
-                return Ok((target.clone(), json!({"gone": true})));
+                return Ok(json!({"gone": true}));
             }
             if context.pid(target).is_err() {
                 context.restart(target).await?;
             }
-            Ok::<_, FaultError>((target.clone(), json!({"pid": context.pid(target)?})))
-        }))
-        .await?;
-        let by_hook = self.by_hook.heal(context).await?;
-        Ok(Value::Object(pids.into_iter().chain(by_hook).collect()))
+            Ok(json!({"pid": context.pid(target)?}))
+        });
+        Ok(pids.await?.into_iter().chain(self.by_hook.heal(context).await?).collect())
     }
 }
 

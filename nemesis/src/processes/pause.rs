@@ -7,7 +7,7 @@
 use crate::context::FaultContext;
 use crate::existing_servers::HookAction;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, subset};
 use crate::plan::roles::Role;
@@ -32,7 +32,7 @@ pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
             "stops clients or servers (SIGSTOP) for longer than the TTL, once or in many short stops, then wakes them",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         // Mostly clients: the debate is about the stopped holder. More than half of them, to hit a holder
         // mostly, but never all, so that another client can take the lock meanwhile.
         let clients = topology.clients.len();
@@ -46,7 +46,7 @@ pub(crate) const PAUSE: NemesisRow<PauseParameters> = NemesisRow {
         Some(stopped_for_long(on, topology, random))
     },
     // A stop at a stretch: between two stops of a strobe, a holder would learn that its lock is gone.
-    adapt_to_aim: |drawn, _, _, _, _| Draw { parameters: PauseParameters::default(), ..drawn },
+    adapt_to_aim: |drawn, _, _| Draw { parameters: PauseParameters::default(), ..drawn },
     prepare,
 };
 
@@ -61,8 +61,10 @@ pub(crate) const LEADER_PAUSE: NemesisRow<PauseParameters> = NemesisRow {
             "stops the leader for longer than the TTL, then wakes it; without a leader (Redlock), one drawn server",
         )
     },
-    draw: |topology, _, random| Some(stopped_for_long(topology.draw_leader(random)?, topology, random)),
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    draw: |Drawing { topology, random, .. }| {
+        Some(stopped_for_long(topology.draw_leader(random)?, topology, random))
+    },
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare,
 };
 
@@ -98,9 +100,7 @@ const STROBES: f64 = 0.25;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PauseParameters {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     stop_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     run_ms: Option<u64>,
 }
 
@@ -170,7 +170,7 @@ impl Fault for StoppedTargets {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let (existing, own) = context.split_existing(&self.on);
-        let (observed_by_hook, effective_by_hook) = self.by_hook.inject(&existing, context).await?;
+        let mut seen = self.by_hook.inject(&existing, context).await?;
         for target in &own {
             self.pids.push((target.clone(), context.pid(target)?));
         }
@@ -180,12 +180,10 @@ impl Fault for StoppedTargets {
             Ok::<_, FaultError>((target.clone(), state))
         }))
         .await?;
-        let effective = effective_by_hook || states.iter().any(|(_, state)| *state == Some('T'));
-        let observed = states
-            .into_iter()
-            .map(|(target, state)| (target, json!({"state": state})))
-            .chain(observed_by_hook)
-            .collect::<Map<_, _>>();
+        for (target, state) in states {
+            seen.effective |= state == Some('T');
+            seen.observed.insert(target, json!({"state": state}));
+        }
         if let Some(strobe) = self.strobe {
             let nodes = self
                 .pids
@@ -193,7 +191,7 @@ impl Fault for StoppedTargets {
                 .map(|(target, pid)| Ok((target.clone(), *pid, context.node(target)?.clone())));
             self.strobing = Some(Strobing::begin(strobe, nodes.collect::<Result<_, FaultError>>()?));
         }
-        Ok(Observation { observed, effective })
+        Ok(seen)
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {

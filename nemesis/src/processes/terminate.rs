@@ -4,7 +4,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation, heal_each};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow, NoParameters};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow, NoParameters};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::{around_ttl, millis};
 use crate::plan::roles::Role;
@@ -56,7 +56,7 @@ pub(crate) const ROLLING: NemesisRow<RollingParameters> = NemesisRow {
             "restarts all servers in turn (SIGTERM), each once the one before it serves again, as an upgrade does",
         )
     },
-    draw: |topology, _, random| {
+    draw: |Drawing { topology, random, .. }| {
         let on = topology.servers.clone();
         let rest = if random.random_bool(0.5) {
             Duration::ZERO
@@ -67,7 +67,7 @@ pub(crate) const ROLLING: NemesisRow<RollingParameters> = NemesisRow {
         (!on.is_empty()).then_some(Draw { on, length: Duration::from_millis(1), parameters })
     },
     // Not a majority of them: all that know of the lock come in turn.
-    adapt_to_aim: |drawn, _, _, _, _| Draw { on: vec![Role::Granting.name().to_owned()], ..drawn },
+    adapt_to_aim: |drawn, _, _| Draw { on: vec![Role::Granting.name().to_owned()], ..drawn },
     prepare: |on, parameters| Ok(Box::new(Rolling { on: on.to_vec(), parameters })),
 };
 
@@ -127,6 +127,5 @@ impl Fault for Rolling {
             Ok(json!({"pid": context.pid(target)?}))
         })
         .await
-        .map(Value::Object)
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::nemesis::{Draw, NemesisDescription, NemesisRow};
+use crate::nemesis::{Draw, Drawing, NemesisDescription, NemesisRow};
 use crate::plan::aim::{Aim, Moment};
 use crate::plan::distributions::around_ttl;
 use crate::plan::roles::Role;
@@ -44,13 +44,14 @@ pub(crate) const THREAD_PAUSE: NemesisRow<ThreadParameters> = NemesisRow {
             "stops one thread of clients or servers for longer than the TTL, while their other threads go on",
         )
     },
-    draw: |topology, settings, random| {
-        let Draw { on, .. } = (PAUSE.draw)(topology, settings, random)?;
+    draw: |from| {
+        let Draw { on, .. } = (PAUSE.draw)(from)?;
+        let Drawing { topology, random, .. } = from;
         let thread = *[Which::Last, Which::Main, Which::Busiest].choose(random)?;
         let length = around_ttl(topology.ttl, LENGTHS.0, LENGTHS.1, random);
         Some(Draw { on, length, parameters: ThreadParameters { thread } })
     },
-    adapt_to_aim: |drawn, _, _, _, _| drawn,
+    adapt_to_aim: |drawn, _, _| drawn,
     prepare: |on, ThreadParameters { thread }| {
         Ok(Box::new(StoppedThreads { on: on.to_vec(), thread, stopped: Vec::new() }))
     },

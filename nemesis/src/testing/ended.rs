@@ -2,12 +2,13 @@
 
 use crate::context::{FaultContext, RunningService, SUPERVISOR};
 use async_trait::async_trait;
-use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
+use fencepost_history::NodeKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,19 @@ impl EndedServer {
 }
 
 #[async_trait]
-impl StubNode for EndedServer {
+impl Node for EndedServer {
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    fn name(&self) -> &str {
+        "n1"
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
+    }
+
     async fn start(&self, service: &Service) -> Result<i32, ClusterError> {
         if service.name == SUPERVISOR {
             return Ok(SUPERVISORS);
@@ -87,7 +100,7 @@ impl StubNode for EndedServer {
     /// Its clock needs nothing; its disk has been written to, and loses nothing.
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
         Ok(match (name, args["do"].as_str()) {
-            ("disk", Some("look")) => json!({"written": 1}),
+            ("disk", Some("look")) => json!(1),
             _ => Value::Null,
         })
     }

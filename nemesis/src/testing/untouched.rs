@@ -4,12 +4,13 @@
 use crate::context::{FaultContext, RunningService, ServerOrders};
 use crate::plan::topology::Topology;
 use async_trait::async_trait;
-use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::{CommandOutput, Service};
 use fencepost_cluster::{ClusterError, Node};
+use fencepost_history::NodeKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,15 @@ pub(crate) fn untouched(topology: &Topology) -> (FaultContext, Arc<Mutex<Vec<i32
 }
 
 #[async_trait]
-impl StubNode for Untouched {
+impl Node for Untouched {
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

@@ -1,11 +1,11 @@
 //! Programs whose streams go straight to the controller, under the local driver, over a socket. A message is
 //! a request: the arguments as JSON, and two sockets that become the program's standard input and output.
-//! (One that closes its output closes nothing else.) An [`AttachedAnswer`] answers it.
+//! (One that closes its output closes nothing else.) Its answer is the number of the process, or why there
+//! is none.
 
 use super::operations::Agent;
 use crate::ClusterError;
 use crate::confinement::Confinement;
-use crate::protocol::AttachedAnswer;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,7 +18,7 @@ const REQUEST_MAX: usize = 64 << 10;
 struct AttachRequest {
     argv: Vec<String>,
     streams: [OwnedFd; 2],
-    answer: oneshot::Sender<AttachedAnswer>,
+    answer: oneshot::Sender<Result<i32, ClusterError>>,
 }
 
 pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
@@ -26,11 +26,7 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
     // Children are started on the agent's one thread, like all others.
     tokio::spawn(async move {
         while let Some(AttachRequest { argv, streams, answer }) = requests.recv().await {
-            let started = start(&agent, &argv, streams);
-            let _ = answer.send(match started {
-                Ok(pid) => AttachedAnswer::Started { pid },
-                Err(ClusterError(error)) => AttachedAnswer::Failed { error },
-            });
+            let _ = answer.send(start(&agent, &argv, streams));
         }
     });
     std::thread::spawn(move || {
@@ -39,7 +35,7 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
             if queue.send(AttachRequest { argv, streams, answer }).is_err() {
                 return;
             }
-            let ending = |_| AttachedAnswer::Failed { error: "the agent is ending".to_owned() };
+            let ending = |_| Err(ClusterError::new("the agent is ending"));
             let answer = answered.blocking_recv().unwrap_or_else(ending);
             let answer = serde_json::to_vec(&answer).expect("an answer is always JSON");
             if send(socket.as_raw_fd(), &answer, MsgFlags::MSG_NOSIGNAL).is_err() {

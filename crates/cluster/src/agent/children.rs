@@ -3,7 +3,7 @@
 
 use super::output::Out;
 use crate::ClusterError;
-use crate::protocol::ServiceEnd;
+use crate::protocol::{FromAgent, ServiceEnd};
 use nix::errno::Errno;
 use nix::sys::signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -54,7 +54,6 @@ pub fn output_of(command: &mut Command) -> io::Result<Output> {
 
 pub(super) struct Spawned {
     pub(super) pid: i32,
-    pub(super) stdin: Option<pipe::Sender>,
     pub(super) stdout: Option<pipe::Receiver>,
     pub(super) stderr: Option<pipe::Receiver>,
     pub(super) end: oneshot::Receiver<ExitStatus>,
@@ -72,18 +71,10 @@ impl Children {
         let (end, ended) = oneshot::channel();
         self.known.lock().insert(pid, ChildProcess { service: service.map(str::to_owned), end });
         let cannot = |error: io::Error| ClusterError::new(format!("cannot read from {name}: {error}"));
-        Ok(Spawned {
-            pid,
-            stdin: child
-                .stdin
-                .take()
-                .map(|it| pipe::Sender::from_owned_fd(it.into()))
-                .transpose()
-                .map_err(cannot)?,
-            stdout: child.stdout.take().map(|it| receiver(it.into())).transpose().map_err(cannot)?,
-            stderr: child.stderr.take().map(|it| receiver(it.into())).transpose().map_err(cannot)?,
-            end: ended,
-        })
+        let receiver = |stream: OwnedFd| pipe::Receiver::from_owned_fd(stream).map_err(cannot);
+        let stdout = child.stdout.take().map(|it| receiver(it.into())).transpose()?;
+        let stderr = child.stderr.take().map(|it| receiver(it.into())).transpose()?;
+        Ok(Spawned { pid, stdout, stderr, end: ended })
     }
 
     pub(super) fn runs(&self, pid: i32) -> bool {
@@ -123,14 +114,11 @@ impl Children {
         drop(of_tools);
         let Some(known) = self.known.lock().remove(&pid) else { return };
         if let Some(service) = known.service {
-            out.exited(&service, pid, ServiceEnd { status: in_words(status), signal: status.signal() });
+            let end = ServiceEnd { status: in_words(status), signal: status.signal() };
+            out.report(FromAgent::Exited { service, pid, end });
         }
         let _ = known.end.send(status);
     }
-}
-
-fn receiver(stream: OwnedFd) -> std::io::Result<pipe::Receiver> {
-    pipe::Receiver::from_owned_fd(stream)
 }
 
 fn in_words(status: ExitStatus) -> String {
@@ -145,24 +133,24 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
+/// The processes that can be seen from here.
+pub(crate) fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 fn ended_children() -> Vec<i32> {
-    let me = std::process::id().to_string();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| matches!(stat(*pid), Some((b'Z', parent)) if parent == me))
-        .collect()
+    processes().filter(|pid| stat(*pid) == Some((b'Z', std::process::id().cast_signed()))).collect()
 }
 
 /// State and parent, from /proc. The name before them is in brackets and may itself hold brackets and spaces.
-fn stat(pid: i32) -> Option<(u8, String)> {
+fn stat(pid: i32) -> Option<(u8, i32)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after = &text[text.iter().rposition(|byte| *byte == b')')? + 1..];
     let text = std::str::from_utf8(after).ok()?;
     let mut fields = text.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
-    Some((state, fields.next()?.to_owned()))
+    Some((state, fields.next()?.parse().ok()?))
 }
 
 pub fn state(pid: i32) -> Option<char> {
@@ -222,11 +210,8 @@ pub fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
 /// The processes that this one started, and those that they started.
 pub fn descendants(pid: i32) -> BTreeSet<i32> {
     let mut children_of: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        if let Some(parent) = stat(child).and_then(|(_, parent)| parent.parse().ok()) {
+    for child in processes() {
+        if let Some((_, parent)) = stat(child) {
             children_of.entry(parent).or_default().push(child);
         }
     }
@@ -245,7 +230,7 @@ pub fn descendants(pid: i32) -> BTreeSet<i32> {
 /// Returns when there is no such process. A zombie that someone outside is about to reap counts as gone.
 pub async fn await_exit(pid: i32, timeout: Duration) -> Result<(), ClusterError> {
     let begun = Instant::now();
-    let me = std::process::id().to_string();
+    let me = std::process::id().cast_signed();
     loop {
         match stat(pid) {
             None => return Ok(()),

@@ -1,9 +1,9 @@
 //! Files of a node. Their contents travel as base64, since they need not be text.
 
 use crate::ClusterError;
+use crate::error::if_there;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::io::ErrorKind;
 use std::path::Path;
 
 pub(super) fn put(path: &str, content: &str) -> Result<(), ClusterError> {
@@ -27,10 +27,5 @@ pub(super) fn remove(path: &str) -> Result<(), ClusterError> {
         Ok(_) => std::fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("cannot remove {path}: {error}").into())
-        }
-        _ => Ok(()),
-    }
+    if_there(removed).map_err(|error| format!("cannot remove {path}: {error}").into())
 }

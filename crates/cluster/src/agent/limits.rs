@@ -5,9 +5,10 @@
 //! use more, and says what it was. Limits of the kernel for one program would not do for memory: one of
 //! address space breaks programs that reserve much and use little (Java, Node.js, Go).
 
+use super::children::processes;
 use super::memory_use::{machine_has, uses_more};
 use super::output::Out;
-use crate::protocol::{NodeLimits, TASKS_MAX};
+use crate::protocol::{FromAgent, NodeLimits, TASKS_MAX};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ pub(super) async fn keep(limits: NodeLimits, counted: bool, out: Out) {
     }
     let end = move |sentence: String| {
         signal_all(Signal::SIGSTOP);
-        out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
+        let line = format!("{}{sentence}", crate::LIMIT_NOTE);
+        out.report(FromAgent::Log { service: "agent".to_owned(), line });
         std::thread::sleep(NOTE);
         signal_all(Signal::SIGKILL);
     };
@@ -54,7 +56,7 @@ async fn watch_memory(limits: NodeLimits, counted: bool, end: &(impl Fn(String) 
             let programs: Vec<i32> = others().collect();
             if uses_more(&programs, limits.memory_bytes) {
                 end(limits.too_much_memory());
-            } else if !counted && machine_is_full() {
+            } else if !counted && machine_has().is_some_and(|(available, total)| available < total / LEFT) {
                 end(format!("ran while the machine's memory ran out: less than 1/{LEFT} was left"));
             }
         });
@@ -62,13 +64,8 @@ async fn watch_memory(limits: NodeLimits, counted: bool, end: &(impl Fn(String) 
     }
 }
 
-fn machine_is_full() -> bool {
-    machine_has().is_some_and(|(available, total)| available < total / LEFT)
-}
-
 pub(super) fn others() -> impl Iterator<Item = i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)
+    processes().filter(|pid| *pid != 1)
 }
 
 fn sum(of: fn(i32) -> Option<u64>) -> u64 {

@@ -15,6 +15,7 @@ mod programs;
 mod server;
 mod stalls;
 
+pub(crate) use children::processes;
 pub use children::{await_exit, descendants, output_of, signal, signal_tree, state};
 pub use operations::{Tool, ToolError};
 pub use server::{AgentOptions, run};

@@ -9,7 +9,7 @@ use crate::ClusterError;
 use crate::confinement::{Confinement, user};
 use crate::network::network_programs::network_command;
 use crate::program;
-use crate::protocol::{CommandOutput, Connected, FileContent, Op, Service, Signalled, Started, State};
+use crate::protocol::{CommandOutput, FromAgent, Op, Service};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 const OUTPUT_MAX: u64 = 16 << 20;
@@ -51,20 +51,18 @@ impl Agent {
 
     pub(super) async fn carry_out(&self, op: Op) -> Result<Value, ClusterError> {
         match op {
-            Op::Start { service } => answer(Started { pid: self.start(&service)? }),
+            Op::Start { service } => answer(self.start(&service)?),
             Op::Signal { pid, signal } => answer(children::signal(pid, signal)?),
-            Op::SignalTree { pid, signal } => {
-                answer(Signalled { reached: children::signal_tree(pid, signal)? })
-            }
+            Op::SignalTree { pid, signal } => answer(children::signal_tree(pid, signal)?),
             Op::AwaitExit { pid, timeout_ms } => {
                 answer(children::await_exit(pid, Duration::from_millis(timeout_ms)).await?)
             }
-            Op::State { pid } => answer(State { state: children::state(pid) }),
-            Op::Exec { argv, stdin, timeout_ms } => {
-                answer(self.exec(&argv, stdin, Duration::from_millis(timeout_ms)).await?)
+            Op::State { pid } => answer(children::state(pid)),
+            Op::Exec { argv, timeout_ms } => {
+                answer(self.exec(&argv, Duration::from_millis(timeout_ms)).await?)
             }
             Op::Put { path, content } => answer(files::put(&self.place(&path), &content)?),
-            Op::Get { path } => answer(FileContent { content: files::get(&self.place(&path))? }),
+            Op::Get { path } => answer(files::get(&self.place(&path))?),
             Op::Remove { path } => answer(files::remove(&self.place(&path))?),
             Op::Connect { address, timeout_ms } => {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
@@ -133,26 +131,17 @@ impl Agent {
         let spawned = self.children.spawn(&mut command, Some(&service.name))?;
         let pid = spawned.pid;
         services.insert(service.name.clone(), pid);
-        self.out.started(&service.name, pid);
+        self.out.report(FromAgent::Started { service: service.name.clone(), pid });
         for stream in [spawned.stdout, spawned.stderr].into_iter().flatten() {
             self.out.log_lines(&service.name, stream);
         }
         Ok(pid)
     }
 
-    async fn exec(
-        &self,
-        argv: &[String],
-        stdin: String,
-        timeout: Duration,
-    ) -> Result<CommandOutput, ClusterError> {
+    async fn exec(&self, argv: &[String], timeout: Duration) -> Result<CommandOutput, ClusterError> {
         let mut command = self.command(argv, confinement_of_command(argv))?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let Spawned { pid, stdin: input, stdout, stderr, end } = self.children.spawn(&mut command, None)?;
-        if let Some(mut input) = input {
-            // A command that does not read its input is none of our business.
-            tokio::spawn(async move { input.write_all(stdin.as_bytes()).await });
-        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Spawned { pid, stdout, stderr, end } = self.children.spawn(&mut command, None)?;
         let (stdout, stderr) = (CapturedOutput::read(stdout), CapturedOutput::read(stderr));
         let ended = tokio::time::timeout(timeout, end).await;
         if ended.is_err() {
@@ -223,11 +212,11 @@ fn answer(answer: impl Serialize) -> Result<Value, ClusterError> {
     serde_json::to_value(answer).map_err(|error| ClusterError::new(error.to_string()))
 }
 
-async fn connect(address: &str, timeout: Duration) -> Connected {
+async fn connect(address: &str, timeout: Duration) -> Result<f64, String> {
     let begun = Instant::now();
     match tokio::time::timeout(timeout, tokio::net::TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Connected::Yes { ms: begun.elapsed().as_secs_f64() * 1e3 },
-        Ok(Err(error)) => Connected::No { error: error.to_string() },
-        Err(_) => Connected::No { error: format!("no answer within {} ms", timeout.as_millis()) },
+        Ok(Ok(_)) => Ok(begun.elapsed().as_secs_f64() * 1e3),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
     }
 }

@@ -1,9 +1,8 @@
 //! The agent's output: answers and reports first, logs when there is room.
 
 use crate::ClusterError;
-use crate::protocol::{FromAgent, ServiceEnd};
+use crate::protocol::FromAgent;
 use serde_json::Value;
-use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -51,31 +50,8 @@ impl Out {
         Out { reports, logs }
     }
 
-    pub(super) fn hello(&self, version: &str) {
-        self.report(FromAgent::Hello { version: version.to_owned() });
-    }
-
     pub(super) fn answer(&self, id: u64, answer: Result<Value, ClusterError>) {
-        self.report(match answer {
-            Ok(value) => FromAgent::Done { id, value },
-            Err(ClusterError(error)) => FromAgent::Failed { id, error },
-        });
-    }
-
-    pub(super) fn started(&self, service: &str, pid: i32) {
-        self.report(FromAgent::Started { service: service.to_owned(), pid });
-    }
-
-    pub(super) fn exited(&self, service: &str, pid: i32, end: ServiceEnd) {
-        self.report(FromAgent::Exited { service: service.to_owned(), pid, end });
-    }
-
-    pub(super) fn stalled(&self, length: Duration) {
-        self.report(FromAgent::Stalled { ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX) });
-    }
-
-    pub(super) fn note(&self, service: &str, line: String) {
-        self.report(FromAgent::Log { service: service.to_owned(), line });
+        self.report(FromAgent::Done { id, answer });
     }
 
     /// One line of a log. Waits where many are waiting.
@@ -93,7 +69,8 @@ impl Out {
         });
     }
 
-    fn report(&self, report: FromAgent) {
+    /// Never waits, unlike a line of a log.
+    pub(super) fn report(&self, report: FromAgent) {
         // The writer ends the process when it cannot go on, so a failure needs no handling here.
         let _ = self.reports.send(report);
     }

@@ -4,7 +4,7 @@ use super::attach;
 use super::operations::{Agent, Tool};
 use super::output::Out;
 use super::stalls;
-use crate::protocol::{LINE_MAX, Request};
+use crate::protocol::{FromAgent, LINE_MAX, Request};
 use fencepost_wire::{LineError, LineReader};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct AgentOptions {
 /// Serves the controller until standard input closes, and then ends this process.
 pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
     let out = Out::to_stdout();
-    out.hello(env!("CARGO_PKG_VERSION"));
+    out.report(FromAgent::Hello { version: env!("CARGO_PKG_VERSION").to_owned() });
     let agent = Arc::new(Agent::new(options.data, tools, out));
     let reaper = agent.clone();
     tokio::spawn(async move { reaper.children.reap(&reaper.out).await });

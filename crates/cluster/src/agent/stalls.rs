@@ -8,6 +8,8 @@
 
 use super::limits::others;
 use super::output::Out;
+use crate::protocol::FromAgent;
+use fencepost_history::TimeSpan;
 use std::collections::HashMap;
 use std::fs::{read_dir, read_to_string};
 use std::time::{Duration, Instant};
@@ -36,7 +38,7 @@ pub(super) fn watch(out: Out) {
             let (waited, now) = (longest_wait(&mut seen), self::stolen());
             let lost = waited.max(now.saturating_sub(std::mem::replace(&mut stolen, now)));
             if let Some(stall) = meter.look(begun - last, rest, lost) {
-                out.stalled(stall);
+                out.report(FromAgent::Stalled { ms: TimeSpan(stall).millis() });
             }
             rest = LOOK.max(begun.elapsed() * LOOKS_TAKE_AT_MOST);
             last = begun;

@@ -1,6 +1,6 @@
 //! Debian's apt, which decides what packages need: without a network, and confined like a node's programs.
 
-use super::download::RemoteFile;
+use super::download::{RemoteFile, cannot_store};
 use super::inside::{run_beside, run_inside};
 use super::lists::{self, ReleaseFile};
 use super::settings::Mirror;
@@ -60,9 +60,9 @@ impl Apt {
         }
         // To apt this is a machine on which nothing is installed: it names everything, down to libc.
         write(&self.folder.join("status"), "")?;
-        write_bytes(&self.folder.join("keys.gpg"), KEYS)?;
-        write(&self.folder.join("sources.list"), &self.sources(&self.seen))?;
-        write(&self.folder.join("apt.conf"), &self.settings(mirror_is_old))
+        write(&self.folder.join("keys.gpg"), KEYS)?;
+        write(&self.folder.join("sources.list"), self.sources(&self.seen))?;
+        write(&self.folder.join("apt.conf"), self.settings(mirror_is_old))
     }
 
     pub fn lists(&self) -> PathBuf {
@@ -146,7 +146,7 @@ impl Apt {
         let checked = async {
             make_folder(&folder.join("state/partial"))?;
             releases.iter().try_for_each(|release| release.store(&folder.join("lists")))?;
-            write(&folder.join("sources.list"), &self.sources(&seen))?;
+            write(&folder.join("sources.list"), self.sources(&seen))?;
             let sources = format!("Dir::Etc::sourcelist={}/sources.list", seen.display());
             let state = format!("Dir::State::lists={}/state", seen.display());
             let no_lists = "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false";
@@ -260,15 +260,11 @@ fn nearest_names<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn make_folder(path: &Path) -> Result<(), ClusterError> {
-    fs::create_dir_all(path).map_err(|error| super::download::cannot_store(path, &error).into())
+    fs::create_dir_all(path).map_err(|error| cannot_store(path)(error).into())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
-    write_bytes(path, text.as_bytes())
-}
-
-fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
-    fs::write(path, bytes).map_err(|error| super::download::cannot_store(path, &error).into())
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), ClusterError> {
+    fs::write(path, content).map_err(|error| cannot_store(path)(error).into())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::settings::Mirror;
 use super::store::Store;
 use super::suite::{Archive, architecture};
 use super::unpack::{Described, Unpacking, make_merged_links, unpack_all};
+use crate::error::if_there;
 use crate::hash::short_hash;
 use crate::{ClusterError, Progress};
 use std::fs;
@@ -52,10 +53,10 @@ pub(super) async fn make(
     let files: Vec<RemoteFile> = list.lines().filter_map(|line| remote_file(line, mirror)).collect();
     let packages = store.fetch(downloader, &files, progress).await?;
     let unfinished = all.join("base.unfinished");
-    remove_folder(&unfinished)?;
-    prepare(&unfinished).map_err(|error| cannot_store(&unfinished, &error))?;
+    if_there(fs::remove_dir_all(&unfinished)).map_err(cannot_store(&unfinished))?;
+    prepare(&unfinished).map_err(cannot_store(&unfinished))?;
     unpack(packages, &unfinished).await.map_err(|error| Failure::Here(error.0))?;
-    fs::rename(&unfinished, &folder).map_err(|error| cannot_store(&folder, &error))?;
+    fs::rename(&unfinished, &folder).map_err(cannot_store(&folder))?;
     remove_others(all, &folder);
     Ok(folder)
 }
@@ -89,23 +90,16 @@ pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<De
     let unpacking = tokio::task::spawn_blocking(move || unpack_all(&packages, &to, &stopped));
     let done = unpacking.await.map_err(|error| error.to_string())?;
     drop(stop);
-    done.map_err(|failed| unpacking_failed(root, &failed))
+    done.map_err(|failed| unpacking_failed(root, failed))
 }
 
-fn unpacking_failed(root: &Path, Unpacking { package, error }: &Unpacking) -> ClusterError {
+fn unpacking_failed(root: &Path, Unpacking { package, error }: Unpacking) -> ClusterError {
     // The reader of archives passes the kind on alone.
-    if is_full(error) || error.raw_os_error().is_some() {
-        return cannot_store(root, error).into();
+    if is_full(&error) || error.raw_os_error().is_some() {
+        return cannot_store(root)(error).into();
     }
-    Store::forget(package);
+    Store::forget(&package);
     ClusterError::new(format!("cannot unpack {}: {error}; it was removed, so try again", package.display()))
-}
-
-fn remove_folder(folder: &Path) -> Result<(), Failure> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot_store(folder, &error)),
-        _ => Ok(()),
-    }
 }
 
 /// Those of other versions of Fencepost: lists are downloaded anew where one is used again.
@@ -130,7 +124,7 @@ mod tests {
         for error in [full, of_archive] {
             let package = tempfile::NamedTempFile::new().unwrap();
             let said =
-                unpacking_failed(Path::new("/r"), &Unpacking { package: package.path().into(), error }).0;
+                unpacking_failed(Path::new("/r"), Unpacking { package: package.path().into(), error }).0;
             assert!(said.contains("the disk is full") && said.contains("FENCEPOST_CACHE"), "{said}");
             assert!(package.path().exists(), "it is whole");
         }

@@ -4,16 +4,16 @@ use super::pace::DownloadPace;
 use super::settings::{DownloadSettings, Mirror};
 use crate::ClusterError;
 use crate::environment::certificates;
-use crate::hash::hex;
+use crate::error::if_there;
+use crate::hash::{content_hash, hex};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, RequestBuilder, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use sha2::{Digest, Sha256};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ impl Downloader {
                 self.rest(&file.address, attempt, tries).await?;
                 continue;
             }
-            let hash = hash_of(place).await.map_err(|error| cannot_store(place, &error))?;
+            let hash = hash_of(place).await.map_err(cannot_store(place))?;
             if hash == file.hash {
                 return Ok(());
             }
@@ -205,7 +205,7 @@ impl Downloader {
         on_bytes: &impl Fn(u64),
     ) -> Result<(), DownloadAttempt> {
         let address = &file.address;
-        let here = |error: io::Error| DownloadAttempt::Never(cannot_store(place, &error));
+        let here = |error: io::Error| DownloadAttempt::Never(cannot_store(place)(error));
         let mut have = length(place);
         if have > file.bytes {
             remove(place).map_err(DownloadAttempt::Never)?;
@@ -341,33 +341,26 @@ fn length(place: &Path) -> u64 {
 }
 
 fn remove(place: &Path) -> Result<(), Failure> {
-    match fs::remove_file(place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_store(place, &error)),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_file(place)).map_err(cannot_store(place))
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-pub(super) fn cannot_store(place: &Path, error: &io::Error) -> Failure {
-    let full = if is_full(error) { "the disk is full: " } else { "" };
-    Failure::Here(format!(
-        "cannot store {}: {full}{error}; make room there, or set FENCEPOST_CACHE to a folder elsewhere",
-        place.display()
-    ))
+pub(super) fn cannot_store(place: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| {
+        let full = if is_full(&error) { "the disk is full: " } else { "" };
+        Failure::Here(format!(
+            "cannot store {}: {full}{error}; make room there, or set FENCEPOST_CACHE to a folder elsewhere",
+            place.display()
+        ))
+    }
 }
 
 /// SHA-256, in hexadecimal digits.
 pub(super) async fn hash_of(file: &Path) -> io::Result<String> {
     let file = file.to_owned();
-    let reading = tokio::task::spawn_blocking(move || {
-        let (mut file, mut hash, mut chunk) = (File::open(file)?, Sha256::new(), vec![0; 256 << 10]);
-        while let length @ 1.. = file.read(&mut chunk)? {
-            hash.update(&chunk[..length]);
-        }
-        Ok(hex(&hash.finalize()))
-    });
-    reading.await.map_err(io::Error::other)?
+    let hashed = tokio::task::spawn_blocking(move || content_hash(&file)).await;
+    hashed.map_err(io::Error::other)?.map(|hash| hex(&hash))
 }

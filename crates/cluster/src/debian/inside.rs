@@ -2,8 +2,9 @@
 
 use crate::ClusterError;
 use crate::confinement::Confinement;
+use crate::mount_attributes::set_read_only;
 use nix::libc;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -46,8 +47,8 @@ pub(super) fn run_beside(command: &mut Command, folder: &Path) -> Result<(), Clu
             let _ = libc::unshare(libc::CLONE_NEWNS) == 0
                 && libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast()) == 0
                 && libc::mount(path, path, none, libc::MS_BIND, none.cast()) == 0
-                && set_read_only(c"/", libc::AT_RECURSIVE, true)
-                && set_read_only(&folder, 0, false);
+                && set_read_only(c"/", libc::AT_RECURSIVE, true).is_ok()
+                && set_read_only(&folder, 0, false).is_ok();
         }
         Ok(())
     };
@@ -55,26 +56,6 @@ pub(super) fn run_beside(command: &mut Command, folder: &Path) -> Result<(), Clu
     unsafe { command.pre_exec(enter) };
     Confinement::Program.apply_to(command);
     Ok(())
-}
-
-/// Whether a mount got this attribute. One system call.
-fn set_read_only(path: &CStr, flags: i32, read_only: bool) -> bool {
-    let (attr_set, attr_clr) =
-        if read_only { (libc::MOUNT_ATTR_RDONLY, 0) } else { (0, libc::MOUNT_ATTR_RDONLY) };
-    let attributes = libc::mount_attr { attr_set, attr_clr, propagation: 0, userns_fd: 0 };
-    let size = size_of::<libc::mount_attr>();
-    // SAFETY: the path ends in a zero byte, the structure has the passed size, and both outlive the call.
-    let set = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            flags,
-            &raw const attributes,
-            size,
-        )
-    };
-    set == 0
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The lists of a suite's packages: downloaded as they are, for apt to check and to read.
 
-use super::download::{Downloader, Failure, RemoteFile, hash_of};
+use super::download::{Downloader, Failure, RemoteFile, cannot_store, hash_of};
 use super::settings::Mirror;
 use super::store::Store;
 use super::suite::{Archive, Suite, architecture};
@@ -31,8 +31,8 @@ pub(super) struct ReleaseFile {
 impl ReleaseFile {
     pub(super) fn store(&self, folder: &Path) -> Result<(), Failure> {
         let to = at(folder, self.archive, &self.dist);
-        let cannot = |error| super::download::cannot_store(&to, &error);
-        std::fs::create_dir_all(&to).map_err(cannot)?;
+        let cannot = cannot_store(&to);
+        std::fs::create_dir_all(&to).map_err(&cannot)?;
         std::fs::write(to.join("InRelease"), &self.text).map_err(cannot)
     }
 }
@@ -70,7 +70,7 @@ pub(super) async fn download(
                 }
                 got => got?,
             };
-            rename(&got[0], &packages)?;
+            std::fs::rename(&got[0], &packages).map_err(cannot_store(&packages))?;
         }
         release.store(folder)?;
     }
@@ -156,10 +156,6 @@ fn read(
     let by_hash = format!("main/binary-{}/by-hash/SHA256/{hash}", architecture());
     let file = |path: &str| RemoteFile { address: address_of(path), bytes, hash: hash.clone() };
     Ok((file(&by_hash), file(&path)))
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
-    std::fs::rename(from, to).map_err(|error| super::download::cannot_store(to, &error))
 }
 
 /// What apt says of lists that it does not accept, in a sentence.

@@ -23,7 +23,7 @@ mod tests;
 mod unpack;
 mod users;
 
-pub(crate) use root::{Contents, make};
+pub(crate) use root::make;
 pub use settings::{DownloadSettings, MIRROR};
 pub(crate) use suite::architecture;
 pub use suite::{DEFAULT_SUITE, SUITES, Suite};

@@ -5,10 +5,10 @@
 use super::base::unpack;
 use super::inside::run_inside;
 use super::settings::DownloadSettings;
-use super::suite::Suite;
 use super::unpack::{Described, make_merged_links};
 use super::users;
-use crate::images::Release;
+use crate::error::{cannot, if_there};
+use crate::images::{Image, Release};
 use crate::{ClusterError, Progress};
 use std::fs;
 use std::io;
@@ -47,54 +47,38 @@ const ALTERNATIVES: [(&str, &str, &str); 13] = [
     ("usr/lib/postgresql/*/bin", "psql", "postgres-psql"),
 ];
 
-pub(crate) struct Contents<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) suite: Suite,
-    pub(crate) packages: Vec<&'a str>,
-    /// Programs that are tried: each must tell its version.
-    pub(crate) programs: &'a [&'a str],
-    pub(crate) files: &'a [&'a str],
-    pub(crate) release: Option<&'static Release>,
-}
-
-/// Makes it under another name, tries it, and then gives it its name: what bears the name is whole.
+/// Makes the root file system of an image under another name, tries it, and then gives it its name: what
+/// bears the name is whole.
 pub(crate) async fn make(
-    contents: &Contents<'_>,
+    image: &Image,
     folder: &Path,
     settings: &DownloadSettings,
     progress: &Progress,
 ) -> Result<(), ClusterError> {
-    let Contents { title, suite, .. } = contents;
+    let (title, suite) = (image.title(), image.suite);
     progress(&format!("making the image {title} from the packages of Debian's suite {suite}, once"));
-    let packages: Vec<&str> = BASE.into_iter().chain(contents.packages.iter().copied()).collect();
-    let files = super::download(*suite, &packages, settings, progress).await?;
+    let packages: Vec<&str> = BASE.into_iter().chain(image.package_names()).collect();
+    let files = super::download(suite, &packages, settings, progress).await?;
     progress(&format!("unpacking {} packages of the image {title}", files.len()));
     let unfinished = folder.with_extension("unfinished");
     remove(&unfinished).await?;
-    let made = fill(contents, &unfinished, files).await;
+    let made = fill(image, &unfinished, files).await;
     if made.is_err() {
         let _ = remove(&unfinished).await;
     }
     made?;
-    fs::rename(&unfinished, folder).map_err(|error| cannot("make", folder, &error))
+    fs::rename(&unfinished, folder).map_err(cannot("make", folder))
 }
 
 async fn remove(folder: &Path) -> Result<(), ClusterError> {
-    match tokio::fs::remove_dir_all(folder).await {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("remove", folder, &error)),
-        _ => Ok(()),
-    }
+    if_there(tokio::fs::remove_dir_all(folder).await).map_err(cannot("remove", folder))
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {
-    ClusterError::new(format!("cannot {what} {}: {error}", path.display()))
-}
-
-async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> Result<(), ClusterError> {
-    make_merged_links(root).map_err(|error| cannot("make folders in", root, &error))?;
+async fn fill(image: &Image, root: &Path, packages: Vec<PathBuf>) -> Result<(), ClusterError> {
+    make_merged_links(root).map_err(cannot("make folders in", root))?;
     let descriptions = unpack(packages, root).await?;
     note_versions(&descriptions, root)?;
-    if let Some(release) = contents.release {
+    if let Some(release) = image.release {
         check_release(release, &descriptions)?;
     }
     let made: Vec<String> = descriptions.iter().flat_map(|described| described.users.clone()).collect();
@@ -118,20 +102,20 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
             link(&found, &root.join("usr/bin").join(name))?;
         }
     }
-    for program in contents.programs {
+    for program in image.programs {
         try_program(root, program).await?;
     }
-    for file in contents.files {
+    for file in image.files {
         // Links lead to places of the root file system itself, which lie elsewhere here.
         if fs::symlink_metadata(root.join(file.trim_start_matches('/'))).is_err() {
-            return Err(format!("Debian's packages of {} hold no {file}", contents.title).into());
+            return Err(format!("Debian's packages of {} hold no {file}", image.title()).into());
         }
     }
     // Before it gets its name: a loss of power must not leave half of it under that name.
-    let folder = fs::File::open(root).map_err(|error| cannot("open", root, &error))?;
+    let folder = fs::File::open(root).map_err(cannot("open", root))?;
     let synced = tokio::task::spawn_blocking(move || nix::unistd::syncfs(folder)).await;
     let synced = synced.map_err(|error| error.to_string())?;
-    synced.map_err(|error| cannot("write", root, &error.into()))
+    synced.map_err(|error| cannot("write", root)(error.into()))
 }
 
 /// Notes the packages as installed: some libraries know their version only by `dpkg-query`.
@@ -141,7 +125,7 @@ fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterE
         .map(|Described { fields, .. }| format!("{fields}\nStatus: install ok installed\n\n"))
         .collect();
     let folder = root.join("var/lib/dpkg/info");
-    fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
+    fs::create_dir_all(&folder).map_err(cannot("make the folder", &folder))?;
     write(&root.join("var/lib/dpkg/status"), &status)
 }
 
@@ -165,7 +149,7 @@ fn check_release(release: &Release, descriptions: &[Described]) -> Result<(), Cl
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
-    fs::write(path, text).map_err(|error| cannot("write", path, &error))
+    fs::write(path, text).map_err(cannot("write", path))
 }
 
 /// The path of the program with this name, or else of the first whose name goes on with a number (`php8.2`).
@@ -195,9 +179,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
     match symlink(to, at) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(format!("cannot make the link {}: {error}", at.display()).into())
-        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(cannot("make the link", at)(error)),
         _ => Ok(()),
     }
 }

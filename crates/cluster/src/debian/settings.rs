@@ -165,11 +165,7 @@ impl Mirror {
 
     /// The whole address of a file.
     pub fn address(&self, archive: Archive, path: &str) -> String {
-        let base = match archive {
-            Archive::Main => &self.main,
-            Archive::Security => &self.security,
-        };
-        format!("{base}/{path}")
+        format!("{}/{path}", self.name(archive))
     }
 
     pub(super) fn name(&self, archive: Archive) -> &str {

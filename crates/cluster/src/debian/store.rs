@@ -19,7 +19,7 @@ pub struct Store {
 
 impl Store {
     pub fn open(folder: PathBuf) -> Result<Store, Failure> {
-        std::fs::create_dir_all(&folder).map_err(|error| cannot_store(&folder, &error))?;
+        std::fs::create_dir_all(&folder).map_err(cannot_store(&folder))?;
         Ok(Store { folder })
     }
 
@@ -50,7 +50,7 @@ impl Store {
         let counted = AtomicU64::new(0);
         let count = |bytes: u64| counter.add(bytes.saturating_sub(counted.swap(bytes, Ordering::Relaxed)));
         downloader.file(file, &part, count).await?;
-        std::fs::rename(&part, &place).map_err(|error| cannot_store(&place, &error))
+        std::fs::rename(&part, &place).map_err(cannot_store(&place))
     }
 
     /// A file that was renamed is whole, unless the machine lost its power just then.

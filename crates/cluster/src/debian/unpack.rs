@@ -1,6 +1,7 @@
 //! Unpacks Debian's packages: files, description, and the users their scripts would make. No script runs.
 
 use super::users;
+use crate::error::if_there;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -156,7 +157,7 @@ fn unpack_files(tar: impl Read, root: &Path) -> io::Result<()> {
             EntryType::Link => {
                 let to = entry.link_name()?.unwrap_or_default();
                 let to = self::place(&to)?.ok_or_else(|| malformed("it links to a file that is left out"))?;
-                remove(&target)?;
+                if_there(fs::remove_file(&target))?;
                 fs::hard_link(root.join(to), &target)?;
             }
             EntryType::Regular | EntryType::Symlink | EntryType::GNUSparse => {
@@ -200,13 +201,6 @@ fn make_folder(path: &Path) -> io::Result<()> {
     match fs::create_dir_all(path) {
         Err(_) if path.is_dir() => Ok(()),
         made => made,
-    }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

@@ -40,8 +40,11 @@ pub async fn select_with(name: &str, options: DriverOptions) -> Result<Box<dyn D
 async fn automatic(options: DriverOptions) -> Box<dyn Driver> {
     static SAID: Once = Once::new();
     let progress = options.progress.clone();
-    let say =
-        |why: &str| SAID.call_once(|| progress(&format!("driver local, and not docker: {}", one_line(why))));
+    let say = |why: &str| {
+        // A reason may quote what a program printed.
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        SAID.call_once(|| progress(&format!("driver local, and not docker: {why}")));
+    };
     let engine = match Engine::first().await {
         Ok(engine) => engine,
         Err(reason) => {
@@ -63,9 +66,4 @@ async fn automatic(options: DriverOptions) -> Box<dyn Driver> {
             Box::new(LocalDriver::new(options))
         }
     }
-}
-
-/// A reason may quote what a program printed.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

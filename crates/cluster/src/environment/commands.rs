@@ -1,6 +1,7 @@
 //! Runs the commands of an environment, each in a process that ends with everything it started.
 
 use super::definition::Environment;
+use crate::error::cannot;
 use crate::{ClusterError, Progress};
 use fencepost_history::run::read_end;
 use serde::{Deserialize, Serialize};
@@ -74,9 +75,7 @@ impl Commands<'_> {
 
     pub(crate) fn open_log(&self) -> Result<File, ClusterError> {
         let opened = OpenOptions::new().create(true).append(true).open(&self.log);
-        opened.map_err(|error| {
-            ClusterError::new(format!("cannot write the log {}: {error}", self.log.display()))
-        })
+        opened.map_err(cannot("write the log", &self.log))
     }
 
     pub(crate) fn failed(&self, line: &str, how: &str) -> ClusterError {

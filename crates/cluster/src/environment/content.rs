@@ -2,7 +2,9 @@
 
 use super::definition::Environment;
 use crate::ClusterError;
-use crate::hash::short;
+use crate::error::cannot;
+use crate::hash::{add_content, content_hash, short};
+use crate::own_task::aside;
 use fencepost_history::Refusal;
 use nix::sys::statfs::{
     BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC,
@@ -10,8 +12,7 @@ use nix::sys::statfs::{
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -125,20 +126,19 @@ impl FolderContent {
         }
         if let Some(dockerfile) = &environment.dockerfile {
             let path = root.join(dockerfile);
-            add_content(&mut hash, &path).map_err(|error| cannot("read", &path, &error))?;
+            add_content(&mut hash, &path).map_err(cannot("read", &path))?;
         }
         Ok(FolderContent { entries, hash: short(&hash.finalize()) })
     }
 
     pub(crate) async fn read(environment: &Arc<Environment>) -> Result<FolderContent, ClusterError> {
         let environment = environment.clone();
-        let reading = tokio::task::spawn_blocking(move || FolderContent::of(&environment));
-        reading.await.map_err(|error| error.to_string())?
+        aside(move || FolderContent::of(&environment)).await
     }
 
     /// Copies everything into a new folder. Errors: it cannot be copied, or changed meanwhile.
     pub(super) fn copy(&self, to: &Path) -> Result<(), ClusterError> {
-        std::fs::create_dir_all(to).map_err(|error| cannot("make", to, &error))?;
+        std::fs::create_dir_all(to).map_err(cannot("make", to))?;
         let mut copied = BTreeMap::new();
         for (place, entry) in &self.entries {
             let target = to.join(place);
@@ -147,7 +147,7 @@ impl FolderContent {
                 FolderEntry::File { from, .. } => std::fs::copy(from, &target).map(drop),
                 FolderEntry::Link { to } => std::os::unix::fs::symlink(to, &target),
             };
-            done.map_err(|error| cannot("copy to", &target, &error))?;
+            done.map_err(cannot("copy to", &target))?;
             copied.insert(place.clone(), entry.at(target));
         }
         if short(&hash(&copied)?.finalize()) == short(&hash(&self.entries)?.finalize()) {
@@ -182,9 +182,9 @@ struct FolderListing<'a> {
 
 impl FolderListing<'_> {
     fn add_folder(&mut self, folder: &Path, place: &Path) -> Result<(), ClusterError> {
-        let failed = |error| cannot("read", folder, &error);
-        for entry in std::fs::read_dir(folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        let failed = cannot("read", folder);
+        for entry in std::fs::read_dir(folder).map_err(&failed)? {
+            let entry = entry.map_err(&failed)?;
             if !self.is_left_out(&entry.path()) {
                 self.add(&entry.path(), &place.join(entry.file_name()))?;
             }
@@ -200,13 +200,13 @@ impl FolderListing<'_> {
     }
 
     fn add(&mut self, path: &Path, place: &Path) -> Result<(), ClusterError> {
-        let found = std::fs::symlink_metadata(path).map_err(|error| cannot("read", path, &error))?;
+        let found = std::fs::symlink_metadata(path).map_err(cannot("read", path))?;
         if found.is_symlink() && !self.leads_outside(path) {
-            let to = std::fs::read_link(path).map_err(|error| cannot("read", path, &error))?;
+            let to = std::fs::read_link(path).map_err(cannot("read", path))?;
             return self.insert(place, FolderEntry::Link { to }, 0);
         }
         // A link out of the folder would lead nowhere in the node: what it leads to is taken.
-        let found = std::fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
+        let found = std::fs::metadata(path).map_err(cannot("read", path))?;
         if found.is_dir() {
             if is_of_the_kernel(path) {
                 return Err(format!("{}: {} {OF_THE_KERNEL}", self.name, path.display()).into());
@@ -266,29 +266,10 @@ fn hash(entries: &BTreeMap<PathBuf, FolderEntry>) -> Result<Sha256, ClusterError
             FolderEntry::Folder => part("folder", b""),
             FolderEntry::Link { to } => part("link", to.as_os_str().as_bytes()),
             FolderEntry::File { from, executable } => {
-                let content = content_hash(from).map_err(|error| cannot("read", from, &error))?;
+                let content = content_hash(from).map_err(cannot("read", from))?;
                 part(if *executable { "program" } else { "file" }, &content);
             }
         }
     }
     Ok(hash)
-}
-
-fn content_hash(file: &Path) -> io::Result<Vec<u8>> {
-    let mut hash = Sha256::new();
-    add_content(&mut hash, file)?;
-    Ok(hash.finalize().to_vec())
-}
-
-/// In pieces: a file of a user's may have any length.
-fn add_content(hash: &mut Sha256, file: &Path) -> io::Result<()> {
-    let (mut file, mut chunk) = (File::open(file)?, vec![0; 64 << 10]);
-    while let length @ 1.. = file.read(&mut chunk)? {
-        hash.update(&chunk[..length]);
-    }
-    Ok(())
-}
-
-fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {
-    ClusterError::new(format!("cannot {what} {}: {error}", path.display()))
 }

@@ -1,6 +1,7 @@
 //! Where environments' folders are, noted in the cache: what was made of a gone folder can be removed.
 
 use super::definition::Environment;
+use crate::error::cannot;
 use crate::hash::short_hash;
 use crate::{ClusterError, cache};
 use std::ffi::OsString;
@@ -21,8 +22,7 @@ pub(crate) fn source_name(environment: &Environment) -> String {
 
 pub(crate) fn note_source(environment: &Environment) -> Result<(), ClusterError> {
     let at = environments()?.join(format!("{}.source", source_name(environment)));
-    let noted = std::fs::write(&at, whole_path(environment).as_os_str().as_bytes());
-    noted.map_err(|error| ClusterError::new(format!("cannot write {}: {error}", at.display())))
+    std::fs::write(&at, whole_path(environment).as_os_str().as_bytes()).map_err(cannot("write", &at))
 }
 
 pub(crate) fn source_is_gone(source_name: &str) -> bool {

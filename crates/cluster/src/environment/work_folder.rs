@@ -4,7 +4,9 @@ use super::commands::Commands;
 use super::content::FolderContent;
 use super::sources::environments;
 use crate::ClusterError;
+use crate::error::cannot;
 use crate::file_lock::{self, FileLock};
+use crate::own_task::aside;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,8 +35,7 @@ impl WorkFolder {
         let _ = std::fs::remove_file(&commands.log);
         let work = WorkFolder { work, _lock: lock };
         let to = work.folder();
-        let copying = tokio::task::spawn_blocking(move || content.copy(&to));
-        copying.await.map_err(|error| error.to_string())??;
+        aside(move || content.copy(&to)).await?;
         commands.run(&commands.environment.build, &work.folder(), None).await?;
         Ok(work)
     }
@@ -45,15 +46,13 @@ impl WorkFolder {
 
     pub(crate) fn beside(&self, name: &str) -> Result<PathBuf, ClusterError> {
         let folder = self.work.join(name);
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+        std::fs::create_dir_all(&folder).map_err(cannot("make the folder", &folder))?;
         Ok(folder)
     }
 
     /// Gives the folder its name: what bears the name is whole.
     pub(crate) fn keep(self, name: &Path) -> Result<(), ClusterError> {
-        std::fs::rename(self.folder(), name)
-            .map_err(|error| ClusterError::new(format!("cannot rename to {}: {error}", name.display())))
+        std::fs::rename(self.folder(), name).map_err(cannot("rename to", name))
     }
 }
 

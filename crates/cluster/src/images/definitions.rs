@@ -3,7 +3,7 @@
 use super::releases::{RELEASES, Release};
 use super::servers::{Server, VERSION, server};
 use crate::ClusterError;
-use crate::debian::{Contents, DEFAULT_SUITE, Suite};
+use crate::debian::{DEFAULT_SUITE, Suite};
 use crate::hash::short_hash;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,11 +18,11 @@ const RECIPE: &str = "6";
 pub struct Image {
     pub name: Cow<'static, str>,
     /// Programs that a node needs, by name or path; with all of them and the files no image is needed.
-    pub(super) programs: &'static [&'static str],
-    pub(super) files: &'static [&'static str],
+    pub(crate) programs: &'static [&'static str],
+    pub(crate) files: &'static [&'static str],
     pub(crate) suite: Suite,
     pub(crate) packages: Cow<'static, str>,
-    pub(super) release: Option<&'static Release>,
+    pub(crate) release: Option<&'static Release>,
 }
 
 pub(crate) const PACKAGES: &str = "packages";
@@ -117,14 +117,7 @@ impl Image {
         name == PACKAGES || find(name).is_ok_and(|image| image.hash() == hash)
     }
 
-    /// What its root file system is made of. Messages call it by the title, which is [`Image::title`].
-    pub(super) fn contents<'a>(&'a self, title: &'a str) -> Contents<'a> {
-        let (programs, files) = (self.programs, self.files);
-        let (suite, packages) = (self.suite, self.package_names().collect());
-        Contents { title, suite, packages, programs, files, release: self.release }
-    }
-
-    pub(super) fn package_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn package_names(&self) -> impl Iterator<Item = &str> {
         self.packages.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 }

@@ -1,12 +1,12 @@
 //! Folders of the cache: removing and measuring them.
 
 use crate::ClusterError;
+use crate::error::cannot;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub(crate) async fn remove_folder(path: &Path) -> Result<(), ClusterError> {
-    let removed = tokio::fs::remove_dir_all(path).await;
-    removed.map_err(|error| ClusterError::new(format!("cannot remove {}: {error}", path.display())))
+    tokio::fs::remove_dir_all(path).await.map_err(cannot("remove", path))
 }
 
 pub(crate) async fn folder_size(path: &Path) -> u64 {

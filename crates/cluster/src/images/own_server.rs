@@ -83,11 +83,8 @@ impl OwnServer {
 }
 
 fn installed(kind: &str) -> Result<PathBuf, String> {
-    let needed: Vec<&OwnProgram> = programs(kind).iter().filter(|program| program.is_needed).collect();
-    let [program] = needed[..] else {
-        return Err(format!("a {kind} is more than one file; name its folder, as in folder:/opt/{kind}"));
-    };
-    let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
+    let program = the_program(kind, &format!("its folder, as in folder:/opt/{kind}"))?;
+    let names = program.names();
     let found = names.iter().find_map(|name| definitions::installed(name));
     found.ok_or_else(|| {
         format!(
@@ -97,16 +94,22 @@ fn installed(kind: &str) -> Result<PathBuf, String> {
     })
 }
 
+/// The one program that a server of this kind needs. Errors: it needs more, so that `instead` is to be named.
+fn the_program(kind: &str, instead: &str) -> Result<&'static OwnProgram, String> {
+    let mut needed = programs(kind).iter().filter(|program| program.is_needed);
+    match (needed.next(), needed.next()) {
+        (Some(program), None) => Ok(program),
+        _ => Err(format!("a {kind} is more than one file; name {instead}")),
+    }
+}
+
 /// The programs that a kind of server is made of; none where it is no program, but classes of Java.
 fn programs(kind: &str) -> &'static [OwnProgram] {
     server(kind).map_or(&[], |server| server.own)
 }
 
 fn of_program(kind: &str, path: PathBuf, environment: Environment) -> Result<Environment, String> {
-    let needed: Vec<&OwnProgram> = programs(kind).iter().filter(|program| program.is_needed).collect();
-    let [program] = needed[..] else {
-        return Err(format!("a {kind} is more than one file; name the folder in which it is installed"));
-    };
+    let program = the_program(kind, "the folder in which it is installed")?;
     check_program(&path)?;
     let link = (environment.name != program.name)
         .then(|| (program.name.to_owned(), PathBuf::from(&environment.name)));
@@ -131,8 +134,7 @@ fn of_folder(kind: &str, folder: PathBuf, environment: Environment) -> Result<En
                 }
             }
             None if program.is_needed => {
-                let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
-                return Err(format!("the folder has no program {}", names.join(" or ")));
+                return Err(format!("the folder has no program {}", program.names().join(" or ")));
             }
             None => {}
         }
@@ -142,7 +144,7 @@ fn of_folder(kind: &str, folder: PathBuf, environment: Environment) -> Result<En
 
 /// Where in the folder the program lies: the one nearest to the top, whatever lies beside it.
 fn place_of(program: &OwnProgram, folder: &Path) -> Option<PathBuf> {
-    let names: Vec<&str> = [program.name].iter().chain(program.others).copied().collect();
+    let names = program.names();
     let mut places = vec![PathBuf::new()];
     for _ in 0..DEEPEST {
         let in_places = names.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));

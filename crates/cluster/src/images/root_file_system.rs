@@ -6,6 +6,7 @@ use super::releases::Release;
 use super::stored_item::{Kind, StoredItem};
 use crate::debian::{self, DownloadSettings};
 use crate::file_lock::{self, FileLock};
+use crate::own_task::aside;
 use crate::{ClusterError, Progress, cache};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ pub(crate) async fn root_file_system(
 ) -> Result<UnpackedRoot, ClusterError> {
     let folder = folder(image)?;
     // Before the look: what is there stays there.
-    let used = file_lock::lock_shared_blocking(use_lock()?).await?;
+    let used = aside(|| file_lock::share(&use_lock()?)).await?;
     if folder.exists() {
         return Ok(UnpackedRoot { folder, _used: used });
     }
@@ -31,7 +32,7 @@ pub(crate) async fn root_file_system(
     let _lock = file_lock::lock_blocking(all()?.join(format!("{}.lock", image.name))).await?;
     if !folder.exists() {
         remove_unfinished(&all()?);
-        debian::make(&image.contents(&image.title()), &folder, settings, progress).await?;
+        debian::make(image, &folder, settings, progress).await?;
     }
     Ok(UnpackedRoot { folder, _used: used })
 }

@@ -24,6 +24,12 @@ pub(super) struct OwnProgram {
     pub(super) is_needed: bool,
 }
 
+impl OwnProgram {
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        [self.name].iter().chain(self.others).copied().collect()
+    }
+}
+
 const fn needed(name: &'static str, others: &'static [&'static str]) -> OwnProgram {
     OwnProgram { name, others, is_needed: true }
 }

@@ -1,5 +1,6 @@
 //! Processes and mounts that keep the private folder of a killed run in use.
 
+use crate::agent::processes;
 use nix::errno::Errno;
 use nix::libc;
 use nix::mount::{MntFlags, umount2};
@@ -19,7 +20,7 @@ pub fn end_all_in(folder: &Path) -> Vec<i32> {
     let mut ended = Vec::new();
     let begun = Instant::now();
     loop {
-        let found = of_nodes_in(folder);
+        let found: Vec<i32> = processes().filter(|process| is_node_in(*process, folder)).collect();
         if found.is_empty() || begun.elapsed() > END {
             return ended;
         }
@@ -30,12 +31,6 @@ pub fn end_all_in(folder: &Path) -> Vec<i32> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn of_nodes_in(folder: &Path) -> Vec<i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    processes.filter(|process| is_node_in(*process, folder)).collect()
 }
 
 fn is_node_in(process: i32, folder: &Path) -> bool {

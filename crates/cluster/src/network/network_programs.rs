@@ -2,6 +2,7 @@
 
 use crate::ClusterError;
 use crate::environment::PLACE;
+use crate::error::cannot;
 use crate::program::listed_libraries;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,8 +71,7 @@ fn file_name(path: &Path) -> String {
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| ClusterError::new(format!("cannot read {}: {error}", folder.display())))?;
+    let entries = std::fs::read_dir(folder).map_err(cannot("read", folder))?;
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
 }
 
@@ -93,9 +93,7 @@ fn loader(root: &Path) -> Result<PathBuf, ClusterError> {
 fn libraries(root: &Path, loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     let mut command = Command::new(loader);
     command.arg("--library-path").arg(library_folder(root)?).arg("--list").arg(program);
-    let listed = command.output().map_err(|error| {
-        ClusterError::new(format!("cannot list the libraries of {}: {error}", program.display()))
-    })?;
+    let listed = command.output().map_err(cannot("list the libraries of", program))?;
     let text = String::from_utf8_lossy(&listed.stdout);
     // The loader lists itself by its path.
     let found = listed_libraries(&text).filter(|(name, _)| !name.starts_with('/'));

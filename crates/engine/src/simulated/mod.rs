@@ -11,7 +11,6 @@ use crate::settings::validation::RunSpec;
 use crate::stop::Stop;
 use async_trait::async_trait;
 use fencepost_checker::RunVerdict;
-use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::run::RunFolder;
@@ -25,6 +24,7 @@ use nix::libc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -204,7 +204,11 @@ impl SimulatedNode {
 }
 
 #[async_trait]
-impl StubNode for SimulatedNode {
+impl Node for SimulatedNode {
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

@@ -1,5 +1,6 @@
 //! What a guard is, and what it decides about.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
@@ -72,12 +73,17 @@ impl fmt::Display for Need {
 }
 
 /// What a request carries: who makes it, and under which lock.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Credentials {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sequencer: Option<String>,
-    /// The number of the process in the history, for the storage's log. No guard looks at it.
+    /// The number of the process in the history, for the storage's log: what does not say it is not in there.
+    /// No guard looks at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u64>,
 }
 

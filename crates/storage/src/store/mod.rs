@@ -56,12 +56,6 @@ impl Records {
     }
 }
 
-enum Admitted {
-    Done(Value),
-    /// The guard works in two steps, and this was the first: the value is still to be written.
-    ToWrite(Value),
-}
-
 impl Storage {
     pub(crate) fn new(
         guard: &'static Guard,
@@ -81,16 +75,15 @@ impl Storage {
         let (answer, version) = match request.f {
             Function::Read => {
                 let mut records = self.records.lock();
-                records.note(&request.key, request.process, f::READ, &Value::Null);
+                records.note(&request.key, request.credentials.process, f::READ, &Value::Null);
                 let record = records.record(&request.key);
-                self.guard.saw_read(record, &request.credentials());
+                self.guard.saw_read(record, &request.credentials);
                 (Ok(record.value.clone()), record.version)
             }
             Function::Write => (self.write(request).await, None),
             Function::Mark => {
-                let marked =
-                    self.guard.mark(self.records.lock().record(&request.key), &request.credentials());
-                (marked.map(|()| Value::Null).map_err(|rejection| rejected(&rejection)), None)
+                let marked = self.guard.mark(self.records.lock().record(&request.key), &request.credentials);
+                (marked.map(|()| Value::Null).map_err(rejected), None)
             }
             Function::Ping => (Ok(Value::Null), None),
         };
@@ -101,39 +94,29 @@ impl Storage {
     }
 
     async fn write(&self, request: Request<'_>) -> Result<Value, OperationError> {
-        let (credentials, version) = (request.credentials(), request.token.zip(request.number));
+        let credentials = request.credentials.into_owned();
+        let (process, version) = (credentials.process, credentials.token.zip(request.number));
         let value = request.value.map(Cow::into_owned).filter(|value| value.is_i64() || value.is_array());
         let Some(value) = value else {
             return Err(ErrorCode::BadCommand.error("a write needs a value, a whole number or a list"));
         };
-        let (key, process) = (request.key.as_ref(), request.process);
+        let key = request.key.as_ref();
         let write = Write { value, credentials };
-        let admitted = match self.check_sequencer(&write.credentials).await {
-            Ok(()) => self.admit(key, write, version),
-            Err(rejection) => Err(rejection),
-        };
-        match admitted {
-            Ok(Admitted::Done(answer)) => Ok(answer),
-            Ok(Admitted::ToWrite(value)) => Ok(self.write_later(key, value, process).await),
-            Err(rejection) => Err(rejected(&rejection)),
-        }
-    }
-
-    /// The guard's decision, and what it admits stored, unless the guard works in two steps.
-    fn admit(&self, key: &str, write: Write, version: Option<(u64, u64)>) -> Result<Admitted, Rejection> {
-        let mut records = self.records.lock();
-        let record = records.record(key);
-        self.guard.admit(record, &write)?;
-        if self.guard.in_two_steps {
+        self.check_sequencer(&write.credentials).await.map_err(rejected)?;
+        {
+            let mut records = self.records.lock();
+            let record = records.record(key);
+            self.guard.admit(record, &write).map_err(rejected)?;
+            if !self.guard.in_two_steps {
+                if self.guard.replicas > 1 && record.version > version {
+                    // Overtaken by a later write of the same holder: it is as if this one had come before.
+                    return Ok(Value::Null);
+                }
+                return Ok(records.put(key, write.value, version, process));
+            }
             record.unwritten += 1;
-            return Ok(Admitted::ToWrite(write.value));
         }
-        if self.guard.replicas > 1 && record.version > version {
-            // Overtaken by a later write of the same holder: it is as if this one had come before.
-            return Ok(Admitted::Done(Value::Null));
-        }
-        let process = write.credentials.process;
-        Ok(Admitted::Done(records.put(key, write.value, version, process)))
+        Ok(self.write_later(key, write.value, process).await)
     }
 
     /// The second step of a guard that works in two. The first write to come waits; one that finds another
@@ -173,7 +156,7 @@ impl Storage {
 }
 
 /// Every guard's reason gets the same code in front: a client knows a rejection without knowing the guard.
-fn rejected(rejection: &Rejection) -> OperationError {
+fn rejected(rejection: Rejection) -> OperationError {
     ErrorCode::Rejected.error(rejection)
 }
 

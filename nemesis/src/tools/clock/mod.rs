@@ -15,29 +15,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub mod faketime;
-#[cfg(patches_clocks)]
 mod inject;
-#[cfg(patches_clocks)]
 mod patch;
-#[cfg(patches_clocks)]
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 mod processor;
-#[cfg(patches_clocks)]
 mod reach;
-#[cfg(patches_clocks)]
 mod stub;
-#[cfg(patches_clocks)]
 mod threads;
-#[cfg(patches_clocks)]
 mod vdso;
-#[cfg(patches_clocks)]
 pub use patch::{Patched, check, install, observe, observe_by, read_skew};
-
-#[cfg(not(patches_clocks))]
-mod unsupported;
-#[cfg(not(patches_clocks))]
-pub use unsupported::{Patched, check, install, observe, observe_by, read_skew};
 
 /// How the two clocks of one process differ from the true ones. The default is no skew.
 ///
@@ -102,7 +89,6 @@ pub enum ClockError {
 }
 
 impl ClockError {
-    #[cfg_attr(not(patches_clocks), allow(dead_code))]
     fn from_io(pid: i32, doing: &'static str, source: std::io::Error) -> ClockError {
         use std::io::ErrorKind::{NotFound, PermissionDenied, UnexpectedEof, WriteZero};
         match source.kind() {
@@ -115,16 +101,6 @@ impl ClockError {
     }
 }
 
-/// Whether clocks can be skewed on this kind of machine, and if not, why.
-pub fn supported() -> Result<(), ClockError> {
-    if cfg!(patches_clocks) {
-        Ok(())
-    } else {
-        Err(ClockError::Unsupported("clocks can be skewed on Linux only, on x86-64 and ARM64"))
-    }
-}
-
-#[cfg(patches_clocks)]
 fn now_ns(clock: i32) -> i64 {
     let now =
         nix::time::clock_gettime(clock.into()).expect("every Linux has the clocks that are asked for here");

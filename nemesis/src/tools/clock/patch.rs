@@ -5,7 +5,7 @@ use super::processor::{self, jump};
 use super::reach;
 use super::stub::{self, Entry};
 use super::threads::{Stopped, Thread, living, on_own_thread};
-use super::vdso::{Memory, Vdso};
+use super::vdso::{Mapping, Memory, Vdso};
 use super::{ClockError, Observed, Skew, now_ns};
 use nix::libc;
 use std::fs;
@@ -27,7 +27,6 @@ pub struct Patched {
 /// Makes the clocks of a process settable, without changing what they show. A process that was patched
 /// before, by this program or another, keeps its skew. Stops all threads for a moment (0.3 to 5 ms, or more).
 pub fn install(pid: i32) -> Result<Patched, ClockError> {
-    super::supported()?;
     same_time_offset(pid)?;
     if let Some(patched) = Patched::find(pid)? {
         return Ok(patched);
@@ -66,7 +65,7 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
 
 /// Finds out whether [`install`] works and reaches the program; changes nothing. Errors: why it does not.
 pub fn check(pid: i32) -> Result<(), ClockError> {
-    ready_to_observe(pid)?;
+    same_time_offset(pid)?;
     let memory = Memory::open(pid)?;
     let vdso = vdso(pid, &memory)?;
     if let Some(why) = reach::asks_kernel(pid, &memory, &vdso, clock_of(pid, &vdso)?)? {
@@ -77,7 +76,6 @@ pub fn check(pid: i32) -> Result<(), ClockError> {
 
 /// What the patch makes its clocks show, drift included; `None` without. What is seen: [`observe`].
 pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
-    super::supported()?;
     Patched::find(pid)?.map(|patched| patched.skew()).transpose()
 }
 
@@ -85,7 +83,7 @@ pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
 /// process's own vDSO, as its program would. A program that does not use the vDSO sees true clocks all the
 /// same. A system call which that thread sleeps in may end with EINTR, as after any stop.
 pub fn observe(pid: i32) -> Result<Observed, ClockError> {
-    ready_to_observe(pid)?;
+    same_time_offset(pid)?;
     on_own_thread(|| {
         let mut stopped = Stopped::one(pid)?;
         let vdso = vdso(pid, &Memory::open(pid)?)?;
@@ -97,7 +95,7 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
 /// Such a library takes locks, so only a thread is asked that waits in the kernel and cannot hold one.
 /// libfaketime shows the truth to a thread in its own functions, so threads are asked until one sees a skew.
 pub fn observe_by(pid: i32, library: &Path) -> Result<Observed, ClockError> {
-    ready_to_observe(pid)?;
+    same_time_offset(pid)?;
     let why = "it has not loaded the library that is to move its clocks";
     let function = function_of(pid, library, "clock_gettime").ok_or(ClockError::NotPatchable { pid, why })?;
     on_own_thread(|| {
@@ -128,11 +126,6 @@ pub fn observe_by(pid: i32, library: &Path) -> Result<Observed, ClockError> {
 /// What a true clock may seem to be off.
 const TRUE_NS: u64 = 1_000_000;
 
-fn ready_to_observe(pid: i32) -> Result<(), ClockError> {
-    super::supported()?;
-    same_time_offset(pid)
-}
-
 fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Result<Observed, ClockError> {
     let why = "its vDSO has no system call";
     let (instruction, align) = processor::SYSTEM_CALL;
@@ -150,8 +143,8 @@ fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Resu
 fn function_of(pid: i32, library: &Path, name: &str) -> Option<u64> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     // The first mapping of a library begins at its beginning.
-    let line = maps.lines().find(|line| library.to_str().is_some_and(|path| line.ends_with(path)))?;
-    let base = u64::from_str_radix(line.split('-').next()?, 16).ok()?;
+    let is_it = |mapping: &Mapping<'_>| library.to_str().is_some_and(|path| mapping.path.ends_with(path));
+    let base = maps.lines().filter_map(Mapping::parse).find(is_it)?.begin;
     let image = fs::read(library).ok()?;
     let (at, _) = Vdso { base, image }.function(name)?;
     Some(base + at as u64)

@@ -2,7 +2,7 @@
 //! (golang/go issue 62309); musl 1.2.5 where the vDSO has no DT_HASH table, as in Linux 6.12 on ARM64.
 
 use super::ClockError;
-use super::vdso::{Memory, Vdso};
+use super::vdso::{Mapping, Memory, Vdso};
 use std::fs;
 use std::path::Path;
 
@@ -77,44 +77,9 @@ pub fn asks_kernel(
     Ok(program.asks_kernel(vdso.lists_symbols()))
 }
 
-struct Mapping<'a> {
-    begin: u64,
-    end: u64,
-    rights: &'a str,
-    path: &'a str,
-}
-
-impl Mapping<'_> {
-    fn parse(line: &str) -> Option<Mapping<'_>> {
-        let mut parts = line.splitn(6, ' ');
-        let (begin, end) = parts.next()?.split_once('-')?;
-        let parse = |text| u64::from_str_radix(text, 16).ok();
-        let rights = parts.next()?;
-        Some(Mapping {
-            begin: parse(begin)?,
-            end: parse(end)?,
-            rights,
-            path: parts.nth(3).unwrap_or("").trim(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_of_a_memory_map_is_read() {
-        let line = "00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a program";
-        let read = Mapping::parse(line).unwrap();
-        assert_eq!(
-            (read.begin, read.end, read.rights, read.path),
-            (0x40_0000, 0x45_2000, "r-xp", "/usr/bin/a program")
-        );
-        let line = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 ";
-        assert_eq!(Mapping::parse(line).unwrap().path, "");
-        assert!(Mapping::parse("nothing").is_none());
-    }
 
     #[test]
     fn this_program_is_reached() {

@@ -59,13 +59,9 @@ impl Vdso {
     pub fn of(pid: i32, memory: &Memory) -> Result<Option<Vdso>, ClockError> {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
             .map_err(|error| ClockError::from_io(pid, "read its memory map", error))?;
-        let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else { return Ok(None) };
-        let bounds = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let parse = |text: &str| u64::from_str_radix(text, 16).ok();
-        let Some((base, end)) = bounds.and_then(|(begin, end)| parse(begin).zip(parse(end))) else {
-            return Ok(None);
-        };
-        Ok(Some(Vdso { base, image: memory.read(base, (end - base) as usize)? }))
+        let vdso = maps.lines().filter_map(Mapping::parse).find(|mapping| mapping.path == "[vdso]");
+        let Some(Mapping { begin, end, .. }) = vdso else { return Ok(None) };
+        Ok(Some(Vdso { base: begin, image: memory.read(begin, (end - begin) as usize)? }))
     }
 
     /// Where a function begins, and its length. `None` if it is missing, or this is no 64-bit ELF image.
@@ -121,6 +117,29 @@ impl Vdso {
     }
 }
 
+/// A line of `/proc/PID/maps`.
+pub struct Mapping<'a> {
+    pub begin: u64,
+    pub end: u64,
+    pub rights: &'a str,
+    pub path: &'a str,
+}
+
+impl Mapping<'_> {
+    pub fn parse(line: &str) -> Option<Mapping<'_>> {
+        let mut parts = line.splitn(6, ' ');
+        let (begin, end) = parts.next()?.split_once('-')?;
+        let parse = |text| u64::from_str_radix(text, 16).ok();
+        let rights = parts.next()?;
+        Some(Mapping {
+            begin: parse(begin)?,
+            end: parse(end)?,
+            rights,
+            path: parts.nth(3).unwrap_or("").trim(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +161,18 @@ mod tests {
         for image in [vec![], vec![0; 8192], b"\x7fELF\x02\x01".repeat(200)] {
             assert_eq!(Vdso { base: 0, image }.function("__vdso_time"), None);
         }
+    }
+
+    #[test]
+    fn a_line_of_a_memory_map_is_read() {
+        let line = "00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a program";
+        let read = Mapping::parse(line).unwrap();
+        assert_eq!(
+            (read.begin, read.end, read.rights, read.path),
+            (0x40_0000, 0x45_2000, "r-xp", "/usr/bin/a program")
+        );
+        let line = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 ";
+        assert_eq!(Mapping::parse(line).unwrap().path, "");
+        assert!(Mapping::parse("nothing").is_none());
     }
 }

@@ -69,7 +69,7 @@ impl Chain {
         let _ = iptables(&["-F", CHAIN]);
         let _ = iptables(&["-X", CHAIN]);
         if !self.is_gone()? {
-            return Err(PacketsError::new(format!("the chain {CHAIN} is still in the packet filter")));
+            return Err(PacketsError(format!("the chain {CHAIN} is still in the packet filter")));
         }
         (self.exists, self.leads) = (false, BTreeSet::new());
         Ok(())

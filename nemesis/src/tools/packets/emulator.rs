@@ -14,7 +14,7 @@ use nix::sys::socket::{
     sockopt,
 };
 use nix::sys::time::TimeSpec;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -59,15 +59,13 @@ impl Emulator {
     }
 
     pub fn try_out() -> Result<(), PacketsError> {
-        Queue::open(QUEUE).map_err(|error| {
-            PacketsError::new(format!("the kernel gives no packet queue (NFQUEUE): {error}"))
-        })?;
+        Queue::open(QUEUE)
+            .map_err(|error| PacketsError(format!("the kernel gives no packet queue (NFQUEUE): {error}")))?;
         Chain::new(QUEUE).try_out()
     }
 
     fn start(&mut self) -> Result<&Worker, PacketsError> {
-        let failed =
-            |error: io::Error| PacketsError::new(format!("the packet emulator did not start: {error}"));
+        let failed = |error: io::Error| PacketsError(format!("the packet emulator did not start: {error}"));
         if self.worker.as_ref().is_some_and(|worker| worker.thread.is_finished()) {
             self.stop()?;
         }
@@ -79,12 +77,12 @@ impl Emulator {
 
     fn stop(&mut self) -> Result<(), PacketsError> {
         let Some(worker) = self.worker.take() else { return Ok(()) };
-        worker.lock().stop = true;
+        worker.shared.lock().stop = true;
         worker.ring();
         match worker.thread.join() {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(PacketsError::new(format!("the packet emulator broke down: {error}"))),
-            Err(_) => Err(PacketsError::new("the packet emulator panicked".to_owned())),
+            Ok(Err(error)) => Err(PacketsError(format!("the packet emulator broke down: {error}"))),
+            Err(_) => Err(PacketsError("the packet emulator panicked".to_owned())),
         }
     }
 }
@@ -99,7 +97,7 @@ impl PacketsEngine for Emulator {
         }
         let worker = self.start()?;
         {
-            let mut shared = worker.lock();
+            let mut shared = worker.shared.lock();
             shared.links.retain(|address, _| table.contains_key(address));
             for (address, impairment) in table {
                 let link = shared.links.entry(*address).or_insert_with(|| Link::new(Impairment::default()));
@@ -113,11 +111,11 @@ impl PacketsEngine for Emulator {
     fn counts(&self) -> Result<BTreeMap<Ipv4Addr, Counts>, PacketsError> {
         let Some(worker) = &self.worker else { return Ok(BTreeMap::new()) };
         if worker.thread.is_finished() {
-            return Err(PacketsError::new(
+            return Err(PacketsError(
                 "the packet emulator broke down, and packets pass untouched".to_owned(),
             ));
         }
-        Ok(worker.lock().links.iter().map(|(address, link)| (*address, link.counts)).collect())
+        Ok(worker.shared.lock().links.iter().map(|(address, link)| (*address, link.counts)).collect())
     }
 
     fn is_gone(&self) -> Result<bool, PacketsError> {
@@ -153,10 +151,6 @@ impl Worker {
         let thread =
             std::thread::Builder::new().name("packets".to_owned()).spawn(move || event_loop.run())?;
         Ok(Worker { shared, wake_sender, thread })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SharedEmulator> {
-        self.shared.lock()
     }
 
     fn ring(&self) {

@@ -10,16 +10,8 @@ use std::process::Command;
 
 /// Why packets could not be impaired, or are not let go: one sentence.
 #[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct PacketsError {
-    message: String,
-}
-
-impl PacketsError {
-    pub(crate) fn new(message: String) -> PacketsError {
-        PacketsError { message }
-    }
-}
+#[error("{0}")]
+pub struct PacketsError(pub(crate) String);
 
 pub(super) type ImpairmentTable = BTreeMap<Ipv4Addr, Impairment>;
 
@@ -33,7 +25,7 @@ pub(super) trait PacketsEngine: Send {
 }
 
 pub(super) fn run(argv: &[&str]) -> Result<String, PacketsError> {
-    let failed = |why: &str| PacketsError::new(format!("`{}` failed: {why}", argv.join(" ")));
+    let failed = |why: &str| PacketsError(format!("`{}` failed: {why}", argv.join(" ")));
     let command = network_command(argv.iter().map(|&word| word.to_owned()).collect());
     let output = output_of(Command::new(&command[0]).args(&command[1..]));
     let output = output.map_err(|error| failed(&error.to_string()))?;

@@ -14,37 +14,37 @@ use serde::{Deserialize, Serialize, Serializer};
 #[serde(default, deny_unknown_fields)]
 pub struct Impairment {
     /// Mean time that a packet is held, in milliseconds.
-    #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
+    #[serde(skip_serializing_if = "is_default", serialize_with = "whole_where_it_is")]
     pub delay_ms: f64,
     /// Spread of the delay in ms: half the uniform's width, σ of the others. Packets may overtake each other.
-    #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
+    #[serde(skip_serializing_if = "is_default", serialize_with = "whole_where_it_is")]
     pub jitter_ms: f64,
-    #[serde(skip_serializing_if = "is_uniform")]
+    #[serde(skip_serializing_if = "is_default")]
     pub distribution: Distribution,
     /// Share of packets that are lost, 0 to 1.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub loss: f64,
     /// Correlation of each loss with the loss of the packet before, 0 to below 1: losses come in bursts of
     /// 1 / ((1 − loss) (1 − correlation)) packets in the mean, and their share stays the same.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub loss_correlation: f64,
     /// Share of packets that arrive twice, 0 to 1.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub duplicate: f64,
     /// Share of packets that skip the delay, and so overtake those before them, 0 to 1.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub reorder: f64,
     /// Bandwidth in kilobits a second, counting Ethernet's 14 bytes a packet; 0 is unlimited.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub rate_kbit: u64,
     /// Share of TCP's packets with data that arrive as a reset of their connection, 0 to 1 (emulator only).
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub reset: f64,
     /// So many packets with data of each connection pass before others are impaired (emulator only).
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub pass_first: u64,
     /// A TCP connection silent for so many ms is forgotten; new ones work; 0 forgets none (emulator only).
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub idle_ms: u64,
 }
 
@@ -145,12 +145,8 @@ impl Impairment {
     }
 }
 
-fn is_zero(value: &f64) -> bool {
-    *value == 0.0
-}
-
-fn is_uniform(distribution: &Distribution) -> bool {
-    *distribution == Distribution::Uniform
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -161,10 +157,6 @@ fn whole_where_it_is<S: Serializer>(ms: &f64, serializer: S) -> Result<S::Ok, S:
     } else {
         serializer.serialize_f64(*ms)
     }
-}
-
-fn is_none(count: &u64) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]

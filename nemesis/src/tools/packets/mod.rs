@@ -19,7 +19,7 @@ pub use engine::PacketsError;
 pub use fate::Counts;
 pub use impairment::{Distribution, Impairment};
 pub use probe::{Echoes, Probe};
-pub use streams::{Listener, Streams, is_silent};
+pub use streams::{Streams, is_silent, listen};
 
 use engine::{ImpairmentTable, PacketsEngine};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl Network {
         let Err(no_netem) = netem::try_out() else { return Ok(Mechanism::Netem) };
         match emulator::Emulator::try_out() {
             Ok(()) => Ok(Mechanism::Emulator),
-            Err(no_emulator) => Err(PacketsError::new(format!(
+            Err(no_emulator) => Err(PacketsError(format!(
                 "packets can be impaired neither by netem ({no_netem}) nor by the emulator ({no_emulator})"
             ))),
         }
@@ -90,7 +90,7 @@ impl Network {
         to: &[Ipv4Addr],
         impairment: Impairment,
     ) -> Result<Mechanism, PacketsError> {
-        impairment.check().map_err(|refusal| PacketsError::new(refusal.sentence))?;
+        impairment.check().map_err(|refusal| PacketsError(refusal.sentence))?;
         let by = match (impairment.needs_emulator(), self.preferred) {
             (true, _) => Mechanism::Emulator,
             (false, Some(preferred)) => preferred,
@@ -106,9 +106,7 @@ impl Network {
             // Kernels differ in what their netem takes: since 2025 some refuse copies beside any other netem.
             self.faults.insert(id.to_owned(), fault(Mechanism::Emulator));
             applied = self.apply().map(|()| Mechanism::Emulator).map_err(|error| {
-                PacketsError::new(format!(
-                    "netem refuses that ({refused}), and so does the emulator: {error}"
-                ))
+                PacketsError(format!("netem refuses that ({refused}), and so does the emulator: {error}"))
             });
         }
         if applied.is_err() {
@@ -188,7 +186,7 @@ mod tests {
         fn apply(&mut self, table: &ImpairmentTable) -> Result<(), PacketsError> {
             let copies = table.values().any(|impairment| impairment.duplicate > 0.0);
             if self.refuses_copies_beside_others && copies && table.len() > 1 {
-                return Err(PacketsError::new("cannot mix duplicating netems".to_owned()));
+                return Err(PacketsError("cannot mix duplicating netems".to_owned()));
             }
             self.table.clone_from(table);
             Ok(())

@@ -185,10 +185,7 @@ fn options(impairment: &Impairment) -> Vec<String> {
 fn interface_to(address: Ipv4Addr) -> Result<String, PacketsError> {
     let route = run(&["ip", "-o", "route", "get", &address.to_string()])?;
     let mut words = route.split_whitespace().skip_while(|word| *word != "dev");
-    words
-        .nth(1)
-        .map(str::to_owned)
-        .ok_or_else(|| PacketsError::new(format!("no interface leads to {address}")))
+    words.nth(1).map(str::to_owned).ok_or_else(|| PacketsError(format!("no interface leads to {address}")))
 }
 
 #[derive(Deserialize)]
@@ -204,9 +201,8 @@ struct Qdisc {
 /// Class, packets and losses of each netem of ours on an interface.
 fn statistics(interface: &str) -> Result<Vec<(u32, u64, u64)>, PacketsError> {
     let text = run(&["tc", "-s", "-j", "qdisc", "show", "dev", interface])?;
-    let all: Vec<Qdisc> = serde_json::from_str(&text).map_err(|error| {
-        PacketsError::new(format!("tc's statistics of {interface} cannot be read: {error}"))
-    })?;
+    let all: Vec<Qdisc> = serde_json::from_str(&text)
+        .map_err(|error| PacketsError(format!("tc's statistics of {interface} cannot be read: {error}")))?;
     let ours = |qdisc: Qdisc| {
         let handle = u32::from_str_radix(qdisc.handle.strip_suffix(':')?, 16).ok()?;
         (qdisc.kind == "netem").then_some((handle.checked_sub(FIRST_NETEM)?, qdisc.packets, qdisc.drops))

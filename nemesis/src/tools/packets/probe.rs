@@ -1,7 +1,8 @@
 //! Measures the way to another node by ICMP echoes, which its kernel answers whatever its programs do.
 
 use super::engine::PacketsError;
-use nix::libc;
+use super::segment::checksum;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket,
@@ -71,8 +72,7 @@ const ECHO_REPLY: u8 = 0;
 impl Probe {
     /// Sends the echoes and waits for the answers. Needs the right to open raw sockets.
     pub fn run(&self) -> Result<Echoes, PacketsError> {
-        let failed =
-            |error: nix::Error| PacketsError::new(format!("{} could not be probed: {error}", self.to));
+        let failed = |error: Errno| PacketsError(format!("{} could not be probed: {error}", self.to));
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp).map_err(failed)?;
         // Where this program gets no time for a while, answers wait here; those for which there is no room
@@ -111,13 +111,13 @@ impl Running<'_> {
         echo[0] = ECHO_REQUEST;
         echo[4..6].copy_from_slice(&self.ident.to_be_bytes());
         echo[6..8].copy_from_slice(&number.to_be_bytes());
-        let sum = checksum(&echo);
+        let sum = checksum(&[&echo]);
         echo[2..4].copy_from_slice(&sum.to_be_bytes());
         self.sent.push(Instant::now());
         let to = SockaddrIn::from(SocketAddrV4::new(self.probe.to, 0));
         match sendto(self.socket.as_raw_fd(), &echo, &to, MsgFlags::empty()) {
             // A packet that this node's own filter or full queues dropped: lost like any other.
-            Ok(_) | Err(nix::Error::EPERM | nix::Error::ENOBUFS | nix::Error::EAGAIN) => Ok(()),
+            Ok(_) | Err(Errno::EPERM | Errno::ENOBUFS | Errno::EAGAIN) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -132,7 +132,7 @@ impl Running<'_> {
             }
             let mut ends = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             match ppoll(&mut ends, Some(TimeSpec::from_duration(left)), None) {
-                Ok(_) | Err(nix::Error::EINTR) => {}
+                Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -143,9 +143,11 @@ impl Running<'_> {
         loop {
             let length = match recv(self.socket.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
                 Ok(length) => length,
-                Err(nix::Error::EAGAIN) => return Ok(()),
+                Err(Errno::EAGAIN) => return Ok(()),
                 // News of an unreachable address: no answer, and that is all there is to it.
-                Err(error) if is_transient_error(error) => continue,
+                Err(Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::ECONNREFUSED | Errno::EINTR) => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let now = Instant::now();
@@ -194,18 +196,4 @@ impl Running<'_> {
             most_ms: at(round_trips.len().wrapping_sub(1)),
         }
     }
-}
-
-fn is_transient_error(error: nix::Error) -> bool {
-    matches!(error as i32, libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ECONNREFUSED | libc::EINTR)
-}
-
-/// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }

@@ -62,10 +62,10 @@ impl Segment<'_> {
     }
 }
 
-/// The internet checksum (RFC 1071) of parts that have an even length each.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let mut sum: u32 = words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+/// The internet checksum (RFC 1071) of parts; all but the last have an even length.
+pub(super) fn checksum(parts: &[&[u8]]) -> u16 {
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
+    let mut sum: u32 = parts.iter().flat_map(|part| part.chunks(2)).map(word).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

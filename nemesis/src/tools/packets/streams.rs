@@ -15,31 +15,26 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A connection that gives no answer for so long is silent.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// Sends back what comes.
-pub struct Listener;
-
-impl Listener {
-    /// Listens for 10 seconds at a port that is free, and gives it.
-    pub fn start() -> Result<u16, PacketsError> {
-        let failed = |error: io::Error| PacketsError::new(format!("no port could be listened at: {error}"));
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        let until = Instant::now() + LISTENS;
-        std::thread::Builder::new()
-            .name("streams".to_owned())
-            .spawn(move || {
-                while Instant::now() < until {
-                    match listener.accept() {
-                        // One after the other: each is waited for by the node that opens it.
-                        Ok((stream, _)) => drop(send_back(stream)),
-                        Err(_) => std::thread::sleep(LOOK),
-                    }
+/// Sends back what comes for 10 seconds at a port that is free, and gives it.
+pub fn listen() -> Result<u16, PacketsError> {
+    let failed = |error: io::Error| PacketsError(format!("no port could be listened at: {error}"));
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let until = Instant::now() + LISTENS;
+    std::thread::Builder::new()
+        .name("streams".to_owned())
+        .spawn(move || {
+            while Instant::now() < until {
+                match listener.accept() {
+                    // One after the other: each is waited for by the node that opens it.
+                    Ok((stream, _)) => drop(send_back(stream)),
+                    Err(_) => std::thread::sleep(LOOK),
                 }
-            })
-            .map_err(failed)?;
-        Ok(port)
-    }
+            }
+        })
+        .map_err(failed)?;
+    Ok(port)
 }
 
 fn send_back(mut stream: TcpStream) -> io::Result<()> {
@@ -81,7 +76,7 @@ impl Streams {
     }
 
     fn failed(&self, error: &io::Error) -> PacketsError {
-        PacketsError::new(format!("a connection to {}:{} failed: {error}", self.to, self.port))
+        PacketsError(format!("a connection to {}:{} failed: {error}", self.to, self.port))
     }
 
     fn used(&self) -> io::Result<TcpStream> {

@@ -1,7 +1,7 @@
 //! Tar archives on their way to the engine.
 
 use crate::ClusterError;
-use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,39 +15,29 @@ pub(super) type TarArchive = BoxStream<'static, io::Result<Vec<u8>>>;
 
 pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<TarArchive, ClusterError> {
     let bytes = archive.into_inner().map_err(|error| cannot_pack(&error))?;
-    Ok(futures_util::stream::iter([Ok(bytes)]).boxed())
+    Ok(stream::iter([Ok(bytes)]).boxed())
 }
 
 /// The folder as an archive, all of it root's. One that ends early is an error, not an image.
 pub(super) fn archive(folder: &Path) -> TarArchive {
-    let (to, from) = mpsc::channel(CHUNKS);
+    let (to, mut from) = mpsc::channel(CHUNKS);
     let folder = folder.to_owned();
-    tokio::task::spawn_blocking(move || {
-        let mut archive = tar::Builder::new(BufWriter::with_capacity(CHUNK, Chunks(to.clone())));
-        let added = add_folder(&mut archive, &folder, Path::new("."));
-        let done = added.and_then(|()| archive.into_inner()?.flush());
-        // The engine may have given it up.
-        let _ = to.blocking_send(done.map(|()| END));
+    let packing = tokio::task::spawn_blocking(move || {
+        let mut archive = tar::Builder::new(BufWriter::with_capacity(CHUNK, Chunks(to)));
+        add_folder(&mut archive, &folder, Path::new("."))?;
+        archive.into_inner()?.flush()
     });
-    let parts = futures_util::stream::unfold(Some(from), |from| async move {
-        let mut from = from?;
-        match from.recv().await {
-            Some(Ok(part)) if part == END => None,
-            Some(Ok(part)) => Some((Ok(part), Some(from))),
-            Some(Err(error)) => Some((Err(error), None)),
-            None => Some((Err(io::Error::other("it ended early")), None)),
-        }
-    });
-    parts.boxed()
+    let parts = stream::poll_fn(move |context| from.poll_recv(context)).map(Ok);
+    let failure = stream::once(packing)
+        .filter_map(async |packed| packed.map_err(io::Error::other).and_then(|packed| packed).err().map(Err));
+    parts.chain(failure).boxed()
 }
 
-const END: Vec<u8> = Vec::new();
-
-struct Chunks(mpsc::Sender<io::Result<Vec<u8>>>);
+struct Chunks(mpsc::Sender<Vec<u8>>);
 
 impl Write for Chunks {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.blocking_send(Ok(bytes.to_vec()));
+        let sent = self.0.blocking_send(bytes.to_vec());
         sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 

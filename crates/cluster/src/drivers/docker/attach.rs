@@ -3,7 +3,7 @@
 use super::CONFINED;
 use super::containers::DATA;
 use super::engine::{Engine, failed};
-use super::frames::Frames;
+use super::frames::standard_output;
 use crate::ClusterError;
 use crate::agent_node::Attach;
 use crate::node::Attached;
@@ -48,13 +48,12 @@ impl Attach for Exec {
             cmd: Some(confined.chain(args.iter().cloned()).collect()),
             ..CreateExecOptions::default()
         };
-        let created = self.docker.create_exec(&self.container, config).await;
-        let id = created.map_err(|error| failed(&what, &error))?.id;
-        let started = self.docker.start_exec(&id, None::<StartExecOptions>).await;
-        match started.map_err(|error| failed(&what, &error))? {
+        let failed = failed(&what);
+        let id = self.docker.create_exec(&self.container, config).await.map_err(&failed)?.id;
+        match self.docker.start_exec(&id, None::<StartExecOptions>).await.map_err(&failed)? {
             StartExecResults::Attached { output, input } => Ok(Attached {
                 stdin: Box::new(Stdin(input)),
-                stdout: Box::new(Frames::new(output, name, log.clone())),
+                stdout: Box::new(standard_output(output, name, log.clone())),
             }),
             StartExecResults::Detached => Err(format!("cannot {what}: the engine detached it").into()),
         }

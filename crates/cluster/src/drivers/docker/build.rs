@@ -21,18 +21,28 @@ impl Engine {
     pub(crate) async fn image(&self, image: &Image, options: &DriverOptions) -> Result<String, ClusterError> {
         let repository = format!("{REPOSITORY}/{}", image.name);
         let tag = format!("{repository}:{}", image.hash());
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
-        let _lock = lock(&format!("{}.lock", image.name)).await?;
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
-        let root = self.root(image, options).await?;
-        let progress = &options.progress;
-        progress(&format!("importing the image {} into the Docker engine", image.title()));
-        self.import(&root.folder, &repository, &image.hash()).await?;
+        let make = async {
+            let root = self.root(image, options).await?;
+            let progress = &options.progress;
+            progress(&format!("importing the image {} into the Docker engine", image.title()));
+            self.import(&root.folder, &repository, &image.hash()).await
+        };
+        self.make_once(&tag, &format!("{}.lock", image.name), make).await?;
         Ok(tag)
+    }
+
+    /// Makes the image of this tag, unless it is there: under this lock, since others may make it as well.
+    pub(super) async fn make_once(
+        &self,
+        tag: &str,
+        lock_name: &str,
+        make: impl Future<Output = Result<(), ClusterError>>,
+    ) -> Result<(), ClusterError> {
+        if self.has(tag).await? {
+            return Ok(());
+        }
+        let _alone = lock(lock_name).await?;
+        if self.has(tag).await? { Ok(()) } else { make.await }
     }
 
     pub(super) async fn root(
@@ -48,12 +58,12 @@ impl Engine {
         match self.docker.inspect_image(tag).await {
             Ok(_) => Ok(true),
             Err(error) if has_status(&error, 404) => Ok(false),
-            Err(error) => Err(failed(&format!("look for the image {tag}"), &error)),
+            Err(error) => Err(failed(format!("look for the image {tag}"))(error)),
         }
     }
 
     async fn import(&self, root: &Path, repository: &str, hash: &str) -> Result<(), ClusterError> {
-        let what = format!("import {}", root.display());
+        let failed = failed(format!("import {}", root.display()));
         // The tag in the name: Podman 4.3 ignores it anywhere else.
         let name = format!("{repository}:{hash}");
         let options = CreateImageOptionsBuilder::default().from_src("-").repo(&name).build();
@@ -62,7 +72,7 @@ impl Engine {
             Some(bollard::body_try_stream(archive(root).map_ok(Into::into))),
             None,
         );
-        imported.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
+        imported.try_for_each(|_| async { Ok(()) }).await.map_err(failed)
     }
 
     /// The tag of the image with this program, made if missing; unused ones of its former builds are removed.
@@ -73,21 +83,17 @@ impl Engine {
         progress: &Progress,
     ) -> Result<String, ClusterError> {
         let tag = format!("{base}-{}", program.hash);
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
         let repository = base.split(':').next().unwrap_or(base);
         let name = repository.rsplit('/').next().unwrap_or(repository);
-        let _lock = lock(&format!("{name}-layer.lock")).await?;
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
-        progress(&format!("adding this build of Fencepost to the image {repository}"));
-        let mut context = tar::Builder::new(Vec::new());
-        add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
-        context.append_dir_all("fencepost", &program.folder).map_err(|error| cannot_pack(&error))?;
-        self.build("Dockerfile", packed(context)?, &tag, |_| ()).await?;
-        self.remove_former_layers(repository, program).await?;
+        let make = async {
+            progress(&format!("adding this build of Fencepost to the image {repository}"));
+            let mut context = tar::Builder::new(Vec::new());
+            add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
+            context.append_dir_all("fencepost", &program.folder).map_err(|error| cannot_pack(&error))?;
+            self.build("Dockerfile", packed(context)?, &tag, |_| ()).await?;
+            self.remove_former_layers(repository, program).await
+        };
+        self.make_once(&tag, &format!("{name}-layer.lock"), make).await?;
         Ok(tag)
     }
 
@@ -106,7 +112,7 @@ impl Engine {
             Some(bollard::body_try_stream(context.map_ok(Into::into))),
         );
         while let Some(line) = built.next().await {
-            let line = line.map_err(|error| failed(&format!("build the image {tag}"), &error))?;
+            let line = line.map_err(failed(format!("build the image {tag}")))?;
             print(&line.stream.unwrap_or_default());
         }
         Ok(())
@@ -150,15 +156,15 @@ impl Engine {
         // Another program that removes it at the same moment makes the engine fail with words of its own.
         match self.docker.inspect_image(tag).await {
             Err(gone) if has_status(&gone, 404) => Ok(()),
-            _ => Err(failed(&format!("remove the image {tag}"), &error)),
+            _ => Err(failed(format!("remove the image {tag}"))(error)),
         }
     }
 
     pub(crate) async fn list_images(&self) -> Result<Vec<StoredItem>, ClusterError> {
         // All of the engine, and those of Fencepost are picked here: of several patterns Podman 4.3 lists
         // only what fits them all, and names that it completes by a registry fit no single one everywhere.
-        let found = self.docker.list_images(None::<ListImagesOptions>).await;
-        let found = found.map_err(|error| failed("list images", &error))?;
+        let found =
+            self.docker.list_images(None::<ListImagesOptions>).await.map_err(failed("list images"))?;
         let tags = found.into_iter().flat_map(|image| {
             let bytes = u64::try_from(image.size).unwrap_or(0);
             image.repo_tags.into_iter().map(move |tag| (tag, bytes))

@@ -132,8 +132,8 @@ impl ContainerPlan {
             labels: Some(self.labels.clone()),
             ..NetworkCreateRequest::default()
         };
-        let created = docker.create_network(request).await;
-        created.map(drop).map_err(|error| failed(&format!("make the network {}", self.subnet), &error))
+        let failed = failed(format!("make the network {}", self.subnet));
+        docker.create_network(request).await.map(drop).map_err(failed)
     }
 
     async fn start_node(
@@ -147,12 +147,11 @@ impl ContainerPlan {
             true => Err(ClusterError::new("the start was given up")),
             false => Ok(()),
         };
-        let what = format!("start the container of {}", node.name);
-        let cannot = |error| failed(&what, &error);
+        let cannot = failed(format!("start the container of {}", node.name));
         go_on()?;
         let name = format!("{}-{}", self.prefix(), node.name);
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let id = docker.create_container(Some(options), self.container(node)).await.map_err(cannot)?.id;
+        let id = docker.create_container(Some(options), self.container(node)).await.map_err(&cannot)?.id;
         go_on()?;
         let options = AttachContainerOptionsBuilder::default()
             .stdin(true)
@@ -160,11 +159,11 @@ impl ContainerPlan {
             .stderr(true)
             .stream(true)
             .build();
-        let streams = docker.attach_container(&id, Some(options)).await.map_err(cannot)?;
+        let streams = docker.attach_container(&id, Some(options)).await.map_err(&cannot)?;
         // One after the other: of containers that get their ends of a network at once the engine (20.10)
         // counts some twice now and then, and will not remove a network of which it thinks that it has ends.
         let alone = turn.lock().await;
-        docker.start_container(&id, None::<StartContainerOptions>).await.map_err(cannot)?;
+        docker.start_container(&id, None::<StartContainerOptions>).await.map_err(&cannot)?;
         drop(alone);
         Ok(StartedContainers { container: id, address: node.address, streams })
     }
@@ -252,8 +251,8 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
     let filters = filter_of_run(run);
     loop {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let found = docker.list_containers(Some(options)).await;
-        let found = found.map_err(|error| failed("list the containers of the run", &error))?;
+        let failed = failed("list the containers of the run");
+        let found = docker.list_containers(Some(options)).await.map_err(failed)?;
         let ids: Vec<String> = found.into_iter().filter_map(|container| container.id).collect();
         if ids.is_empty() {
             return Ok(());
@@ -262,15 +261,17 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
             let what = format!("the Docker engine has not removed the containers of the run {run}");
             return Err(format!("{what}; remove them with `docker rm --force {}`", ids.join(" ")).into());
         }
-        join_all(ids.iter().map(|id| async move {
-            let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-            // It may be removing itself already. What counts is whether it is gone the next time we look.
-            if let Err(error) = docker.remove_container(id, Some(options)).await {
-                log::debug!("{}", failed("remove a container", &error));
-            }
-        }))
-        .await;
+        // Some may be removing themselves already. What counts is whether they are gone at the next look.
+        join_all(ids.iter().map(|id| remove_container(docker, id))).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Removes a container, whatever runs in it.
+pub(super) async fn remove_container(docker: &Docker, container: &str) {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    if let Err(error) = docker.remove_container(container, Some(options)).await {
+        log::debug!("{}", failed("remove a container")(error));
     }
 }
 
@@ -299,7 +300,7 @@ pub(super) async fn remove_network(
                         Ok(DockerNetwork::Kept)
                     }
                     Err(gone) if has_status(&gone, 404) => Ok(DockerNetwork::Removed),
-                    _ => Err(failed(&format!("remove the network {name}"), &error)),
+                    _ => Err(failed(format!("remove the network {name}"))(error)),
                 };
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

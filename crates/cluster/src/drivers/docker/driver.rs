@@ -3,7 +3,7 @@
 use super::attach::Exec;
 use super::containers::{ContainerPlan, DATA, PlannedContainer, StartedContainers};
 use super::engine::{Engine, EngineLimits};
-use super::frames::Frames;
+use super::frames::standard_output;
 use super::keeper::ContainerKeeper;
 use super::memory::{self, LimitedNodes};
 use super::{NAME, labels};
@@ -86,7 +86,8 @@ impl DockerDriver {
             let (plan, subnet) = (plan(spec, &folder, &tags, &program, can_limit)?, folder.subnet);
             let started = ContainerKeeper::start(plan, folder, program).await;
             let Err(error) = started else { return started };
-            if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
+            let lost_a_race = error.0.contains("overlaps with other one");
+            if attempt == ATTEMPTS || !(lost_a_race || self.is_overtaken(subnet, &tags).await?) {
                 return Err(error);
             }
             // The engine keeps a subnet for a network that it is still making, and lists that a moment later.
@@ -155,7 +156,7 @@ impl Driver for DockerDriver {
             async move {
                 let StartedContainers { container, address, streams } = started;
                 let log = NodeLog::open(&spec.logs, &node.name)?;
-                let from_agent = Frames::new(streams.output, "agent", log.clone());
+                let from_agent = standard_output(streams.output, "agent", log.clone());
                 let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
                 let counted = self.engine.limits().await?.memory;
                 let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach, counted)
@@ -176,10 +177,6 @@ impl Driver for DockerDriver {
         let nodes = nodes.into_iter().map(|node| node as Arc<dyn crate::Node>).collect();
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }
-}
-
-fn lost_a_race(error: &ClusterError) -> bool {
-    error.0.contains("overlaps with other one")
 }
 
 fn has_own_image(node: &NodeSpec) -> bool {

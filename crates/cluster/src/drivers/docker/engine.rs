@@ -5,7 +5,7 @@ use super::tunnel::Tunnel;
 use crate::ClusterError;
 use crate::debian::architecture;
 use bollard::errors::Error;
-use bollard::models::SystemInfo;
+use bollard::models::{SystemInfo, SystemVersion};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use fencepost_history::without_secrets;
 use serde::Serialize;
@@ -119,8 +119,7 @@ impl Engine {
     }
 
     async fn description(&self, address: &str) -> Result<FoundEngine, ClusterError> {
-        let what = "ask the engine for its version";
-        let version = self.docker.version().await.map_err(|error| failed(what, &error))?;
+        let version = self.version().await?;
         let components = version.components.unwrap_or_default();
         let podman = components.into_iter().find(|component| component.name.starts_with("Podman"));
         let (name, version) = match podman {
@@ -136,8 +135,7 @@ impl Engine {
 
     /// Refuses an engine whose containers cannot run this very program.
     pub(super) async fn check_platform(&self) -> Result<(), ClusterError> {
-        let what = "ask the engine for its version";
-        let version = self.docker.version().await.map_err(|error| failed(what, &error))?;
+        let version = self.version().await?;
         let theirs = (version.os.unwrap_or_default(), version.arch.unwrap_or_default());
         let own = architecture();
         match theirs.0 == "linux" && theirs.1 == own {
@@ -150,10 +148,14 @@ impl Engine {
         }
     }
 
+    async fn version(&self) -> Result<SystemVersion, ClusterError> {
+        self.docker.version().await.map_err(failed("ask the engine for its version"))
+    }
+
     /// What the engine says of itself, asked once: Podman takes a third of a second for it.
     async fn info(&self) -> Result<&SystemInfo, ClusterError> {
         let asked = self.info.get_or_try_init(|| self.docker.info()).await;
-        asked.map_err(|error| failed("ask the engine about itself", &error))
+        asked.map_err(failed("ask the engine about itself"))
     }
 
     /// Changes when it is another engine, another version, or another kernel.
@@ -178,8 +180,7 @@ impl Engine {
     }
 
     pub(super) async fn networks(&self) -> Result<Vec<(Ipv4Addr, u8)>, ClusterError> {
-        let networks =
-            self.docker.list_networks(None).await.map_err(|error| failed("list networks", &error))?;
+        let networks = self.docker.list_networks(None).await.map_err(failed("list networks"))?;
         let configs = networks.into_iter().filter_map(|network| network.ipam?.config).flatten();
         let subnets = configs.filter_map(|config| {
             let (network, prefix) =
@@ -197,8 +198,8 @@ pub(super) struct EngineLimits {
 }
 
 /// "cannot `what`: the Docker engine says …".
-pub(super) fn failed(what: &str, error: &Error) -> ClusterError {
-    ClusterError::new(format!("cannot {what}: {}", reason(error)))
+pub(super) fn failed(what: impl fmt::Display) -> impl Fn(Error) -> ClusterError {
+    move |error| ClusterError::new(format!("cannot {what}: {}", reason(&error)))
 }
 
 /// Whether there is a socket at this address that belongs to a user other than root.

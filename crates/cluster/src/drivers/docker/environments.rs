@@ -4,8 +4,9 @@
 use super::archive::{TarArchive, add_file, archive, packed};
 use super::build::REPOSITORY;
 use super::confinement::security_options;
+use super::containers::remove_container;
 use super::engine::{Engine, failed};
-use super::labels::{lock, of_making};
+use super::labels::of_making;
 use crate::environment::{
     Commands, Environment, FolderContent, PLACE, WorkFolder, certificates, environments, note_source,
     source_name, variables_in_an_image,
@@ -19,24 +20,21 @@ use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::models::{ContainerConfig, ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CommitContainerOptionsBuilder, CreateContainerOptions,
-    DownloadFromContainerOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-    UploadToContainerOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, StartContainerOptions, UploadToContainerOptionsBuilder,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-struct EnvironmentImage<'a> {
-    repository: &'a str,
-    hash: &'a str,
-}
-
 struct EnvironmentBuild<'a> {
     engine: &'a Engine,
     environment: &'a Environment,
     commands: Commands<'a>,
     labels: HashMap<String, String>,
+    /// Of the image that is made.
+    repository: &'a str,
+    hash: &'a str,
 }
 
 impl Engine {
@@ -56,14 +54,7 @@ impl Engine {
         let hash = short_hash(format!("{} {base}", content.hash).as_bytes());
         let repository = format!("{REPOSITORY}/lock-{source}");
         let tag = format!("{repository}:{hash}");
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
         let lock_name = format!("lock-{source}.lock");
-        let _alone = lock(&lock_name).await?;
-        if self.has(&tag).await? {
-            return Ok(tag);
-        }
         let name = format!("docker-{source}");
         let commands = Commands {
             environment,
@@ -72,32 +63,30 @@ impl Engine {
             time_limit: options.setup_time_limit,
             progress: &options.progress,
         };
-        let build = EnvironmentBuild { engine: self, environment, commands, labels: of_making(&lock_name)? };
-        let work = WorkFolder::make(content, &name, &build.commands).await?;
-        if environment.image.is_some() {
-            let root = self.root(&image, options).await?;
-            network_programs::copy(&root.folder, &work.folder())?;
-        }
-        let base = match &environment.dockerfile {
-            Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source, &hash).await?,
-            None => base,
+        let (labels, repository, hash) = (of_making(&lock_name)?, &*repository, &*hash);
+        let build = EnvironmentBuild { engine: self, environment, commands, labels, repository, hash };
+        let make = async {
+            let work = WorkFolder::make(content, &name, &build.commands).await?;
+            if environment.image.is_some() {
+                let root = self.root(&image, options).await?;
+                network_programs::copy(&root.folder, &work.folder())?;
+            }
+            let base = match &environment.dockerfile {
+                Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source).await?,
+                None => base,
+            };
+            build.finish(&work, &base).await?;
+            note_source(environment)?;
+            self.remove_outdated(&source, hash).await
         };
-        build.finish(&work, &base, &EnvironmentImage { repository: &repository, hash: &hash }).await?;
-        note_source(environment)?;
-        self.remove_outdated(&source, &hash).await?;
+        self.make_once(&tag, &lock_name, make).await?;
         Ok(tag)
     }
 }
 
 impl EnvironmentBuild<'_> {
-    async fn build(
-        &self,
-        dockerfile: &str,
-        work: &WorkFolder,
-        source: &str,
-        hash: &str,
-    ) -> Result<String, ClusterError> {
-        let tag = format!("{REPOSITORY}/base-{source}:{hash}");
+    async fn build(&self, dockerfile: &str, work: &WorkFolder, source: &str) -> Result<String, ClusterError> {
+        let tag = format!("{REPOSITORY}/base-{source}:{}", self.hash);
         let what = format!("build {dockerfile}");
         self.commands.announce(&what);
         let mut log = self.commands.open_log()?;
@@ -108,38 +97,26 @@ impl EnvironmentBuild<'_> {
         Ok(tag)
     }
 
-    async fn finish(
-        &self,
-        work: &WorkFolder,
-        base: &str,
-        image: &EnvironmentImage<'_>,
-    ) -> Result<(), ClusterError> {
+    async fn finish(&self, work: &WorkFolder, base: &str) -> Result<(), ClusterError> {
         if self.environment.setup.is_empty() {
-            return self.add_layer(base, PLACE, archive(&work.folder()), image).await;
+            return self.add_layer(base, PLACE, archive(&work.folder())).await;
         }
         let container = self.create(base, true).await?;
-        let done = self.set_up(work, base, &container, image).await;
-        self.remove(&container).await;
+        let done = self.set_up(work, base, &container).await;
+        remove_container(&self.engine.docker, &container).await;
         done
     }
 
     /// Runs `setup` in this container, and makes the image out of the base and the folder as it is then.
-    async fn set_up(
-        &self,
-        work: &WorkFolder,
-        base: &str,
-        container: &str,
-        image: &EnvironmentImage<'_>,
-    ) -> Result<(), ClusterError> {
+    async fn set_up(&self, work: &WorkFolder, base: &str, container: &str) -> Result<(), ClusterError> {
         let docker = &self.engine.docker;
-        let cannot =
-            |error| failed(&format!("start a container to set up {}", self.environment.name), &error);
+        let cannot = failed(format!("start a container to set up {}", self.environment.name));
         self.upload(container, PLACE, archive(&work.folder())).await?;
         self.bring_certificates(container).await?;
         let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
         // While this lives the container does.
-        let _life_line = docker.attach_container(container, Some(attach)).await.map_err(cannot)?;
-        docker.start_container(container, None::<StartContainerOptions>).await.map_err(cannot)?;
+        let _life_line = docker.attach_container(container, Some(attach)).await.map_err(&cannot)?;
+        docker.start_container(container, None::<StartContainerOptions>).await.map_err(&cannot)?;
         for line in &self.environment.setup {
             self.commands.announce(line);
             let ran = tokio::time::timeout(self.commands.time_limit, self.exec(container, line)).await;
@@ -148,22 +125,16 @@ impl EnvironmentBuild<'_> {
         let options = DownloadFromContainerOptionsBuilder::default().path(PLACE).build();
         let folder = docker.download_from_container(container, Some(options));
         let chunks = folder.map_ok(|chunk| chunk.to_vec()).map_err(std::io::Error::other);
-        self.add_layer(base, "/", chunks.boxed(), image).await
+        self.add_layer(base, "/", chunks.boxed()).await
     }
 
-    async fn add_layer(
-        &self,
-        base: &str,
-        place: &str,
-        archive: TarArchive,
-        image: &EnvironmentImage<'_>,
-    ) -> Result<(), ClusterError> {
+    async fn add_layer(&self, base: &str, place: &str, archive: TarArchive) -> Result<(), ClusterError> {
         let container = self.create(base, false).await?;
         let made = match self.upload(&container, place, archive).await {
-            Ok(()) => self.commit(&container, image).await,
+            Ok(()) => self.commit(&container).await,
             Err(error) => Err(error),
         };
-        self.remove(&container).await;
+        remove_container(&self.engine.docker, &container).await;
         made
     }
 
@@ -189,18 +160,16 @@ impl EnvironmentBuild<'_> {
             }),
             ..ContainerCreateBody::default()
         };
+        let failed = failed(format!("make a container to set up {}", self.environment.name));
         let created = self.engine.docker.create_container(None::<CreateContainerOptions>, body).await;
-        let what = format!("make a container to set up {}", self.environment.name);
-        Ok(created.map_err(|error| failed(&what, &error))?.id)
+        Ok(created.map_err(failed)?.id)
     }
 
     async fn upload(&self, container: &str, place: &str, archive: TarArchive) -> Result<(), ClusterError> {
         let options = UploadToContainerOptionsBuilder::default().path(place).build();
         let body = bollard::body_try_stream(archive.map_ok(Into::into));
-        let uploaded = self.engine.docker.upload_to_container(container, Some(options), body).await;
-        uploaded.map_err(|error| {
-            failed(&format!("copy the folder of {} to the engine", self.environment.name), &error)
-        })
+        let failed = failed(format!("copy the folder of {} to the engine", self.environment.name));
+        self.engine.docker.upload_to_container(container, Some(options), body).await.map_err(failed)
     }
 
     async fn bring_certificates(&self, container: &str) -> Result<(), ClusterError> {
@@ -212,7 +181,7 @@ impl EnvironmentBuild<'_> {
 
     async fn exec(&self, container: &str, line: &str) -> Result<(), ClusterError> {
         let docker = &self.engine.docker;
-        let cannot = |error| failed(&format!("run `{line}` to set up {}", self.environment.name), &error);
+        let cannot = failed(format!("run `{line}` to set up {}", self.environment.name));
         let variables = variables_in_an_image();
         let config = CreateExecOptions {
             attach_stdout: Some(true),
@@ -223,39 +192,31 @@ impl EnvironmentBuild<'_> {
             working_dir: Some(PLACE.to_owned()),
             ..CreateExecOptions::default()
         };
-        let id = docker.create_exec(container, config).await.map_err(cannot)?.id;
-        let started = docker.start_exec(&id, None::<StartExecOptions>).await.map_err(cannot)?;
+        let id = docker.create_exec(container, config).await.map_err(&cannot)?.id;
+        let started = docker.start_exec(&id, None::<StartExecOptions>).await.map_err(&cannot)?;
         let mut log = self.commands.open_log()?;
         if let StartExecResults::Attached { mut output, input: _input } = started {
             while let Some(part) = output.next().await {
-                let (LogOutput::StdOut { message } | LogOutput::StdErr { message }) = part.map_err(cannot)?
+                let (LogOutput::StdOut { message } | LogOutput::StdErr { message }) =
+                    part.map_err(&cannot)?
                 else {
                     continue;
                 };
                 let _ = log.write_all(&message);
             }
         }
-        match docker.inspect_exec(&id).await.map_err(cannot)?.exit_code {
+        match docker.inspect_exec(&id).await.map_err(&cannot)?.exit_code {
             Some(0) => Ok(()),
             Some(code) => Err(self.commands.failed(line, &format!("failed with code {code}"))),
             None => Err(self.commands.failed(line, "did not end, but closed its output")),
         }
     }
 
-    async fn commit(&self, container: &str, image: &EnvironmentImage<'_>) -> Result<(), ClusterError> {
-        let EnvironmentImage { repository, hash } = image;
+    async fn commit(&self, container: &str) -> Result<(), ClusterError> {
+        let EnvironmentBuild { repository, hash, .. } = self;
         let options =
             CommitContainerOptionsBuilder::default().container(container).repo(repository).tag(hash).build();
         let made = self.engine.docker.commit_container(options, ContainerConfig::default()).await;
-        let what = format!("make the image {repository}:{hash}");
-        made.map(drop).map_err(|error| failed(&what, &error))
-    }
-
-    async fn remove(&self, container: &str) {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        if let Err(error) = self.engine.docker.remove_container(container, Some(options)).await {
-            // It may be removing itself already.
-            log::debug!("{}", failed("remove a container", &error));
-        }
+        made.map(drop).map_err(failed(format!("make the image {repository}:{hash}")))
     }
 }

@@ -3,31 +3,44 @@
 use crate::node_log::NodeLog;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::AsyncRead;
+use tokio_util::compat::FuturesAsyncReadCompatExt;
 
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
 
-/// Reads as the program's standard output; its standard error goes to the log, line by line.
-pub(super) struct Frames {
+/// Reads as the program's standard output; its standard error goes to the log, line by line. `name` is the
+/// program's in the log.
+pub(super) fn standard_output(
     output: Output,
-    waiting: Vec<u8>,
-    read: usize,
-    /// Of standard error: a line whose end is still to come.
+    name: &str,
+    log: NodeLog,
+) -> impl AsyncRead + Send + Unpin + use<> {
+    let mut errors = ErrorLines { line: Vec::new(), name: name.to_owned(), log };
+    let frames = output.filter_map(move |frame| {
+        std::future::ready(match frame {
+            Ok(LogOutput::StdErr { message }) => {
+                errors.add(&message);
+                None
+            }
+            Ok(frame) => Some(Ok(frame.into_bytes())),
+            Err(error) => Some(Err(io::Error::other(error))),
+        })
+    });
+    frames.into_async_read().compat()
+}
+
+struct ErrorLines {
+    /// One whose end is still to come.
     line: Vec<u8>,
     name: String,
     log: NodeLog,
 }
 
-impl Frames {
-    /// `name` is the program's in the log.
-    pub(super) fn new(output: Output, name: &str, log: NodeLog) -> Frames {
-        Frames { output, waiting: Vec::new(), read: 0, line: Vec::new(), name: name.to_owned(), log }
-    }
-
-    fn log(&mut self, message: &[u8]) {
+impl ErrorLines {
+    fn add(&mut self, message: &[u8]) {
         for part in message.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
             if part.ends_with(b"\n") {
@@ -43,36 +56,10 @@ impl Frames {
     }
 }
 
-impl AsyncRead for Frames {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let this = self.get_mut();
-        loop {
-            let waiting = &this.waiting[this.read..];
-            if !waiting.is_empty() {
-                let length = waiting.len().min(buffer.remaining());
-                buffer.put_slice(&waiting[..length]);
-                this.read += length;
-                return Poll::Ready(Ok(()));
-            }
-            match ready!(this.output.as_mut().poll_next(context)) {
-                Some(Ok(LogOutput::StdErr { message })) => this.log(&message),
-                Some(Ok(frame)) => {
-                    this.waiting.clear();
-                    this.waiting.extend_from_slice(frame.as_ref());
-                    this.read = 0;
-                }
-                Some(Err(error)) => return Poll::Ready(Err(std::io::Error::other(error))),
-                None => {
-                    if !this.line.is_empty() {
-                        this.end_line();
-                    }
-                    return Poll::Ready(Ok(()));
-                }
-            }
+impl Drop for ErrorLines {
+    fn drop(&mut self) {
+        if !self.line.is_empty() {
+            self.end_line();
         }
     }
 }

@@ -5,6 +5,7 @@ use super::engine::Engine;
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::StopCluster;
+use crate::own_task::aside;
 use crate::program::Program;
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -75,8 +76,7 @@ impl Drop for ContainerKeeper {
 #[async_trait]
 impl StopCluster for ContainerKeeper {
     async fn stop(mut self: Box<Self>) -> Result<(), ClusterError> {
-        let stopped = tokio::task::spawn_blocking(move || self.take_down()).await;
-        stopped.map_err(|error| error.to_string())?
+        aside(move || self.take_down()).await
     }
 }
 

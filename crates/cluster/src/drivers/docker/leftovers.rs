@@ -33,11 +33,9 @@ pub(crate) async fn clean_up(engine: &Engine, limit: Duration) -> Cleaned {
 async fn remove(docker: &Docker, cleaned: &mut Cleaned) -> Result<(), ClusterError> {
     let filters = HashMap::from([("label", vec![RUN.to_owned()])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-    let containers = docker.list_containers(Some(options)).await;
-    let containers = containers.map_err(|error| failed("list containers", &error))?;
+    let containers = docker.list_containers(Some(options)).await.map_err(failed("list containers"))?;
     let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
-    let networks = docker.list_networks(Some(options)).await;
-    let networks = networks.map_err(|error| failed("list networks", &error))?;
+    let networks = docker.list_networks(Some(options)).await.map_err(failed("list networks"))?;
 
     for (run, names) in by_dead_run(&containers) {
         match remove_run(docker, run).await {

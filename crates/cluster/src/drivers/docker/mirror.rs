@@ -1,5 +1,6 @@
 //! A mirror of Debian for other machines: Debian's own image names one, if the engine reaches a registry.
 
+use super::containers::remove_container;
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
 use crate::debian::architecture;
@@ -8,7 +9,6 @@ use crate::{ClusterError, DownloadSettings, Progress};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
     CreateContainerOptions, CreateImageOptionsBuilder, DownloadFromContainerOptionsBuilder,
-    RemoveContainerOptionsBuilder,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use std::io::Read;
@@ -63,7 +63,7 @@ impl Engine {
         let cmd = Some(vec!["true".to_owned()]);
         let body = ContainerCreateBody { image, labels, cmd, ..Default::default() };
         let created = self.docker.create_container(None::<CreateContainerOptions>, body).await;
-        let container = created.map_err(|error| failed("make a container", &error))?.id;
+        let container = created.map_err(failed("make a container"))?.id;
         let options = DownloadFromContainerOptionsBuilder::default().path("/etc/apt").build();
         let archive = self.docker.download_from_container(&container, Some(options));
         let archive = archive.try_fold(Vec::new(), |mut all, part| async move {
@@ -71,9 +71,8 @@ impl Engine {
             Ok(all)
         });
         let archive = archive.await;
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let _ = self.docker.remove_container(&container, Some(options)).await;
-        let archive = archive.map_err(|error| failed("read the sources of Debian's image", &error))?;
+        remove_container(&self.docker, &container).await;
+        let archive = archive.map_err(failed("read the sources of Debian's image"))?;
         let mut sources = String::new();
         let cannot = |error: std::io::Error| ClusterError::new(error.to_string());
         for entry in tar::Archive::new(&archive[..]).entries().map_err(cannot)? {
@@ -90,8 +89,8 @@ impl Engine {
     /// The user's image, pulled where missing. Errors: it cannot be had, or is for another machine.
     pub(super) async fn of_user(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
         self.pull(image, "", progress).await?;
-        let found = self.docker.inspect_image(image).await;
-        let found = found.map_err(|error| failed(&format!("look at the image {image}"), &error))?;
+        let failed = failed(format!("look at the image {image}"));
+        let found = self.docker.inspect_image(image).await.map_err(failed)?;
         let own = architecture();
         match found.architecture.filter(|architecture| !architecture.is_empty() && architecture != own) {
             Some(other) => Err(ClusterError::new(format!(
@@ -113,9 +112,9 @@ impl Engine {
         let first = tokio::time::timeout(REGISTRY, pull.next()).await;
         let first = first.map_err(|_| format!("cannot {what}: no registry answers"))?;
         if let Some(first) = first {
-            first.map_err(|error| failed(&what, &error))?;
+            first.map_err(failed(&what))?;
         }
         progress(&format!("pulling {image}{why}"));
-        pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
+        pull.try_for_each(|_| async { Ok(()) }).await.map_err(failed(&what))
     }
 }

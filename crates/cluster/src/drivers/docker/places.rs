@@ -8,7 +8,7 @@ use fencepost_history::without_secrets;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -103,23 +103,16 @@ impl Surroundings {
     /// The usual sockets that are there; the very first where none is.
     fn usual(&self) -> Vec<Place> {
         let usual = "/var/run/docker.sock";
-        let of_user = |folder: &Path, names: &[&str]| names.iter().map(|name| folder.join(name)).collect();
-        let sockets: Vec<PathBuf> = [
-            vec![PathBuf::from(usual)],
-            of_user(&self.runtime, &["docker.sock"]),
-            of_user(
-                &self.home,
-                &[
-                    ".docker/run/docker.sock",
-                    ".docker/desktop/docker.sock",
-                    ".colima/default/docker.sock",
-                    ".orbstack/run/docker.sock",
-                ],
-            ),
-            vec![PathBuf::from("/run/podman/podman.sock")],
-            of_user(&self.runtime, &["podman/podman.sock"]),
-        ]
-        .concat();
+        let sockets = [
+            PathBuf::from(usual),
+            self.runtime.join("docker.sock"),
+            self.home.join(".docker/run/docker.sock"),
+            self.home.join(".docker/desktop/docker.sock"),
+            self.home.join(".colima/default/docker.sock"),
+            self.home.join(".orbstack/run/docker.sock"),
+            PathBuf::from("/run/podman/podman.sock"),
+            self.runtime.join("podman/podman.sock"),
+        ];
         let there = sockets.into_iter().filter(|socket| socket.exists());
         let place =
             |socket: PathBuf| Place { address: socket.display().to_string(), named_by: String::new() };
@@ -135,6 +128,7 @@ impl Surroundings {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::Path;
 
     fn surroundings(folder: &Path) -> Surroundings {
         Surroundings {

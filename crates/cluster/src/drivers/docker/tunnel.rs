@@ -3,6 +3,7 @@
 
 use crate::ClusterError;
 use crate::cluster_folder::PrivateFolder;
+use crate::own_task::aside;
 use parking_lot::Mutex;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -32,7 +33,7 @@ impl Tunnel {
     /// The connection to `ssh://[USER@]HOST[:PORT][/SOCKET]`; made if there is none. The error is a clause.
     pub(super) async fn to(address: &str) -> Result<Arc<Tunnel>, ClusterError> {
         let address = address.to_owned();
-        let opened = tokio::task::spawn_blocking(move || {
+        aside(move || {
             // Held while one is made: what asks for it meanwhile gets the same.
             let mut open = OPEN.lock();
             if let Some(tunnel) = open.upgrade().filter(|tunnel| tunnel.stands()) {
@@ -41,8 +42,8 @@ impl Tunnel {
             let tunnel = Arc::new(Tunnel::open(|socket| ssh(&address, socket))?);
             *open = Arc::downgrade(&tunnel);
             Ok(tunnel)
-        });
-        opened.await.map_err(|error| error.to_string())?
+        })
+        .await
     }
 
     pub(super) fn socket(&self) -> PathBuf {

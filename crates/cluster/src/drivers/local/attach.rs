@@ -4,7 +4,6 @@ use crate::ClusterError;
 use crate::agent_node::Attach;
 use crate::node::Attached;
 use crate::node_log::NodeLog;
-use crate::protocol::AttachedAnswer as AttachAnswer;
 use async_trait::async_trait;
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use parking_lot::Mutex;
@@ -32,10 +31,7 @@ impl Attach for AgentSocket {
         let socket = self.0.clone();
         let answer =
             tokio::task::spawn_blocking(move || request_attachment(&socket, &request, &theirs)).await;
-        let answer = answer.map_err(|error| error.to_string())?.map_err(cannot)?;
-        if let AttachAnswer::Failed { error } = answer {
-            return Err(ClusterError::new(error));
-        }
+        let _pid = answer.map_err(|error| error.to_string())?.map_err(cannot)??;
         let stream = |stream: UnixStream| {
             stream.set_nonblocking(true)?;
             tokio::net::UnixStream::from_std(stream)
@@ -52,7 +48,7 @@ fn request_attachment(
     socket: &Mutex<OwnedFd>,
     request: &[u8],
     streams: &[UnixStream; 2],
-) -> std::io::Result<AttachAnswer> {
+) -> std::io::Result<Result<i32, ClusterError>> {
     let socket = socket.lock();
     let fds = [streams[0].as_raw_fd(), streams[1].as_raw_fd()];
     let rights = [ControlMessage::ScmRights(&fds)];

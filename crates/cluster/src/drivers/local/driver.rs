@@ -2,7 +2,7 @@
 
 use super::attach::AgentSocket;
 use super::devices;
-use super::keeper::{FilesInUse, Keeper};
+use super::keeper::Keeper;
 use super::prepared::Prepared;
 use super::sandbox::{Plan, PlannedNode};
 use crate::ClusterError;
@@ -14,6 +14,7 @@ use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::drivers::docker::known_by_any;
 use crate::environment::{Environment, USUAL_PATH};
+use crate::error::cannot;
 use crate::images::{self, Image, UnpackedRoot};
 use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
@@ -39,22 +40,13 @@ pub(crate) struct LocalDriver {
 }
 
 struct NodeBase {
-    root: NodeRoot,
+    /// None: the machine's own.
+    root: Option<UnpackedRoot>,
     environment: Option<Prepared>,
 }
 
-enum NodeRoot {
-    ThisMachine,
-    Unpacked(UnpackedRoot),
-}
-
-impl NodeRoot {
-    fn folder(&self) -> &Path {
-        match self {
-            NodeRoot::ThisMachine => Path::new("/"),
-            NodeRoot::Unpacked(root) => &root.folder,
-        }
-    }
+fn folder_of(root: Option<&UnpackedRoot>) -> &Path {
+    root.map_or(Path::new("/"), |root| &root.folder)
 }
 
 /// A node that is about to be started: the controller's ends of its streams.
@@ -93,10 +85,10 @@ impl LocalDriver {
         let packages = &environment.packages;
         let of_this_machine = self.options.machine_programs && images::are_installed(packages);
         let root = match environment.names_no_origin() || of_this_machine {
-            true => NodeRoot::ThisMachine,
-            false => self.unpacked(&Image::with_packages(packages, environment.suite())).await?,
+            true => None,
+            false => Some(self.unpacked(&Image::with_packages(packages, environment.suite())).await?),
         };
-        let prepared = Prepared::make(environment, root.folder(), &self.options).await?;
+        let prepared = Prepared::make(environment, folder_of(root.as_ref()), &self.options).await?;
         Ok(NodeBase { root, environment: Some(prepared) })
     }
 
@@ -108,18 +100,18 @@ impl LocalDriver {
         format!("{program} {user} {}", boot.trim())
     }
 
-    async fn root(&self, name: &'static str) -> Result<NodeRoot, ClusterError> {
+    async fn root(&self, name: &'static str) -> Result<Option<UnpackedRoot>, ClusterError> {
         let image = images::find(name)?;
         if self.options.machine_programs && image.can_be_this_machines() {
-            return Ok(NodeRoot::ThisMachine);
+            return Ok(None);
         }
-        self.unpacked(image).await
+        self.unpacked(image).await.map(Some)
     }
 
-    async fn unpacked(&self, image: &Image) -> Result<NodeRoot, ClusterError> {
+    async fn unpacked(&self, image: &Image) -> Result<UnpackedRoot, ClusterError> {
         let DriverOptions { downloads, progress, .. } = &self.options;
         let downloads = known_by_any(downloads, image, progress).await;
-        Ok(NodeRoot::Unpacked(images::root_file_system(image, &downloads, progress).await?))
+        images::root_file_system(image, &downloads, progress).await
     }
 }
 
@@ -149,14 +141,9 @@ impl Driver for LocalDriver {
         // The bridge is in its own namespace: only addresses that nodes may want to reach from it matter.
         let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
         let (plan, wiring, inherited) = plan(spec, &folder, &bases, &program)?;
-        let mut used = FilesInUse { _program: program, environments: Vec::new(), roots: Vec::new() };
-        for base in bases.into_values() {
-            used.environments.extend(base.environment);
-            if let NodeRoot::Unpacked(root) = base.root {
-                used.roots.push(root);
-            }
-        }
-        let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, used).await?;
+        let keeper =
+            Keeper::start(&self.options.program, &plan, inherited, folder, Box::new((program, bases)))
+                .await?;
         let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }
@@ -197,7 +184,7 @@ fn plan(
         plan.nodes.push(PlannedNode {
             name: node.name.clone(),
             address,
-            root: base.root.folder().to_owned(),
+            root: folder_of(base.root.as_ref()).to_owned(),
             lock: base.environment.as_ref().map(|environment| environment.folder.clone()),
             data,
             path: node.environment.as_ref().map_or_else(|| USUAL_PATH.to_owned(), |it| it.path()),
@@ -245,6 +232,5 @@ async fn watch_memory(events: MemoryEvents, limits: NodeLimits, node: Weak<Agent
 }
 
 fn make_folder(path: &Path) -> Result<(), ClusterError> {
-    std::fs::create_dir_all(path)
-        .map_err(|error| ClusterError::new(format!("cannot make the folder {}: {error}", path.display())))
+    std::fs::create_dir_all(path).map_err(cannot("make the folder", path))
 }

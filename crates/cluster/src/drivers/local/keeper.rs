@@ -1,17 +1,16 @@
 //! The controller's side of a sandbox: starts it, and takes it down.
 
-use super::prepared::Prepared;
 use super::sandbox::{Plan, SandboxReport};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::StopCluster;
-use crate::images::UnpackedRoot;
-use crate::program::Program;
+use crate::error::cannot;
 use async_trait::async_trait;
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -35,14 +34,8 @@ pub(super) struct Keeper {
     ended: Mutex<mpsc::Receiver<()>>,
     /// Removed after the processes that use it.
     folder: Option<ClusterFolder>,
-    _used: FilesInUse,
-}
-
-/// What a sandbox runs out of the cache: not removed before its processes are gone.
-pub(super) struct FilesInUse {
-    pub(super) _program: Program,
-    pub(super) environments: Vec<Prepared>,
-    pub(super) roots: Vec<UnpackedRoot>,
+    /// What its nodes run out of the cache: not removed before its processes are gone.
+    _used: Box<dyn Any + Send + Sync>,
 }
 
 impl Keeper {
@@ -51,7 +44,7 @@ impl Keeper {
         plan: &Plan,
         inherited: Vec<OwnedFd>,
         folder: ClusterFolder,
-        used: FilesInUse,
+        used: Box<dyn Any + Send + Sync>,
     ) -> Result<Keeper, ClusterError> {
         let (started, spawned) = oneshot::channel();
         let (end, ended) = mpsc::channel();
@@ -69,11 +62,9 @@ impl Keeper {
             wait(parts);
             let _ = end.send(());
         });
-        let cannot = |error: std::io::Error| {
-            ClusterError::new(format!("cannot start the sandbox {}: {error}", executable.display()))
-        };
+        let cannot = cannot("start the sandbox", executable);
         let lost = || ClusterError::new("the thread that starts the sandbox ended too early");
-        let (id, (stdin, stdout)) = spawned.await.map_err(|_| lost())?.map_err(cannot)?;
+        let (id, (stdin, stdout)) = spawned.await.map_err(|_| lost())?.map_err(&cannot)?;
         let pid = Pid::from_raw(i32::try_from(id).map_err(|error| error.to_string())?);
         let mut keeper =
             Keeper { life_line: stdin, pid, ended: Mutex::new(ended), folder: Some(folder), _used: used };
@@ -90,9 +81,9 @@ impl Keeper {
             .await
             .map_err(|_| format!("the nodes did not start within {} s", START.as_secs()))?;
         let reported = reported.map_err(|error| error.to_string())?.map_err(cannot)?;
-        match serde_json::from_str(&reported) {
-            Ok(SandboxReport::Ready) => Ok(keeper),
-            Ok(SandboxReport::Failed(reason)) => Err(ClusterError::new(format!(
+        match serde_json::from_str::<SandboxReport>(&reported) {
+            Ok(Ok(())) => Ok(keeper),
+            Ok(Err(reason)) => Err(ClusterError::new(format!(
                 "cannot start nodes on this machine: {reason} (`fencepost doctor` tells what the local driver needs)"
             ))),
             Err(_) => Err(ClusterError::new("the sandbox of the nodes ended before they were started")),

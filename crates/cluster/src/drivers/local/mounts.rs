@@ -1,12 +1,13 @@
 //! Mounts of folders, files and memory, with errors that name the place.
 
+use crate::mount_attributes::set_read_only;
 use nix::errno::Errno;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Of what lies there nothing is executed, is a device, or gives rights.
 pub(super) const NOTHING_RUNS: MsFlags =
@@ -33,27 +34,13 @@ pub(super) fn bind_read_only(from: &Path, to: &Path) -> io::Result<()> {
 /// With everything mounted below. Kernels before 5.12 cannot, and then the node may write there.
 fn read_only(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
-    let attributes =
-        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: the name ends in a zero byte, the structure has the passed size, and both outlive the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
-            name.as_ptr(),
-            libc::AT_RECURSIVE,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    match Errno::result(result) {
-        Ok(_) | Err(Errno::ENOSYS) => Ok(()),
+    match set_read_only(&name, libc::AT_RECURSIVE, true) {
+        Ok(()) | Err(Errno::ENOSYS) => Ok(()),
         Err(error) => Err(cannot("protect", path, error)),
     }
 }
 
 pub(super) fn cannot(what: &str, path: &Path, error: Errno) -> io::Error {
-    let path: PathBuf = path.into();
     io::Error::new(
         io::Error::from(error).kind(),
         format!("cannot {what} {}: {}", path.display(), error.desc()),

@@ -60,12 +60,8 @@ impl PlannedNode {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum SandboxReport {
-    Ready,
-    Failed(String),
-}
+/// Whether all agents were started, as the sandbox says it: one line of JSON on its standard output.
+pub(super) type SandboxReport = Result<(), String>;
 
 pub(crate) fn run_sandbox() -> i32 {
     match enter_namespaces(CloneFlags::CLONE_NEWNET) {
@@ -76,7 +72,7 @@ pub(crate) fn run_sandbox() -> i32 {
             0
         }
         Ok(ForkResult::Child) => inner(),
-        Err(error) => report(&SandboxReport::Failed(format!("cannot make namespaces: {error}"))),
+        Err(error) => report(&Err(format!("cannot make namespaces: {error}"))),
     }
 }
 
@@ -88,10 +84,7 @@ fn inner() -> i32 {
         let plan: Plan = serde_json::from_str(&line)?;
         start(&plan)
     });
-    let code = report(&match started {
-        Ok(()) => SandboxReport::Ready,
-        Err(error) => SandboxReport::Failed(error.to_string()),
-    });
+    let code = report(&started.map_err(|error| error.to_string()));
     if code == 0 {
         let _ = input.read_to_end(&mut Vec::new());
     }
@@ -102,7 +95,7 @@ fn inner() -> i32 {
 fn report(report: &SandboxReport) -> i32 {
     let line = serde_json::to_string(report).unwrap_or_default();
     let written = writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
-    i32::from(written.is_err() || matches!(report, SandboxReport::Failed(_)))
+    i32::from(written.is_err() || report.is_err())
 }
 
 fn start(plan: &Plan) -> io::Result<()> {

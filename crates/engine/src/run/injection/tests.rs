@@ -7,12 +7,12 @@ use crate::run::recorder::{Placement, Recorder};
 use crate::settings::options::RunOptions;
 use crate::stop::Stop;
 use async_trait::async_trait;
-use fencepost_cluster::for_tests::StubNode;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
-use fencepost_history::{Event, ServerEnded, Writer, read_history};
+use fencepost_history::{Event, NodeKind, ServerEnded, Writer, read_history};
 use fencepost_nemesis::{Readiness, RunningService};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +50,19 @@ impl Readiness for Server {
 }
 
 #[async_trait]
-impl StubNode for Server {
+impl Node for Server {
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    fn name(&self) -> &str {
+        "n1"
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
+    }
+
     async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
         self.starts.fetch_add(1, Ordering::Relaxed);
         *self.runs.lock() = !self.is_broken;
