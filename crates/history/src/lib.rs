@@ -7,6 +7,8 @@
 compile_error!(
     "Fencepost builds and runs on Linux: on a Mac run its image, on Windows WSL 2 (docs/installing.md)"
 );
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("Fencepost builds for x86-64 and ARM64: the clocks of other processors cannot be moved");
 
 mod address;
 mod completion;
