@@ -8,6 +8,9 @@ compile_error!(
     "Fencepost builds and runs on Linux: on a Mac run its image, on Windows WSL 2 (docs/installing.md)"
 );
 
+#[macro_use]
+mod worded;
+
 mod address;
 mod completion;
 mod deserializer;

@@ -24,14 +24,18 @@ pub enum HoldEnd {
     Open,
 }
 
-/// Why an event cannot follow those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Impossible {
-    /// The process has an operation open already.
-    SecondOperation,
-    NeverInvoked,
-    /// The one that is open has another name, or another key.
-    OtherOperation,
+fencepost_history::worded! {
+    /// Why an event cannot follow those before it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Impossible {
+        /// The process has an operation open already.
+        SecondOperation = "already has an operation open",
+        NeverInvoked = "completes what it never invoked",
+        /// The one that is open has another name, or another key.
+        OtherOperation = "completes another operation than it invoked",
+    }
+    /// What is wrong, in words that follow the number of the process.
+    pub fn in_words;
 }
 
 /// An operation that has not completed.
@@ -136,17 +140,6 @@ impl<K> Default for Tracker<K> {
         let (open, on_others) = (FxHashMap::default(), FxHashMap::default());
         let (held, lost) = (FxHashMap::default(), FxHashMap::default());
         Tracker { operations: 0, grants: 0, open, on_others, held, lost }
-    }
-}
-
-impl Impossible {
-    /// What is wrong, in words that follow the number of the process.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Impossible::SecondOperation => "already has an operation open",
-            Impossible::NeverInvoked => "completes what it never invoked",
-            Impossible::OtherOperation => "completes another operation than it invoked",
-        }
     }
 }
 
