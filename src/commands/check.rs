@@ -8,7 +8,7 @@ use fencepost_checker::read::{
     ArrayLines, ColumnLines, Edn, JsonLines, Lines, ReadError, ReadOptions, looks_like_columns,
 };
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
-use fencepost_engine::{BadUsage, check_range};
+use fencepost_engine::{BadUsage, check_range, refuse};
 use fencepost_history::run::write_whole;
 use fencepost_history::{decompressed, printable};
 use serde::Serialize;
@@ -155,10 +155,7 @@ fn check_initial(model: ModelName, initial: &str) -> Result<()> {
         .into());
     }
     if serde_json::from_str::<serde_json::Value>(initial).is_err() {
-        return Err(BadUsage::new(format!(
-            "invalid --initial {initial:?}: expected JSON, such as 0, null or '\"text\"'"
-        ))
-        .into());
+        refuse!("invalid --initial {initial:?}: expected JSON, such as 0, null or '\"text\"'");
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_checker::{Violation, check_run};
-use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, unknown};
+use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, refuse, unknown};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{TimeSpan, read_history, shell_path};
 use fencepost_hunt::shrink::{ShrinkBudget, ShrinkOutcome, Shrunk, Step, shrink as make_smaller, size_of};
@@ -53,12 +53,11 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     let (violation, others) = chosen(args)?;
     if schedule.script.is_some() {
-        return Err(BadUsage::new(format!(
+        refuse!(
             "the run {} follows the scripts of a scenario, which its author made as small as they are; shrink a run \
              whose clients follow a workload",
             args.run.display()
-        ))
-        .into());
+        );
     }
     show(&heading(&args.run, &schedule));
     show(&[("violation", violation.to_string()), ("size", size_of(&schedule).to_string())]);
@@ -120,11 +119,7 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     fencepost_report::prepare_threads();
     let mut all = Violation::all(&check_run(&read_history(&folder.history())?));
     if all.is_empty() {
-        return Err(BadUsage::new(format!(
-            "the run {} shows no violation, so there is nothing to shrink",
-            args.run.display()
-        ))
-        .into());
+        refuse!("the run {} shows no violation, so there is nothing to shrink", args.run.display());
     }
     let place = match &args.class {
         None => 0,

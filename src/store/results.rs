@@ -9,7 +9,7 @@ use crate::output::{complain, say};
 use anyhow::{Result, bail};
 use async_trait::async_trait;
 use fencepost_campaign::ResultsStore;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse};
 use fencepost_history::run::is_running;
 use parking_lot::Mutex;
 use std::ffi::OsString;
@@ -164,7 +164,7 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
         entries.into_iter().filter(|(_, kind)| kind.is_dir()).map(|(path, _)| path).collect();
     inside.sort();
     match inside.is_empty() {
-        true => Err(BadUsage::new(format!("there is nothing to send in {}", folder.display())).into()),
+        true => refuse!("there is nothing to send in {}", folder.display()),
         false => Ok(inside),
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use fencepost_campaign::Played;
 use fencepost_checker::{RunIndex, Violation};
 use fencepost_engine::scenario::{read_file, scenario_text};
-use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_engine::{BadUsage, RunOptions, refuse};
 use fencepost_history::run::{RunFolder, open_regular, write_whole};
 use fencepost_history::{Seed, shell_path};
 use fencepost_report::findings::{FINDING, FindingFile, RUN, SCENARIO, free_name};
@@ -113,11 +113,11 @@ impl KeptFinding {
             .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", path.display())))?;
         let scenario = read_file(&path)?;
         let [run] = &scenario.runs[..] else {
-            return Err(BadUsage::new(format!(
+            refuse!(
                 "the finding {} has {} runs, and can be replayed with one",
                 path.display(),
                 scenario.runs.len()
-            )));
+            );
         };
         let options = RunOptions { driver: driver.to_owned(), ..run.options().clone() };
         let spec = run.spec(options).map_err(|mistake| BadUsage::new(scenario.error(mistake)))?;

@@ -6,7 +6,7 @@ use crate::store::Results;
 use clap::Args;
 use fencepost_campaign::compare::Matrix;
 use fencepost_engine::{
-    BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers, name_in_list,
+    BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers, name_in_list, refuse,
 };
 use fencepost_history::{Seed, Shard};
 use std::collections::BTreeMap;
@@ -112,9 +112,9 @@ impl CompareArgs {
             (nemesis_file.is_some(), "--nemesis-file", "--nemeses"),
         ];
         match given.into_iter().find(|(given, ..)| *given) {
-            Some((_, option, list)) => Err(BadUsage::new(format!(
-                "{option} is an option of `fencepost test`; use {list} to compare several"
-            ))),
+            Some((_, option, list)) => {
+                refuse!("{option} is an option of `fencepost test`; use {list} to compare several")
+            }
             None => Ok(()),
         }
     }

@@ -16,7 +16,7 @@ use anyhow::Result;
 pub use args::HuntArgs;
 use fencepost_campaign::{ResultsStore, Servers};
 use fencepost_engine::{
-    BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
+    Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick, refuse,
 };
 use fencepost_history::run::now;
 use fencepost_history::{TimeSpan, shell_path, shell_word};
@@ -130,12 +130,11 @@ fn begin_or_go_on(
         let begun = resumed(path, args)?;
         return match begun.0.common() == request.common() {
             true => Ok(begun),
-            false => Err(BadUsage::new(format!(
+            false => refuse!(
                 "{} is a part of another hunt (`{}`); use other --results",
                 path.display(),
                 begun.0.command
-            ))
-            .into()),
+            ),
         };
     }
     let archive = match corpus {
@@ -173,11 +172,12 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
     };
     let (fit, not_applicable) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
     if let Some(left_out) = not_applicable.first().filter(|_| !all || fit.is_empty()) {
-        return Err(BadUsage::new(format!(
+        refuse!(
             "the nemesis {} cannot be tried on the lock {}: {}",
-            left_out.nemesis, request.options.lock, left_out.why
-        ))
-        .into());
+            left_out.nemesis,
+            request.options.lock,
+            left_out.why
+        );
     }
     for left_out in &not_applicable {
         say!("left out  {}: {}", left_out.nemesis, left_out.why);

@@ -31,6 +31,12 @@ impl BadUsage {
     }
 }
 
+/// Returns a mistake that is about no option, as a [`BadUsage`] or what can be made of one.
+#[macro_export]
+macro_rules! refuse {
+    ($($words:tt)*) => { return Err($crate::BadUsage::new(format!($($words)*)).into()) };
+}
+
 impl From<OptionError> for BadUsage {
     fn from(OptionError { option, sentence }: OptionError) -> BadUsage {
         BadUsage::at(&option, sentence)
