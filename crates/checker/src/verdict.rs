@@ -89,6 +89,12 @@ pub struct Finding {
 const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
 
 impl Finding {
+    /// One that says nothing yet of whose failure it shows.
+    pub fn new(class: &str, key: &str, time: u64, events: Vec<u64>, sentence: String) -> Finding {
+        let (class, key) = (class.to_owned(), key.to_owned());
+        Finding { class, key, time, events, sentence, ..Finding::default() }
+    }
+
     pub fn is_of_class(&self, class: &str) -> bool {
         self.class == class || KINDS.contains(&(&*self.class, class))
     }

@@ -74,7 +74,7 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
             key.taken.push((hold.from_ns, hold.end_latest_ns()));
         }
     }
-    for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {
+    for release in run.calls(f::RELEASE) {
         let ended_ns = release.completion.map_or(u64::MAX, |end| end.time);
         if let Some(key) = keys.get_mut(release.key) {
             key.taken.push((release.invoke.time, ended_ns));

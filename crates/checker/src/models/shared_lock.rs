@@ -15,7 +15,7 @@
 //! *Indeterminate operations.* An indeterminate acquire is its process's last act: every order remains one
 //! without it. An indeterminate release is best for the others at its invocation.
 
-use super::owner_mutex::somebody_goes_on;
+use super::owner_mutex::{not_owner, somebody_goes_on};
 use super::{Codec, EventRefusal};
 use crate::claim::Claim;
 use crate::model::{Conflict, Decision, FastPath, History, Model};
@@ -127,7 +127,9 @@ impl FastPath for SharedLock {
                         holders.swap_remove(place);
                         put(at);
                     }
-                    None if operation.certain() => return Decision::Impossible(no_holder(history, at)),
+                    None if operation.certain() => {
+                        return Decision::Impossible(not_owner::<Self>(history, at));
+                    }
                     None => {}
                 },
                 _ => {}
@@ -155,15 +157,9 @@ fn too_many(history: &History<SharedLock>, holders: &[(u32, Claim, u32)]) -> Con
         ),
         (None, beside) => {
             let others: Vec<String> = beside.iter().map(|&at| history.process(at).to_string()).collect();
-            format!(
-                "process {process} acquired at {} while it was held for certain by {}",
-                history.completed(later),
-                if others.len() == 1 {
-                    format!("process {}", others[0])
-                } else {
-                    format!("processes {}", others.join(", "))
-                }
-            )
+            let (at, others) = (history.completed(later), others.join(", "));
+            let who = if beside.len() == 1 { "process" } else { "processes" };
+            format!("process {process} acquired at {at} while it was held for certain by {who} {others}")
         }
     };
     let release = |acquire: u32| {
@@ -174,16 +170,6 @@ fn too_many(history: &History<SharedLock>, holders: &[(u32, Claim, u32)]) -> Con
     };
     let core = beside.into_iter().chain([later]).flat_map(|at| [Some(at), release(at)]).flatten();
     Conflict::new(core.collect(), later, sentence)
-}
-
-fn no_holder(history: &History<SharedLock>, release: u32) -> Conflict {
-    let sentence = format!(
-        "process {} released from {} to {}, but it had not acquired since it last released",
-        history.process(release),
-        history.invoked(release),
-        history.completed(release),
-    );
-    Conflict::new(vec![release], release, sentence)
 }
 
 #[cfg(test)]

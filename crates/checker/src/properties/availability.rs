@@ -77,15 +77,13 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         .map(|drought| finding(drought, bound_ns))
         .collect();
     let acquired = acquired_within(run, &stretches);
+    let (servers, down) = (run.servers.len(), seconds(down_ns));
+    let tried = format!("tried for in vain for at most {} (bound: {})", seconds(longest), seconds(bound_ns));
     let outcome = match (findings.len(), acquired) {
         (0, 0) => {
             return Err(NotJudged::because(format!(
-                "nothing was learned while a minority of {} servers was down for {}: no lock was acquired, and a free \
-                 one was tried for in vain for at most {} (bound: {})",
-                run.servers.len(),
-                seconds(down_ns),
-                seconds(longest),
-                seconds(bound_ns),
+                "nothing was learned while a minority of {servers} servers was down for {down}: no lock was acquired, and a free \
+                 one was {tried}"
             )));
         }
         (0, _) => Outcome::Valid,
@@ -97,12 +95,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         return Ok(Verdict::new(checker.name, Outcome::Unknown, summary));
     }
     let summary = format!(
-        "with a minority of {} servers down for {}, locks were acquired {acquired} times, and a free one was tried \
-         for in vain for at most {} (bound: {})",
-        run.servers.len(),
-        seconds(down_ns),
-        seconds(longest),
-        seconds(bound_ns),
+        "with a minority of {servers} servers down for {down}, locks were acquired {acquired} times, and a free one was {tried}"
     );
     let ms = |ns: u64| ns / 1_000_000;
     let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&AvailabilityFigures {
@@ -213,22 +206,14 @@ fn drought<'a>(
 
 fn finding(drought: &Drought, bound_ns: u64) -> Finding {
     let lock = lock(drought.key);
-    Finding {
-        class: "unavailable".to_owned(),
-        key: drought.key.to_owned(),
-        time: drought.span.1,
-        events: drought.events.to_vec(),
-        sentence: format!(
-            "between {} and {} only a minority of the servers was down and no process held {lock}, yet none of {} attempts \
-             to acquire it succeeded; processes tried for {} of that time, and the bound is {}",
-            seconds(drought.span.0),
-            seconds(drought.span.1),
-            drought.attempts,
-            seconds(drought.tried_ns),
-            seconds(bound_ns),
-        ),
-        ..Finding::default()
-    }
+    let [from, until, tried, bound] =
+        [drought.span.0, drought.span.1, drought.tried_ns, bound_ns].map(seconds);
+    let sentence = format!(
+        "between {from} and {until} only a minority of the servers was down and no process held {lock}, yet none of {} attempts \
+         to acquire it succeeded; processes tried for {tried} of that time, and the bound is {bound}",
+        drought.attempts,
+    );
+    Finding::new("unavailable", drought.key, drought.span.1, drought.events.to_vec(), sentence)
 }
 
 #[cfg(test)]

@@ -133,14 +133,7 @@ fn accounts<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Account<'r, 'a>>
 fn finding(run: &RunIndex, name: &str, account: &Account) -> Finding {
     let (balance, read) = account.closing.map_or((0, None), |(balance, read)| (balance, Some(read)));
     let should = account.changed;
-    let of = |time, events, sentence| Finding {
-        class: LOST_MONEY.to_owned(),
-        key: name.to_owned(),
-        time,
-        events,
-        sentence,
-        ..Finding::default()
-    };
+    let of = |time, events, sentence| Finding::new(LOST_MONEY, name, time, events, sentence);
     let is_certain = account.perhaps == (0, 0);
     let undone = account.writes.windows(2).find(|pair| is_certain && pair[1].1 != pair[0].2);
     let total = format!("at the end it has {balance} and should have {should}");

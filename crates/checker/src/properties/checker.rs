@@ -1,5 +1,6 @@
+use crate::figures::Figures;
 use crate::run_index::RunIndex;
-use crate::verdict::Verdict;
+use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::{Harm, Whose};
 use fencepost_history::LockKind;
 use std::borrow::Cow;
@@ -43,6 +44,23 @@ impl Checker {
 
     pub fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         (self.judge)(self, run)
+    }
+
+    /// Its verdict: a violation where anything was found, else valid.
+    pub(super) fn judged(&self, summary: String, figures: &impl Figures, findings: Vec<Finding>) -> Verdict {
+        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
+        Verdict::new(self.name, outcome, summary).with_figures(figures).with_findings(findings)
+    }
+
+    /// As [`Checker::judged`]; the first finding sums it up, or else these words.
+    pub(super) fn judged_by_first(
+        &self,
+        valid: String,
+        figures: &impl Figures,
+        findings: Vec<Finding>,
+    ) -> Verdict {
+        let summary = findings.first().map_or(valid, |first| first.sentence.clone());
+        self.judged(summary, figures, findings)
     }
 }
 

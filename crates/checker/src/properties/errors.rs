@@ -136,14 +136,8 @@ fn most_frequent<'a>(ends: impl Iterator<Item = &'a Event>) -> String {
 }
 
 fn finding(ends: &[&Event], sentence: String) -> Finding {
-    Finding {
-        class: "errors-without-faults".to_owned(),
-        key: ends[0].key.as_deref().unwrap_or("").to_owned(),
-        time: ends[0].time,
-        events: ends.iter().take(5).map(|end| end.index).collect(),
-        sentence,
-        ..Finding::default()
-    }
+    let (key, events) = (ends[0].key.as_deref(), ends.iter().take(5).map(|end| end.index));
+    Finding::new("errors-without-faults", key.unwrap_or(""), ends[0].time, events.collect(), sentence)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::spans::{Span, difference, length_ns};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::wants::{View, Wants, wants};
 use crate::whose::Harm;
 use fencepost_history::prose::and;
@@ -77,11 +77,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let half_taken: Vec<Finding> = sets.iter().filter_map(|set| half_taken(run, &sets, &keys, set)).collect();
     let figures = SetsFigures { sets: count as u64, deadlocks: number, half_taken: half_taken.len() as u64 };
     let findings = [deadlocks, half_taken].concat();
-    let (outcome, summary) = match findings.first() {
-        None => (Outcome::Valid, format!("{count} acquires of several names each got all of them or none")),
-        Some(first) => (Outcome::Violation, first.sentence.clone()),
-    };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    let valid = format!("{count} acquires of several names each got all of them or none");
+    Ok(checker.judged_by_first(valid, &figures, findings))
 }
 
 struct Set<'r, 'a> {
@@ -92,6 +89,11 @@ struct Set<'r, 'a> {
 impl Set<'_, '_> {
     fn span(&self) -> Option<Span> {
         Some((self.acquire.invoke.time, self.acquire.completion?.time))
+    }
+
+    /// Who asked, and for what, as a sentence says it.
+    fn asked(&self) -> (u64, String) {
+        (self.acquire.process, and(&self.names))
     }
 
     fn is_refused(&self) -> bool {
@@ -165,7 +167,7 @@ fn ended_by_the_service(sets: &[Set], set: &Set, end: &Event) -> Finding {
         events.push(ok.index);
         events.sort_unstable();
     }
-    finding(DEADLOCK, set.names[0], end.time, events, sentence)
+    Finding::new(DEADLOCK, set.names[0], end.time, events, sentence)
 }
 
 fn waited_for_each_other(
@@ -193,19 +195,13 @@ fn waited_for_each_other(
         let ends = [one, other].into_iter().filter_map(|set| set.acquire.completion);
         let mut events: Vec<u64> = ends.map(|end| end.index).collect();
         events.sort_unstable();
+        let [(process, own), (partner, others)] = [one, other].map(Set::asked);
+        let ([a, b], from, to) = (names, seconds(idle.0), seconds(idle.1));
         let sentence = format!(
-            "process {} asked for {} and process {} for {}; both waited from {} to {}, while no process held {} or {}, and both were \
-             refused; one of the two was granted once they had ended",
-            one.acquire.process,
-            and(&one.names),
-            other.acquire.process,
-            and(&other.names),
-            seconds(idle.0),
-            seconds(idle.1),
-            names[0],
-            names[1],
+            "process {process} asked for {own} and process {partner} for {others}; both waited from {from} to {to}, while no process \
+             held {a} or {b}, and both were refused; one of the two was granted once they had ended"
         );
-        finding(DEADLOCK, names[0], ended_ns, events, sentence)
+        Finding::new(DEADLOCK, names[0], ended_ns, events, sentence)
     })
 }
 
@@ -229,33 +225,22 @@ fn half_taken(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>, set: &
     let is_so = is_alone && is_free && !touched && !run.setting().any_fault(before.acquire.invoke.time, to);
     is_so.then(|| {
         let events = [before, set].into_iter().filter_map(|set| set.acquire.completion);
-        let them = if set.names.len() > 1 { ["any of them", "them"] } else { ["it"; 2] };
+        let [any, them] = if set.names.len() > 1 { ["any of them", "them"] } else { ["it"; 2] };
+        let [(process, names), (other, others)] = [set, before].map(Set::asked);
+        let [begun, ended, earlier] = [from, to, ends_ns(before)].map(seconds);
         let sentence = format!(
-            "process {} asked for {} from {} to {} and was refused, although no process held {} and no other asked for \
-             {}; process {} had been refused {} at {}, and may have left a part of that taken",
-            set.acquire.process,
-            and(&set.names),
-            seconds(from),
-            seconds(to),
-            them[0],
-            them[1],
-            before.acquire.process,
-            and(&before.names),
-            seconds(ends_ns(before)),
+            "process {process} asked for {names} from {begun} to {ended} and was refused, although no process held {any} and no other \
+             asked for {them}; process {other} had been refused {others} at {earlier}, and may have left a part of that taken"
         );
-        finding(HALF_TAKEN, set.names[0], to, events.map(|end| end.index).collect(), sentence)
+        Finding::new(HALF_TAKEN, set.names[0], to, events.map(|end| end.index).collect(), sentence)
     })
-}
-
-fn finding(class: &str, key: &str, time: u64, events: Vec<u64>, sentence: String) -> Finding {
-    let (class, key) = (class.to_owned(), key.to_owned());
-    Finding { class, key, time, events, sentence, ..Finding::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
     use proptest::prelude::*;
 
     const LOCK: &str = "0 nemesis info lock - {name:\"x\",kind:\"several\",lease:\"ttl\"}\n";

@@ -9,7 +9,7 @@ use crate::figures::{Figures, figures};
 use crate::metrics::quantile;
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::{RunPhase, f};
 use rustc_hash::FxHashSet;
 
@@ -73,39 +73,25 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             seconds(half_ns)
         )));
     }
-    let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
-        Some((worst, given_ns, took_ns)) if is_late => {
-            let sentence = format!(
-                "{count} of {all} acquires took more than {} longer than they had been given; process {} gave one {} at {}, and it \
-                 ended after {}",
-                seconds(LATE_NS),
-                worst.process,
-                seconds(*given_ns),
-                seconds(worst.invoke.time),
-                seconds(*took_ns),
-            );
-            let finding = Finding {
-                class: "time-out-overrun".to_owned(),
-                key: worst.key.to_owned(),
-                time: worst.completion.map_or(worst.invoke.time, |end| end.time),
-                events: late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect(),
-                sentence: sentence.clone(),
-                ..Finding::default()
-            };
-            Verdict::new(checker.name, Outcome::Violation, sentence).with_findings(vec![finding])
-        }
-        _ => {
-            let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
-            let summary = match longest_ns.max().unwrap_or(0) {
-                0 => "every acquire ended within its time-out".to_owned(),
-                late_ns => {
-                    format!("no acquire took more than {} longer than its time-out", seconds(late_ns))
-                }
-            };
-            Verdict::new(checker.name, Outcome::Valid, summary)
-        }
+    let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
+    let valid = match longest_ns.max().unwrap_or(0) {
+        0 => "every acquire ended within its time-out".to_owned(),
+        late_ns => format!("no acquire took more than {} longer than its time-out", seconds(late_ns)),
     };
-    Ok(verdict.with_figures(&TimeOutsFigures { acquires: all as u64, late: count as u64 }))
+    let worst = late.iter().max_by_key(|(.., took_ns)| *took_ns).filter(|_| is_late);
+    let found = worst.map(|&&(worst, given_ns, took_ns)| {
+        let [late_by, given, at, took] = [LATE_NS, given_ns, worst.invoke.time, took_ns].map(seconds);
+        let sentence = format!(
+            "{count} of {all} acquires took more than {late_by} longer than they had been given; process {} gave one {given} at {at}, and \
+             it ended after {took}",
+            worst.process,
+        );
+        let time = worst.completion.map_or(worst.invoke.time, |end| end.time);
+        let events = late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect();
+        Finding::new("time-out-overrun", worst.key, time, events, sentence)
+    });
+    let figures = TimeOutsFigures { acquires: all as u64, late: count as u64 };
+    Ok(checker.judged_by_first(valid, &figures, found.into_iter().collect()))
 }
 
 /// What shows how slow the machine was, with its median: storage operations, else questions to holders.
@@ -126,6 +112,7 @@ fn median_of_others(run: &RunIndex) -> Option<(&'static str, u64)> {
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     fn acquires(took_ms: u64) -> String {
         let acquire = |at: u64| {

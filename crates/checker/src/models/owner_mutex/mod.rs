@@ -24,7 +24,8 @@ use crate::model::{Decision, FastPath, History, Model};
 pub use operation::LockOp;
 pub use reentrant::ReentrantMutex;
 
-use conflict::{held_twice, not_owner, token_not_greater};
+pub(super) use conflict::not_owner;
+use conflict::{held_twice, token_not_greater};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 

@@ -18,7 +18,7 @@ use crate::claim::Claim;
 use crate::figures::{Figures, figures};
 use crate::ledger::judgement::{Class, class, whose};
 use crate::ledger::reasons::reason;
-use crate::prose::{lock, seconds};
+use crate::prose::seconds;
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::{Harm, Whose};
@@ -190,14 +190,8 @@ fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let mut events = vec![a.from, b.from, a.until];
     events.extend(overlap.beside.iter().map(|&other| run.holds[other].from));
-    Finding {
-        class: overlap.class.name().to_owned(),
-        key: b.key.to_owned(),
-        time: b.from_ns,
-        events,
-        sentence: sentence(run, overlap),
-        ..Finding::default()
-    }
+    let sentence = sentence(run, overlap);
+    Finding::new(overlap.class.name(), b.key, b.from_ns, events, sentence)
 }
 
 pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
@@ -211,11 +205,9 @@ pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
     };
     let kind = too_many(run, overlap).map_or(String::new(), |words| format!(": {words}"));
     format!(
-        "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
+        "{} while process {}, which had acquired it at {}, still believed at {} that it \
          held it{beside}{kind}; {}",
-        b.process,
-        lock(b.key),
-        seconds(b.from_ns),
+        b.acquired(),
         a.process,
         seconds(a.from_ns),
         seconds(a.until_ns),

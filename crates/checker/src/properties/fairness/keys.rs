@@ -84,7 +84,7 @@ impl<'a> KeysOfRun<'a> {
     fn of(run: &'a RunIndex<'a>, open: Span) -> KeysOfRun<'a> {
         let mut keys = KeysOfRun { run, names: Vec::new(), turns: Vec::new(), attempts: Vec::new(), open };
         let mut releases: FxHashMap<(u64, &str), Vec<u64>> = FxHashMap::default();
-        for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {
+        for release in run.calls(f::RELEASE) {
             releases.entry((release.process, release.key)).or_default().push(release.invoke.time);
         }
         let names: BTreeSet<&str> = run.acquires().map(|acquire| acquire.key).collect();
@@ -174,21 +174,17 @@ impl<'a> KeysOfRun<'a> {
         waited.dedup();
         let turns = || set.iter().flat_map(|&key| &self.turns[key]);
         let names: Vec<&str> = set.iter().map(|&key| self.names[key]).collect();
-        let finding = Finding {
-            class: "keys-share-a-lock".to_owned(),
-            key: names[0].to_owned(),
-            time: turns().map(|turn| turn.span.1).max().unwrap_or(0),
-            events: waited.into_iter().take(EVENTS_MAX).collect(),
-            sentence: format!(
-                "without any fault, no two of {} were ever held at once, in {} grants: {count} a process waited for one of them, \
-                 which no process held, while another client held another of them; locks that have nothing to do with each other \
-                 would have been held at once about {}",
-                and(&names.iter().map(|name| lock(name)).collect::<Vec<_>>()),
-                turns().count(),
-                times(expected as u64),
-            ),
-            ..Finding::default()
-        };
+        let sentence = format!(
+            "without any fault, no two of {} were ever held at once, in {} grants: {count} a process waited for one of them, \
+             which no process held, while another client held another of them; locks that have nothing to do with each other \
+             would have been held at once about {}",
+            and(&names.iter().map(|name| lock(name)).collect::<Vec<_>>()),
+            turns().count(),
+            times(expected as u64),
+        );
+        let time = turns().map(|turn| turn.span.1).max().unwrap_or(0);
+        waited.truncate(EVENTS_MAX);
+        let finding = Finding::new("keys-share-a-lock", names[0], time, waited, sentence);
         Some(OneLock { names, finding })
     }
 }

@@ -272,13 +272,10 @@ impl LeftOutProcesses<'_> {
             [slot] => format!("process {slot}"),
             slots => format!("{} of {} processes", slots.len(), self.processes),
         };
+        let (lock, from, to) = (lock(self.key), seconds(self.tried.0), seconds(self.tried.1));
+        let [tried, got] = [self.attempts.len(), self.others].map(|count| times(count as u64));
         format!(
-            "{who} tried to acquire {} from {} to {}, {}, and did not get it, while others got it {}",
-            lock(self.key),
-            seconds(self.tried.0),
-            seconds(self.tried.1),
-            times(self.attempts.len() as u64),
-            times(self.others as u64),
+            "{who} tried to acquire {lock} from {from} to {to}, {tried}, and did not get it, while others got it {got}"
         )
     }
 
@@ -290,13 +287,8 @@ impl LeftOutProcesses<'_> {
     pub fn finding(&self) -> Finding {
         let mut ended: Vec<_> = self.attempts.iter().filter_map(|acquire| acquire.completion).collect();
         ended.sort_by_key(|end| end.index);
-        Finding {
-            class: "starved".to_owned(),
-            key: self.key.to_owned(),
-            time: self.tried.1,
-            events: ended.iter().take(10).map(|end| end.index).collect(),
-            sentence: format!("without any fault, {}", self.in_words()),
-            ..Finding::default()
-        }
+        let sentence = format!("without any fault, {}", self.in_words());
+        let events = ended.iter().take(10).map(|end| end.index).collect();
+        Finding::new("starved", self.key, self.tried.1, events, sentence)
     }
 }

@@ -15,7 +15,7 @@ use crate::model::History;
 use crate::models::{Register, RegisterOp, RegisterRet};
 use crate::operations::{Builder, Stamp};
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{Event, Kind, ResourceUse, STORAGE_IS_REGISTER, f, is_storage};
 use rayon::prelude::*;
@@ -85,10 +85,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         1 => "no order fits the reads and writes of one key of the storage".to_owned(),
         keys => format!("no order fits the reads and writes of {keys} keys of the storage"),
     };
-    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-    Ok(Verdict::new(checker.name, outcome, summary)
-        .with_figures(&LinearizableFigures { storage_operations: operations as u64 })
-        .with_findings(findings))
+    let figures = LinearizableFigures { storage_operations: operations as u64 };
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// Whether the storage is one register a key, and kept its memory over all faults.
@@ -185,19 +183,11 @@ fn storage_finding(key: &str, evidence: Evidence) -> Finding {
         .collect();
     events.sort_unstable();
     let stuck = &shown[evidence.stuck];
-    Finding {
-        class: STORAGE_WITHOUT_ORDER.to_owned(),
-        key: key.to_owned(),
-        time: stuck.complete_ns.unwrap_or(stuck.invoke_ns),
-        events,
-        sentence: format!(
-            "the storage of{}{key}: {}",
-            if key.is_empty() { "" } else { " " },
-            evidence.sentence
-        ),
-        evidence: Some(Box::new(evidence)),
-        ..Finding::default()
-    }
+    let time = stuck.complete_ns.unwrap_or(stuck.invoke_ns);
+    let space = if key.is_empty() { "" } else { " " };
+    let sentence = format!("the storage of{space}{key}: {}", evidence.sentence);
+    let finding = Finding::new(STORAGE_WITHOUT_ORDER, key, time, events, sentence);
+    Finding { evidence: Some(Box::new(evidence)), ..finding }
 }
 
 #[cfg(test)]

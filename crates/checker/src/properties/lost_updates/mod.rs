@@ -129,7 +129,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
 fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {
     let closing = run.phase(RunPhase::Closing).map(|phase| phase.from);
     let mut keys: BTreeMap<&str, KeyUpdates> = BTreeMap::new();
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for operation in run.calls(f::WRITE) {
         // A list is a set, and another checker's.
         if operation.invoke.value.is_array() {
             continue;
@@ -151,7 +151,7 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {
             });
         }
     }
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+    for operation in run.calls(f::READ) {
         if let Some(key) = keys.get_mut(operation.key)
             && closing.is_some_and(|from| operation.invoke.index > from)
             && let Some(ok) = operation.ok()
@@ -188,13 +188,8 @@ fn findings(name: &str, key: &KeyUpdates) -> Vec<(Finding, Option<[Update; 2]>)>
     // The last write that set the counter back, with the one that it overwrote: later ones repeat values.
     let (mut last, mut back): (Option<Update>, Option<[Update; 2]>) = (None, None);
     let mut findings = Vec::new();
-    let finding = |write: &Update, events: Vec<u64>, sentence: String| Finding {
-        class: LOST.to_owned(),
-        key: name.to_owned(),
-        time: write.ok_ns,
-        events,
-        sentence,
-        ..Finding::default()
+    let finding = |write: &Update, events: Vec<u64>, sentence: String| {
+        Finding::new(LOST, name, write.ok_ns, events, sentence)
     };
     for write in &key.acknowledged {
         let Update { process, value, ok_ns, .. } = *write;

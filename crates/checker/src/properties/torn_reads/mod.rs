@@ -49,7 +49,7 @@ pub(super) const TORN_READS: Checker = Checker {
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let mut writes: FxHashMap<(&str, Pair), &Operation> = FxHashMap::default();
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for operation in run.calls(f::WRITE) {
         if let Some(pair) = Pair::of(&operation.invoke.value) {
             writes.insert((operation.key, pair), operation);
         }
@@ -59,7 +59,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     }
     let holds = holds_of_operations(run);
     let (mut figures, mut findings) = (TornReadsFigures::default(), Vec::new());
-    for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+    for read in run.calls(f::READ) {
         let Some(pair) = read.ok().and_then(|ok| Pair::of(&ok.value)) else { continue };
         figures.reads += 1;
         let Some(half) = writes.get(&(read.key, pair)).filter(|_| !pair.is_whole()) else { continue };
@@ -102,24 +102,14 @@ fn finding(
     let mut events = vec![writer.from, reader.from, half.invoke.index, answer.index];
     events.extend(whole.map(|whole| whole.invoke.index));
     let is_reader = !reader.claim.is_alone();
-    Some(Finding {
-        class: class.to_owned(),
-        key: read.key.to_owned(),
-        time: answer.time,
-        events,
-        sentence: format!(
-            "process {}, which held {} as a {} from {} on, read at {} a pair when process {} had changed only one half, and \
-             process {} {how}",
-            reader.process,
-            lock(read.key),
-            if is_reader { "reader" } else { "writer" },
-            seconds(reader.from_ns),
-            seconds(answer.time),
-            writer.process,
-            writer.process,
-        ),
-        ..Finding::default()
-    })
+    let (process, lock, writer) = (reader.process, lock(read.key), writer.process);
+    let role = if is_reader { "reader" } else { "writer" };
+    let [from, at] = [reader.from_ns, answer.time].map(seconds);
+    let sentence = format!(
+        "process {process}, which held {lock} as a {role} from {from} on, read at {at} a pair when process {writer} had changed only \
+         one half, and process {writer} {how}"
+    );
+    Some(Finding::new(class, read.key, answer.time, events, sentence))
 }
 
 #[cfg(test)]
