@@ -24,6 +24,7 @@ mod lock_facts;
 mod lock_kind;
 pub mod mistake;
 mod name;
+mod once;
 mod printable;
 pub mod prose;
 mod refusal;
@@ -56,6 +57,7 @@ pub use inline_toml::inline_toml;
 pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use lock_kind::LockKind;
 pub use name::Name;
+pub use once::{once, sorted_once};
 pub use printable::{is_steering, printable};
 pub use refusal::Refusal;
 pub use run::run_nodes::{
