@@ -104,11 +104,7 @@ impl FastPath for SharedLock {
         if somebody_goes_on(history.list.iter().map(|each| (each.op.process(), each.certain()))) {
             return Decision::NotApplicable("a process goes on after an indeterminate operation");
         }
-        let mut put = |at: u32| {
-            if let Some(order) = order.as_deref_mut() {
-                order.push(at);
-            }
-        };
+        let mut put = |at: u32| order.as_deref_mut().into_iter().for_each(|order| order.push(at));
         let mut holders: Vec<(u32, Claim, u32)> = Vec::new();
         for &event in &history.order {
             let at = event >> 1;

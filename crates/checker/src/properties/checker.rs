@@ -28,12 +28,12 @@ pub struct Checker {
 type Judge = fn(&Checker, &RunIndex) -> Result<Verdict, NotJudged>;
 
 impl Checker {
-    pub(super) const fn new(name: &'static str, about: &'static str, judge: Judge) -> Checker {
+    pub(super) const fn of<F: Figures>(about: &'static str, judge: Judge) -> Checker {
         Checker {
-            name,
+            name: F::CHECKER,
             about,
             classes: &[],
-            claim: Some(name),
+            claim: Some(F::CHECKER),
             harm: Harm::PromiseBroken,
             blame: Blame::Library,
             needs_a_whole_run: false,
@@ -89,6 +89,16 @@ impl NotJudged {
         NotJudged(reason.into())
     }
 }
+
+/// Returns that nothing was judged, and why, where this is so.
+macro_rules! not_judged_if {
+    ($is_so:expr, $($why:tt)+) => {
+        if $is_so {
+            return Err(NotJudged::because(format!($($why)+)));
+        }
+    };
+}
+pub(super) use not_judged_if;
 
 /// A kind of violation, explained for somebody who has not met it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 //! One pass: at the invocation note the greatest token that was complete by then, at the completion compare.
 //! And a guard that compares tokens must accept a write of a holder that overlapped no other.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::{holds_of_operations, is_rejected};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -36,15 +36,13 @@ pub(super) const FENCING: Checker = Checker {
         },
     ],
     blame: Blame::ByMemory,
-    ..Checker::new(FencingFigures::CHECKER, "fencing tokens: a later acquisition gets a greater token", check)
+    ..Checker::of::<FencingFigures>("fencing tokens: a later acquisition gets a greater token", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let by_key = holds_with_tokens(run);
     let tokens: usize = by_key.values().map(Vec::len).sum();
-    if tokens == 0 {
-        return Err(NotJudged::because("no acquire returned a fencing token"));
-    }
+    not_judged_if!(tokens == 0, "no acquire returned a fencing token");
     let mut findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
     let count = findings.len();
     let refused = refused_writes(run);
@@ -58,7 +56,6 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         many => format!("{tokens_say}; {many} writes of rightful holders were refused"),
     };
     findings.extend(refused);
-    findings.sort_by_key(|finding| finding.time);
     let figures = FencingFigures { tokens: tokens as u64, not_greater: count as u64 };
     Ok(checker.judged(summary, &figures, findings))
 }

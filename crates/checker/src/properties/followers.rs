@@ -7,7 +7,7 @@
 //! - How old an answer was at most is a figure: no follower can know sooner than its messages come.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -43,8 +43,7 @@ pub(super) const FOLLOWERS: Checker = Checker {
     claim: Some("exclusion"),
     blame: Blame::Library,
     kind: Some(LockKind::Election),
-    ..Checker::new(
-        FollowersFigures::CHECKER,
+    ..Checker::of::<FollowersFigures>(
         "followers: a client that is asked for the leader names one that leads, and never goes back to an earlier one",
         check,
     )

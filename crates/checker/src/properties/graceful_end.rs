@@ -4,8 +4,8 @@
 //!   held a lock, and another process asked for that lock for longer than [`BOUND_NS`] and did not get it.
 //! - *Not judged*: the client does not announce it, or none that held a lock was asked to end in peace.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -35,8 +35,7 @@ pub(super) const GRACEFUL_END: Checker = Checker {
     }],
     claim: Some("progress"),
     harm: Harm::Stuck,
-    ..Checker::new(
-        GracefulEndFigures::CHECKER,
+    ..Checker::of::<GracefulEndFigures>(
         "graceful end: a client that is asked to end gives its locks back",
         check,
     )
@@ -67,9 +66,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             }
         }
     }
-    if held == 0 {
-        return Err(NotJudged::because("no client that held a lock was asked to end without other faults"));
-    }
+    not_judged_if!(held == 0, "no client that held a lock was asked to end without other faults");
     let figures = GracefulEndFigures { held, kept: findings.len() as u64 };
     let valid = format!("each of {held} locks was free once its client had ended");
     Ok(checker.judged_by_first(valid, &figures, findings))

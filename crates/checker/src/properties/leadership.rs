@@ -3,9 +3,9 @@
 //! deposed; if it still believed afterwards that it led, it did not know. How long no process led is a
 //! figure: [`progress`](super::progress) and [`fairness`](super::fairness) bound it.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::leaderless::{Leaderless, longest_without_leader};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
@@ -38,13 +38,11 @@ pub(super) const LEADERSHIP: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::Election),
-    ..Checker::new(LeadershipFigures::CHECKER, "leadership: a leader that was deposed finds out", check)
+    ..Checker::of::<LeadershipFigures>("leadership: a leader that was deposed finds out", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if run.holds.is_empty() {
-        return Err(NotJudged::because("no process was ever elected"));
-    }
+    not_judged_if!(run.holds.is_empty(), "no process was ever elected");
     let findings = deposed(run);
     let Leaderless { from_ns, at_least_ns, at_most_ns } = longest_without_leader(run);
     let figures = LeadershipFigures {

@@ -3,8 +3,8 @@
 //! acknowledged and is not in the list that is read in the closing phase is lost. An addition of unknown end
 //! may be there or not. Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::metrics::Metric;
 use crate::prose::{lost_of, seconds};
 use crate::run_index::{Operation, RunIndex};
@@ -53,18 +53,12 @@ pub(super) const LOST_ADDITIONS: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        LostAdditionsFigures::CHECKER,
-        "the set: every acknowledged addition is in the final set",
-        check,
-    )
+    ..Checker::of::<LostAdditionsFigures>("the set: every acknowledged addition is in the final set", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let sets = collect(run);
-    if sets.is_empty() {
-        return Err(NotJudged::because("the workload adds to no set"));
-    }
+    not_judged_if!(sets.is_empty(), "the workload adds to no set");
     let (lost, acknowledged) = counts(&sets);
     let unread = sets.iter().find(|(_, set)| set.last.is_none());
     let (outcome, summary) = if lost > 0 {

@@ -28,8 +28,7 @@ pub(super) const ORDER: Checker = Checker {
         meaning: "A process got the lock although another one stood before it in the queue that the service keeps.",
         advice: "Let each waiter look whether it is the first of the queue whenever it is woken.",
     }],
-    ..Checker::new(
-        OrderFigures::CHECKER,
+    ..Checker::of::<OrderFigures>(
         "fair order: a lock with a queue is granted in the order of arrival that its service recorded",
         check,
     )

@@ -11,17 +11,16 @@
 //!   been refused before, had left one of them taken.
 //! - *Not judged*: no process asked for several names at once.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::spans::{Span, difference, length_ns};
 use crate::verdict::{Finding, Verdict};
-use crate::wants::{View, Wants, wants};
+use crate::wants::{View, WantsByKey, wants};
 use crate::whose::Harm;
 use fencepost_history::prose::and;
 use fencepost_history::{Event, Kind, LockKind, f};
-use std::collections::BTreeMap;
 
 figures! {
     /// How sets of names were acquired.
@@ -54,8 +53,7 @@ pub(super) const SETS: Checker = Checker {
     claim: Some("progress"),
     harm: Harm::Stuck,
     kind: Some(LockKind::Several),
-    ..Checker::new(
-        SetsFigures::CHECKER,
+    ..Checker::of::<SetsFigures>(
         "sets of names: an acquire gets all of its names or none, and no two wait for each other",
         check,
     )
@@ -64,9 +62,7 @@ pub(super) const SETS: Checker = Checker {
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let sets = sets(run);
     let count = sets.iter().filter(|set| set.names.len() > 1).count();
-    if count == 0 {
-        return Err(NotJudged::because("no process asked for several names at once"));
-    }
+    not_judged_if!(count == 0, "no process asked for several names at once");
     let keys = wants(run, (0, u64::MAX), View::Benefit);
     let mut deadlocks = deadlocks(run, &sets, &keys);
     let number = deadlocks.len() as u64;
@@ -121,11 +117,11 @@ fn sets<'r, 'a>(run: &'r RunIndex<'a>) -> Vec<Set<'r, 'a>> {
 }
 
 /// Whether no process can have held a name at any moment of a span, and it was asked for all the time.
-fn is_free(keys: &BTreeMap<&str, Wants>, name: &str, span: Span) -> bool {
+fn is_free(keys: &WantsByKey, name: &str, span: Span) -> bool {
     keys.get(name).is_some_and(|key| length_ns(&key.idle(span)) == span.1 - span.0)
 }
 
-fn deadlocks(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>) -> Vec<Finding> {
+fn deadlocks(run: &RunIndex, sets: &[Set], keys: &WantsByKey) -> Vec<Finding> {
     let mut findings = Vec::new();
     let refused: Vec<&Set> = sets.iter().filter(|set| set.names.len() > 1 && set.is_refused()).collect();
     for (at, set) in refused.iter().enumerate() {
@@ -170,12 +166,7 @@ fn ended_by_the_service(sets: &[Set], set: &Set, end: &Event) -> Finding {
     Finding::new(DEADLOCK, set.names[0], end.time, events, sentence)
 }
 
-fn waited_for_each_other(
-    run: &RunIndex,
-    keys: &BTreeMap<&str, Wants>,
-    one: &Set,
-    other: &Set,
-) -> Option<Finding> {
+fn waited_for_each_other(run: &RunIndex, keys: &WantsByKey, one: &Set, other: &Set) -> Option<Finding> {
     let ((from, one_end), (begun, other_end)) = (one.span()?, other.span()?);
     let names = one.crossed(other)?;
     let shared = (from.max(begun), one_end.min(other_end));
@@ -205,7 +196,7 @@ fn waited_for_each_other(
     })
 }
 
-fn half_taken(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>, set: &Set) -> Option<Finding> {
+fn half_taken(run: &RunIndex, sets: &[Set], keys: &WantsByKey, set: &Set) -> Option<Finding> {
     let (from, to) = set.span().filter(|_| set.is_refused())?;
     let is_other = |other: &&Set| other.acquire.invoke.index != set.acquire.invoke.index;
     let shares = |other: &&Set| other.names.iter().any(|name| set.names.contains(name));

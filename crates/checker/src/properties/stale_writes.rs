@@ -5,10 +5,10 @@
 //! had answered a holder B whose hold came after A's; or, where the history has the storage's log, a write of
 //! A that the log has after a read or write of B. The log also shows writes whose client had given them up.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::fencing::GrantOrder;
 use super::under_holds::{holds_of_operations, is_rejected};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::storage_order::storage_order;
@@ -45,8 +45,7 @@ pub(super) const STALE_WRITES: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        StaleWritesFigures::CHECKER,
+    ..Checker::of::<StaleWritesFigures>(
         "stale writes: the storage accepts no write from a holder that has been superseded",
         check,
     )
@@ -54,16 +53,16 @@ pub(super) const STALE_WRITES: Checker = Checker {
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let writes = run.calls(f::WRITE).count();
-    if writes == 0 || run.excluding_holds().next().is_none() {
-        return Err(NotJudged::because("no writes under a lock that excludes anybody"));
-    }
+    not_judged_if!(
+        writes == 0 || run.excluding_holds().next().is_none(),
+        "no writes under a lock that excludes anybody"
+    );
     let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
     let grants = GrantOrder::of(run);
     let mut findings = stale_by_log(run, &grants);
     let found: FxHashSet<u64> = findings.iter().map(|finding| finding.events[3]).collect();
     findings
         .extend(stale_by_answers(run, &grants).into_iter().filter(|more| !found.contains(&more.events[3])));
-    findings.sort_by_key(|finding| finding.time);
     let count = findings.len();
     let summary = match (count, rejected) {
         (0, 0) => format!("of {writes} writes, none is known to have come from a superseded holder"),

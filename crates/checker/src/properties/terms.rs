@@ -1,8 +1,8 @@
 //! Terms of an election: at most one process is elected in a term, its leadership's token. `fencing` judges
 //! that later terms are greater; two leaders elected at once may come in either order, but not with one term.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -28,7 +28,7 @@ pub(super) const TERMS: Checker = Checker {
     claim: Some("fencing"),
     blame: Blame::ByMemory,
     kind: Some(LockKind::Election),
-    ..Checker::new(TermsFigures::CHECKER, "terms: at most one process is elected in a term", check)
+    ..Checker::of::<TermsFigures>("terms: at most one process is elected in a term", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -44,9 +44,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             _ => {}
         }
     }
-    if of_term.is_empty() {
-        return Err(NotJudged::because("the election gives its leaders no terms"));
-    }
+    not_judged_if!(of_term.is_empty(), "the election gives its leaders no terms");
     let figures = TermsFigures { terms: of_term.len() as u64, shared: findings.len() as u64 };
     let summary = match figures.shared {
         0 => format!("each of {} terms had one leader", figures.terms),

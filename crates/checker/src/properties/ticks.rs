@@ -13,12 +13,12 @@
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Class, class};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Verdict};
-use crate::wants::{View, Wants, wants};
+use crate::wants::{View, WantsByKey, wants};
 use crate::whose::Harm;
 use fencepost_history::{Kind, Tick, f};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(super) const TICKS: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(TicksFigures::CHECKER, "jobs: each runs once a tick", check)
+    ..Checker::of::<TicksFigures>("jobs: each runs once a tick", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -155,12 +155,7 @@ fn ran_twice(run: &RunIndex, (key, number): TickOf, job: &Job) -> Option<Finding
     ))
 }
 
-fn in_vain(
-    run: &RunIndex,
-    keys: &BTreeMap<&str, Wants>,
-    (key, number): TickOf,
-    job: &Job,
-) -> Option<Finding> {
+fn in_vain(run: &RunIndex, keys: &WantsByKey, (key, number): TickOf, job: &Job) -> Option<Finding> {
     let ends = || job.acquires.iter().filter_map(|acquire| acquire.completion);
     let span = (job.acquires.first()?.invoke.time, ends().map(|end| end.time).max()?);
     let given_ns = job.acquires.iter().filter_map(|acquire| acquire.timeout_ns()).max()?;

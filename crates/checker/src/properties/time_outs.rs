@@ -4,8 +4,8 @@
 //! library has a part, or else the answers to `holds`. The first acquire of each process does not count: a
 //! library may connect in it, and a virtual machine compile what it does for the first time.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::metrics::quantile;
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
@@ -36,17 +36,11 @@ pub(super) const TIME_OUTS: Checker = Checker {
         advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
     }],
     needs_a_whole_run: true,
-    ..Checker::new(
-        TimeOutsFigures::CHECKER,
-        "time-outs: without faults, an acquire ends within its time-out",
-        check,
-    )
+    ..Checker::of::<TimeOutsFigures>("time-outs: without faults, an acquire ends within its time-out", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !run.is_in_peace() {
-        return Err(NotJudged::because("faults were injected, so acquires may take longer"));
-    }
+    not_judged_if!(!run.is_in_peace(), "faults were injected, so acquires may take longer");
     let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
     let mut begun: FxHashSet<u64> = FxHashSet::default();
     let timed: Vec<(&Operation, u64, u64)> = run
@@ -59,9 +53,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             Some((acquire, acquire.timeout_ns()?, run.stalls.rest_of(took)))
         })
         .collect();
-    if timed.is_empty() {
-        return Err(NotJudged::because("no acquire had a time-out"));
-    }
+    not_judged_if!(timed.is_empty(), "no acquire had a time-out");
     let late: Vec<_> =
         timed.iter().filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS)).collect();
     let (all, count) = (timed.len(), late.len());

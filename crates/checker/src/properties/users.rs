@@ -2,10 +2,10 @@
 //! the storage keeps, reads who is in it, and leaves it. Of those that a read found, one counts if it
 //! certainly held a permit from the read's invocation to its answer: a client that was ended never left.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::holds_of_operations;
 use crate::claim::Claim;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -36,7 +36,7 @@ pub(super) const USERS: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::Semaphore),
-    ..Checker::new(UsersFigures::CHECKER, "the resource: it never has more users than permits", check)
+    ..Checker::of::<UsersFigures>("the resource: it never has more users than permits", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -66,9 +66,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             findings.push(finding(run, read, &certain));
         }
     }
-    if figures.reads == 0 {
-        return Err(NotJudged::because("the workload uses no resource that counts its users"));
-    }
+    not_judged_if!(figures.reads == 0, "the workload uses no resource that counts its users");
     figures.crowded = findings.len() as u64;
     let UsersFigures { reads, most, crowded } = figures;
     let summary = match crowded {

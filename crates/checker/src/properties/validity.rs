@@ -10,8 +10,8 @@
 //! stopped after its last look. Without faults, a machine does that too: for no longer than any acquire of
 //! the run outlasted its given time. Only locks whose history says that they have a TTL are judged.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -42,8 +42,7 @@ pub(super) const VALIDITY: Checker = Checker {
         },
     ],
     claim: Some("exclusion"),
-    ..Checker::new(
-        ValidityFigures::CHECKER,
+    ..Checker::of::<ValidityFigures>(
         "validity: no grant was reported as valid for longer than its TTL, or as already expired",
         check,
     )
@@ -62,9 +61,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     }
     let reported: Vec<(&Hold, f64, u64)> =
         run.holds.iter().filter_map(|hold| Some((hold, hold.validity_ms?, hold.ttl_ns?))).collect();
-    if reported.is_empty() {
-        return Err(NotJudged::because("no client reported for how long its lock is valid"));
-    }
+    not_judged_if!(reported.is_empty(), "no client reported for how long its lock is valid");
     let doubt_ns = longest_overrun_ns(run);
     let too_long = |ms: f64, ttl_ns: u64| ms * 1e6 > ttl_ns as f64;
     let is_over = |hold: &Hold, ms: f64| ms * 1e6 < -(doubt_ns as f64) && !may_be_excused(run, hold);

@@ -8,7 +8,7 @@
 
 use crate::belief::{denies_belief, is_notice, shows_belief};
 use crate::claim::Claim;
-use fencepost_history::{AcquireArguments, Event, Grant, Kind, Name, Process, f};
+use fencepost_history::{AcquireArguments, Event, Grant, Kind, Name, Process, f, once};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -158,12 +158,7 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         };
         let others = match &first {
             Change::Invoked { .. } => {
-                let mut names: Vec<K> = Vec::new();
-                for name in other_names(event).map(named) {
-                    if name != key && !names.contains(&name) {
-                        names.push(name);
-                    }
-                }
+                let names = once(other_names(event).map(named).filter(|name| *name != key));
                 let begun: Vec<_> = names.into_iter().map(|name| self.begin(process, event, name)).collect();
                 let (changes, open): (Vec<_>, Vec<_>) = begun.into_iter().unzip();
                 if !open.is_empty() {

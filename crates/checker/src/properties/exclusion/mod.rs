@@ -13,9 +13,9 @@
 //! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
 //! two fit, and all that are believed in at once do not, the last grant overlaps with all, as one finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use crate::claim::Claim;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Class, class, whose};
 use crate::ledger::reasons::reason;
 use crate::prose::seconds;
@@ -127,17 +127,17 @@ pub(super) const EXCLUSION: Checker = Checker {
     ],
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        ExclusionFigures::CHECKER,
+    ..Checker::of::<ExclusionFigures>(
         "mutual exclusion: no two processes believe at the same time that they hold the same lock",
         check,
     )
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !run.holds.is_empty() && run.excluding_holds().next().is_none() {
-        return Err(NotJudged::because("the lock does not claim to exclude anybody"));
-    }
+    not_judged_if!(
+        !run.holds.is_empty() && run.excluding_holds().next().is_none(),
+        "the lock does not claim to exclude anybody"
+    );
     let overlaps = overlaps(run);
     let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
     let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));

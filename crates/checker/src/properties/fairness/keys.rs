@@ -8,8 +8,8 @@ use crate::prose::{lock, times};
 use crate::run_index::RunIndex;
 use crate::spans::Span;
 use crate::verdict::Finding;
-use fencepost_history::f;
 use fencepost_history::prose::and;
+use fencepost_history::{f, sorted_once};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -72,12 +72,7 @@ pub(super) fn that_are_one_lock<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<On
             None => sets.push(vec![one, other]),
         }
     }
-    let in_order = |mut set: Vec<usize>| {
-        set.sort_unstable();
-        set.dedup();
-        set
-    };
-    sets.into_iter().filter_map(|set| keys.finding(&in_order(set))).collect()
+    sets.into_iter().filter_map(|set| keys.finding(&sorted_once(set))).collect()
 }
 
 impl<'a> KeysOfRun<'a> {
@@ -162,7 +157,7 @@ impl<'a> KeysOfRun<'a> {
     /// The finding about these keys, no two of which were held at once; none where that proves nothing.
     fn finding(&self, set: &[usize]) -> Option<OneLock<'a>> {
         let expected: f64 = self.pairs(set).map(|(one, other)| self.expected(one, other)).sum();
-        let mut waited: Vec<u64> = self
+        let waited: Vec<u64> = self
             .pairs(set)
             .flat_map(|(one, other)| [self.waited(one, other), self.waited(other, one)].concat())
             .collect();
@@ -170,8 +165,7 @@ impl<'a> KeysOfRun<'a> {
             return None;
         }
         let count = times(waited.len() as u64);
-        waited.sort_unstable();
-        waited.dedup();
+        let mut waited = sorted_once(waited);
         let turns = || set.iter().flat_map(|&key| &self.turns[key]);
         let names: Vec<&str> = set.iter().map(|&key| self.names[key]).collect();
         let sentence = format!(

@@ -27,8 +27,8 @@ mod chance;
 mod keys;
 mod waits;
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
 use crate::slowness::are_by_slowness;
@@ -94,30 +94,23 @@ pub(super) const FAIRNESS: Checker = Checker {
     claim: Some("progress"),
     harm: Harm::Stuck,
     needs_a_whole_run: true,
-    ..Checker::new(
-        FairnessFigures::CHECKER,
-        "fairness: without faults, processes that try get the lock",
-        check,
-    )
+    ..Checker::of::<FairnessFigures>("fairness: without faults, processes that try get the lock", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let open = open_span(run);
     let (bound_ns, idle_bound_ns) = (bound_ns(run), idle_bound_ns(run));
     let waits = Waits::of(run, open);
-    if waits.are_none() {
-        return Err(NotJudged::because("no process tried to acquire a lock"));
-    }
+    not_judged_if!(waits.are_none(), "no process tried to acquire a lock");
     let in_vain = in_vain(run, open);
     let idle = in_vain.iter().flat_map(|each| &each.idle);
     let idle_ns = idle.map(|stretch| run.stalls.rest_of(*stretch)).max().unwrap_or(0);
-    if !run.is_in_peace() {
-        return Err(NotJudged::because(format!(
-            "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
-            waits.figures(idle_bound_ns),
-            seconds(idle_ns),
-        )));
-    }
+    not_judged_if!(
+        !run.is_in_peace(),
+        "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
+        waits.figures(idle_bound_ns),
+        seconds(idle_ns),
+    );
     let never: Vec<Finding> =
         in_vain.iter().filter_map(|each| never_granted(run, each, bound_ns, open)).collect();
     // Of keys that are one lock, each is idle while another is held.

@@ -8,7 +8,7 @@ use crate::slowness::are_by_slowness;
 use crate::spans::Span;
 use crate::verdict::Finding;
 use crate::wants::{acquires, length_of};
-use fencepost_history::Kind;
+use fencepost_history::{Kind, sorted_once};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -148,11 +148,7 @@ impl<'a> Waits<'a> {
 
     /// How many processes waited for longer than the bound at the end, and got nothing.
     pub fn in_vain(&self, bound_ns: u64) -> usize {
-        let mut slots: Vec<u64> =
-            self.stretches_at_the_end(bound_ns).map(|(_, _, stretch)| stretch.slot).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        slots.len()
+        sorted_once(self.stretches_at_the_end(bound_ns).map(|(_, _, stretch)| stretch.slot)).len()
     }
 
     /// In words: who got the lock, and who did not.

@@ -6,10 +6,10 @@
 //! and replicas promise less. A storage that lost its memory to a fault is none either. The search for an
 //! order has a second; past it the run is not judged by this checker, and its verdict does not change.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::judge::{Algorithm, AlgorithmAnswer, decide};
 use crate::model::History;
 use crate::models::{Register, RegisterOp, RegisterRet};
@@ -47,24 +47,20 @@ pub(super) const LINEARIZABLE: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        LinearizableFigures::CHECKER,
+    ..Checker::of::<LinearizableFigures>(
         "linearizability: some order of the reads and writes fits the storage",
         check,
     )
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !is_register(run) {
-        return Err(NotJudged::because(
-            "the history does not say that its storage is one register for each key",
-        ));
-    }
+    not_judged_if!(
+        !is_register(run),
+        "the history does not say that its storage is one register for each key"
+    );
     let registers = registers(run);
     let operations: usize = registers.values().map(|(_, history)| history.len()).sum();
-    if operations == 0 {
-        return Err(NotJudged::because("no process used the storage"));
-    }
+    not_judged_if!(operations == 0, "no process used the storage");
     let budget = Budget::new(TIME, MEMORY_BYTES);
     let answers: Vec<_> = registers
         .par_iter()

@@ -4,10 +4,10 @@
 //! none: **at least** (acknowledged writes) − (distinct acknowledged values up to F) updates are lost.
 //! Indeterminate writes are left out: in the chain they could only make the true loss greater.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Class, class};
 use crate::prose::{lost_of, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
@@ -79,18 +79,12 @@ pub(super) const LOST_UPDATES: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        LostUpdatesFigures::CHECKER,
-        "the data: every acknowledged increment is in the final value",
-        check,
-    )
+    ..Checker::of::<LostUpdatesFigures>("the data: every acknowledged increment is in the final value", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let keys = collect(run);
-    if keys.is_empty() {
-        return Err(NotJudged::because("the workload increments no counter"));
-    }
+    not_judged_if!(keys.is_empty(), "the workload increments no counter");
     let sum = |count: fn(&KeyUpdates) -> usize| keys.values().map(count).sum::<usize>();
     let acknowledged = sum(|key| key.acknowledged.len());
     let lost: usize = keys.values().map(lost_at_least).sum();

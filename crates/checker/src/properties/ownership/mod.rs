@@ -20,8 +20,8 @@
 
 mod unreached;
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::ledger::removals::took;
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
@@ -59,11 +59,7 @@ pub(super) const OWNERSHIP: Checker = Checker {
             advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
         },
     ],
-    ..Checker::new(
-        OwnershipFigures::CHECKER,
-        "ownership: no release removed the lock of another process",
-        check,
-    )
+    ..Checker::of::<OwnershipFigures>("ownership: no release removed the lock of another process", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -71,9 +67,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let reported: Vec<(&Operation, Removed)> =
         releases.filter_map(|release| Some((release, removed(release)?))).collect();
     let unreached: Vec<Finding> = unreached(run).iter().map(released_by_no_server).collect();
-    if reported.is_empty() && unreached.is_empty() {
-        return Err(NotJudged::because("no release reported what it removed"));
-    }
+    not_judged_if!(reported.is_empty() && unreached.is_empty(), "no release reported what it removed");
     let findings: Vec<Finding> =
         reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
     let nothing = |(_, removed): &&(&Operation, Removed)| {

@@ -13,7 +13,7 @@
 mod late;
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -74,8 +74,7 @@ pub(super) const PROGRESS: Checker = Checker {
     harm: Harm::Stuck,
     blame: Blame::ByAnswers,
     needs_a_whole_run: true,
-    ..Checker::new(
-        ProgressFigures::CHECKER,
+    ..Checker::of::<ProgressFigures>(
         "no deadlock: once the faults are healed, every lock can be acquired again",
         check,
     )

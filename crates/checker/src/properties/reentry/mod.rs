@@ -12,16 +12,16 @@
 //!   certainly ran, no fault was there, and no other process had been granted the lock since.
 //! - *Not judged*: no holder acquired its lock again.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
 use super::exclusion::overlaps;
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Because, Class, whose};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::spans::length_ns;
 use crate::verdict::{Finding, Verdict};
-use crate::wants::{View, Wants, wants};
+use crate::wants::{View, WantsByKey, wants};
 use crate::whose::Whose;
 use fencepost_history::{ErrorCode, Kind, LockKind, Released, f};
 use std::collections::BTreeMap;
@@ -62,8 +62,7 @@ pub(super) const REENTRY: Checker = Checker {
     ],
     claim: Some("exclusion"),
     kind: Some(LockKind::Reentrant),
-    ..Checker::new(
-        ReentryFigures::CHECKER,
+    ..Checker::of::<ReentryFigures>(
         "re-entry: a holder keeps the lock from its outermost acquire to its last release",
         check,
     )
@@ -73,9 +72,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let sections = sections(run);
     let reentries: usize = sections.values().map(|section| section.entered.len()).sum();
     let refused: Vec<Finding> = sections.iter().filter_map(|(&at, it)| shut_out(run, at, it)).collect();
-    if reentries == 0 && refused.is_empty() {
-        return Err(NotJudged::because("no process acquired a lock again that it held"));
-    }
+    not_judged_if!(reentries == 0 && refused.is_empty(), "no process acquired a lock again that it held");
     let early = too_early(run, &sections);
     let keys = wants(run, (0, u64::MAX), View::Benefit);
     let late: Vec<Finding> =
@@ -179,7 +176,7 @@ fn too_early(run: &RunIndex, sections: &BTreeMap<usize, Section>) -> Vec<Finding
     findings.into_values().collect()
 }
 
-fn too_late(run: &RunIndex, keys: &BTreeMap<&str, Wants>, at: usize, section: &Section) -> Option<Finding> {
+fn too_late(run: &RunIndex, keys: &WantsByKey, at: usize, section: &Section) -> Option<Finding> {
     let hold = &run.holds[at];
     let released = section.release.and_then(|release| release.ok())?;
     let is_balanced = !section.is_unsure && section.entered.len() == section.left.len();

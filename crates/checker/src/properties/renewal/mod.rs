@@ -16,8 +16,8 @@
 //! - *Violation*, `cut-short`: a `prolong` was answered, and another process was granted the lock within the
 //!   TTL that it promised, although its holder had not released it and nothing had touched the servers.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, RunIndex};
 use crate::verdict::{Finding, Verdict};
@@ -60,8 +60,7 @@ pub(super) const RENEWAL: Checker = Checker {
         },
     ],
     claim: Some("exclusion"),
-    ..Checker::new(
-        RenewalFigures::CHECKER,
+    ..Checker::of::<RenewalFigures>(
         "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost",
         check,
     )
@@ -71,14 +70,14 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
     let renews = run.lock.can("extend");
     let by_holder = run.lock.can(f::PROLONG) || run.lock.kind == LockKind::Reentrant;
-    if !renews && (renewals == 0 || !by_holder) {
-        return Err(NotJudged::because("the lock does not announce that it renews its lease"));
-    }
-    if renewals == 0 {
-        return Err(NotJudged::because(
-            "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently",
-        ));
-    }
+    not_judged_if!(
+        !renews && (renewals == 0 || !by_holder),
+        "the lock does not announce that it renews its lease"
+    );
+    not_judged_if!(
+        renewals == 0,
+        "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently"
+    );
     let mut prolonged: Vec<Finding> = prolonged(run);
     prolonged.extend(run.holds.iter().filter_map(|hold| revived(run, hold)));
     let stopped = |hold: &Hold| stopped(run, hold).filter(|_| renews);

@@ -4,9 +4,9 @@
 //! later, its reader was let in beside it. If it is not, its second write was late, which no lock prevents,
 //! or never came: a writer that was ended leaves a pair half changed, which is no finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -44,7 +44,7 @@ pub(super) const TORN_READS: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::ReadWrite),
-    ..Checker::new(TornReadsFigures::CHECKER, "the pair: no reader finds a half-changed pair", check)
+    ..Checker::of::<TornReadsFigures>("the pair: no reader finds a half-changed pair", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -54,9 +54,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             writes.insert((operation.key, pair), operation);
         }
     }
-    if writes.is_empty() {
-        return Err(NotJudged::because("the workload changes no pair"));
-    }
+    not_judged_if!(writes.is_empty(), "the workload changes no pair");
     let holds = holds_of_operations(run);
     let (mut figures, mut findings) = (TornReadsFigures::default(), Vec::new());
     for read in run.calls(f::READ) {
