@@ -25,6 +25,11 @@ impl BadUsage {
         BadUsage { key: None, sentence: sentence.to_string() }
     }
 
+    /// What the user named, and cannot be used: `cannot read PATH`, and why.
+    pub fn cannot<E: Display>(what: &str, path: &Path) -> impl Fn(E) -> BadUsage {
+        move |error| BadUsage::new(format!("cannot {what} {}: {error}", path.display()))
+    }
+
     /// A mistake in this option: `ttl`.
     pub fn at(option: &str, sentence: impl Display) -> BadUsage {
         BadUsage { key: Some(option.to_owned()), ..BadUsage::new(sentence) }
@@ -35,6 +40,12 @@ impl BadUsage {
 #[macro_export]
 macro_rules! refuse {
     ($($words:tt)*) => { return Err($crate::BadUsage::new(format!($($words)*)).into()) };
+}
+
+/// Returns a mistake in this option, as [`refuse`](crate::refuse) does one that is about none.
+#[macro_export]
+macro_rules! refuse_option {
+    ($option:literal, $($words:tt)*) => { return Err($crate::BadUsage::at($option, format!($($words)*)).into()) };
 }
 
 impl From<OptionError> for BadUsage {
