@@ -169,6 +169,26 @@ pub struct HuntFinding {
 }
 
 impl HuntFinding {
+    /// One of which nothing else is known.
+    pub fn new(name: &str, signature: &Signature, sentence: &str) -> HuntFinding {
+        HuntFinding {
+            name: name.to_owned(),
+            signature: signature.clone(),
+            whose: None,
+            sentence: sentence.to_owned(),
+            found_ms: 0,
+            schedule: 0,
+            times: 0,
+            state: FindingState::Found,
+            compared: None,
+            reproduced: None,
+            faults: 0,
+            clients: 0,
+            run: None,
+            command: None,
+        }
+    }
+
     /// What is violated, and whose failure that is: findings of one kind are one bug, under different faults.
     pub fn kind(&self) -> (&str, &str, Option<Whose>) {
         (&self.signature.checker, &self.signature.class, self.whose)
