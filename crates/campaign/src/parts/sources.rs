@@ -7,6 +7,7 @@ use super::part_folder::{PartFolder, find_parts};
 use super::records::{RECORDS, RecordHead, RunRecord};
 use anyhow::{Context, Result};
 use fencepost_engine::{BadUsage, refuse};
+use fencepost_history::once;
 use fencepost_history::run::{write_inside, write_inside_by};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -27,8 +28,8 @@ impl Sources {
     pub fn read(paths: &[PathBuf]) -> Result<Sources> {
         let mut found: Vec<PathBuf> = Vec::new();
         for path in paths {
-            let cannot = |error| BadUsage::new(format!("cannot read {}: {error}", path.display()));
-            let parts = find_parts(path).map_err(cannot)?;
+            let cannot = BadUsage::cannot("read", path);
+            let parts = find_parts(path).map_err(&cannot)?;
             if parts.is_empty() {
                 refuse!(
                     "there is no part in {}; parts are made by compare, scenario and hunt with --shard",
@@ -36,12 +37,10 @@ impl Sources {
                 );
             }
             for part in parts {
-                let part = fs::canonicalize(&part).map_err(cannot)?;
-                if !found.contains(&part) {
-                    found.push(part);
-                }
+                found.push(fs::canonicalize(&part).map_err(&cannot)?);
             }
         }
+        let found = once(found);
         let read = |(source, path): (usize, &PathBuf)| PartFolder::read(path, source);
         let folders: Vec<PartFolder> = found.iter().enumerate().map(read).collect::<Result<_>>()?;
         let (first, others) = folders.split_first().context("no part was named")?;

@@ -17,10 +17,10 @@ const DEPTH: usize = 3;
 
 /// What the hunts in this folder kept (`--corpus`), as far as it fits. Errors: no such hunt, or unreadable.
 pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<ScheduleArchive> {
-    let named = request.corpus.as_deref().unwrap_or(folder).display();
+    let named = request.corpus.as_deref().unwrap_or(folder);
     let mut hunts = Vec::new();
-    find(folder, DEPTH, &mut hunts)
-        .map_err(|error| BadUsage::new(format!("cannot read the corpus {named}: {error}")))?;
+    find(folder, DEPTH, &mut hunts).map_err(BadUsage::cannot("read the corpus", named))?;
+    let named = named.display();
     if hunts.is_empty() {
         refuse!(
             "there is no hunt in the corpus {named}; name the folder of a hunt, of several, or of their merge"

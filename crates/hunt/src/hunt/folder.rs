@@ -151,12 +151,8 @@ impl HuntFolder {
 
     /// Keeps a schedule. An error where its file cannot be written.
     pub fn keep(&self, number: u64, schedule: &Schedule, about: &str) -> Result<()> {
-        let file = CorpusFile {
-            about: about.to_owned(),
-            used: Use::default(),
-            options: schedule.options.clone(),
-            plan: schedule.plan.clone(),
-        };
+        let Schedule { options, plan, .. } = schedule.clone();
+        let file = CorpusFile { about: about.to_owned(), used: Use::default(), options, plan };
         Ok(write_inside(&self.path, &corpus_file(number), toml::to_string(&file)?.as_bytes())?)
     }
 
