@@ -3,7 +3,7 @@
 use crate::commands::context::program;
 use crate::commands::replay_and_keep::{KeepArgs, line, replay_and_keep};
 use crate::output::{complain, say};
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_campaign::{Played, Servers};
@@ -48,16 +48,13 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
     }
     let stop = Arc::new(Stop::default());
     let player = servers(&args.results, true, &stop);
-    let runtime = runtime()?;
     let ended = |number: usize, played: &Result<Played>| say!("{number:>4}/{}  {}", args.times, line(played));
-    let replays = runtime.block_on(async {
-        tokio::spawn(listen_for_signals(stop.clone()));
+    let replays = run_until_stopped(&stop, async {
         let spec = schedule.spec()?;
         fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
         anyhow::Ok(play_again(&schedule, args.times, args.jobs, &player, &stop, ended).await)
     })?;
-    runtime.shutdown_background();
-    finish(&replays, args.times, stop.reason() == Some(&StopReason::Interrupted))
+    finish(&replays?, args.times, stop.reason() == Some(&StopReason::Interrupted))
 }
 
 fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
@@ -101,14 +98,8 @@ pub(super) fn schedule(run: &Path, driver: Option<&str>) -> Result<Schedule> {
 }
 
 pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> SchedulePlayer {
-    let program = program().to_owned();
-    SchedulePlayer {
-        player: Arc::new(Servers),
-        results: results.to_owned(),
-        report,
-        program,
-        stop: stop.clone(),
-    }
+    let (program, results, stop) = (program().to_owned(), results.to_owned(), stop.clone());
+    SchedulePlayer { player: Arc::new(Servers), results, report, program, stop }
 }
 
 pub(super) fn show(rows: &[(&'static str, String)]) {

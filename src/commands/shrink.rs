@@ -3,7 +3,7 @@
 use super::replay::{heading, schedule, servers, show};
 use crate::commands::context::program;
 use crate::output::say;
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_checker::{Violation, check_run};
@@ -143,15 +143,12 @@ fn play(args: &ShrinkArgs, schedule: &Schedule, violation: &Violation, work: &Pa
         let seconds = begun.elapsed().as_secs();
         say!("{:>3}:{:02}  {step}", seconds / 60, seconds % 60);
     };
-    let runtime = runtime()?;
-    let shrunk = runtime.block_on(async {
-        tokio::spawn(listen_for_signals(stop.clone()));
+    let shrunk = run_until_stopped(&stop, async {
         let spec = schedule.spec()?;
         fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
         make_smaller(schedule, violation, &player, budget, &mut tell).await
     });
-    runtime.shutdown_background();
-    match shrunk {
+    match shrunk? {
         Err(error) if stop.reason().is_some() => bail!("{error:#}"),
         shrunk => shrunk,
     }

@@ -148,10 +148,10 @@ pub async fn upload(folders: &[PathBuf], address: &str) -> Result<usize> {
 
 /// The folder itself, if files lie in it; else the folders in it.
 fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let cannot = |error| BadUsage::new(format!("cannot open {}: {error}", folder.display()));
-    let folder = folder.canonicalize().map_err(cannot)?;
+    let cannot = BadUsage::cannot("open", folder);
+    let folder = folder.canonicalize().map_err(&cannot)?;
     let mut entries = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(cannot)? {
+    for entry in fs::read_dir(&folder).map_err(&cannot)? {
         let entry = entry?;
         if !entry.file_name().to_string_lossy().starts_with('.') {
             entries.push((entry.path(), entry.file_type()?));

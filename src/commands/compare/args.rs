@@ -7,6 +7,7 @@ use clap::Args;
 use fencepost_campaign::compare::Matrix;
 use fencepost_engine::{
     BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers, name_in_list, refuse,
+    refuse_option,
 };
 use fencepost_history::{Seed, Shard};
 use std::collections::BTreeMap;
@@ -83,10 +84,7 @@ impl CompareArgs {
         check_count("--jobs", self.jobs, JOBS_MAX)?;
         self.check_unused()?;
         if self.shard.is_some() && self.options.seed.is_none() {
-            return Err(BadUsage::at(
-                "shard",
-                "--shard needs --seed: all parts draw their runs from the same one",
-            ));
+            refuse_option!("shard", "--shard needs --seed: all parts draw their runs from the same one");
         }
         let matrix = Matrix {
             seed: self.options.seed.unwrap_or_else(Seed::fresh),

@@ -100,15 +100,10 @@ fn interrupted(done: usize, left: usize) -> String {
 fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     let mut found: Vec<Run> = Vec::new();
     for folder in folders {
-        let folder = folder
-            .canonicalize()
-            .map_err(|error| BadUsage::new(format!("cannot open {}: {error}", folder.display())))?;
+        let folder = folder.canonicalize().map_err(BadUsage::cannot("open", folder))?;
         match runs::read(&folder) {
             Some(run) => found.push(run),
-            None => found.extend(
-                runs::all(&folder)
-                    .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", folder.display())))?,
-            ),
+            None => found.extend(runs::all(&folder).map_err(BadUsage::cannot("read", &folder))?),
         }
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
