@@ -1,15 +1,15 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
-use crate::commands::context::program;
+use crate::commands::context::servers;
 use crate::commands::replay_and_keep::{KeepArgs, line, replay_and_keep};
 use crate::output::{complain, say};
 use crate::runtime::run_until_stopped;
 use anyhow::{Result, bail};
 use clap::Args;
-use fencepost_campaign::{Played, Servers};
+use fencepost_campaign::Played;
 use fencepost_engine::{JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick};
 use fencepost_history::run::RunFolder;
-use fencepost_hunt::{Replays, Schedule, SchedulePlayer, replay as play_again};
+use fencepost_hunt::{Replays, Schedule, replay as play_again};
 use fencepost_report::terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,11 +95,6 @@ pub(super) fn schedule(run: &Path, driver: Option<&str>) -> Result<Schedule> {
     }
     schedule.spec()?;
     Ok(schedule)
-}
-
-pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> SchedulePlayer {
-    let (program, results, stop) = (program().to_owned(), results.to_owned(), stop.clone());
-    SchedulePlayer { player: Arc::new(Servers), results, report, program, stop }
 }
 
 pub(super) fn show(rows: &[(&'static str, String)]) {

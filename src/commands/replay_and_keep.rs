@@ -1,6 +1,6 @@
 //! `fencepost replay --keep`: plays a run once, and leaves its nodes standing.
 
-use crate::commands::replay::servers;
+use crate::commands::context::servers;
 use crate::commands::up::standing;
 use crate::commands::up::stay::{Announced, Stay, stay};
 use crate::output::say;

@@ -1,7 +1,7 @@
 //! `fencepost shrink`: makes a run with a violation smaller, and keeps it as a finding.
 
-use super::replay::{heading, schedule, servers, show};
-use crate::commands::context::program;
+use super::replay::{heading, schedule, show};
+use crate::commands::context::{program, servers};
 use crate::output::say;
 use crate::runtime::run_until_stopped;
 use anyhow::{Result, bail};

@@ -19,7 +19,8 @@ worded! {
     pub enum FaultEffect {
         /// Its targets do nothing from its injection until their healing begins.
         Stops = "stops",
-        /// Its targets' processes end, with what they had in memory. Healing starts servers again, not clients.
+        /// Its targets' processes end, with what they had in memory. Healing starts servers again, and no
+        /// clients.
         Kills = "kills",
         /// Its targets may lose what they knew, at any moment until it is healed.
         Forgets = "may make its targets forget",

@@ -5,8 +5,7 @@ mod live;
 mod outcome;
 mod references;
 
-use crate::commands::context::{program, repeat};
-use crate::commands::replay::servers;
+use crate::commands::context::{program, repeat, servers};
 use crate::config::comes_from_file;
 use crate::examples::about;
 use crate::output::say;

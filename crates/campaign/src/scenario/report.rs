@@ -14,7 +14,8 @@ fencepost_history::worded! {
         /// Reality is known to differ from the source, and did; the evidence is in the answers.
         DiffersFromTheSource = "differs from the source",
         Disagrees = "does not agree",
-        /// The scenario did not come to pass: an event was missing, a fault had no effect, a script did not end.
+        /// The scenario did not come to pass: an event was missing, a fault had no effect, or a script did
+        /// not end.
         DidNotHappen = "did not happen",
         /// Against another lock: no checker found a violation.
         Holds = "the lock holds",
