@@ -11,6 +11,18 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().build()
 }
 
+/// Runs this to its end, which Ctrl-C brings about in order. What hangs in a blocking call, such as a client,
+/// must not keep what is finished from ending.
+pub fn run_until_stopped<T>(stop: &Arc<Stop>, work: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        tokio::spawn(listen_for_signals(stop.clone()));
+        work.await
+    });
+    runtime.shutdown_background();
+    Ok(ended)
+}
+
 /// For programs inside nodes: many of them share a few cores.
 pub fn small_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()

@@ -5,7 +5,7 @@ use crate::unwritten::with_files;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::{RunIndex, ledger_table};
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use fencepost_history::read_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
@@ -30,10 +30,9 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     let folder = RunFolder::open(&args.run)?;
     if goes_on(&folder.path) {
         let run = args.run.display();
-        return Err(BadUsage::new(format!(
+        refuse!(
             "the run in {run} goes on: a verdict now would not be its last; wait for its end, or watch it with `fencepost serve`"
-        ))
-        .into());
+        );
     }
     if args.ledger {
         let events = read_history(&folder.history())?;

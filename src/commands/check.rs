@@ -8,7 +8,7 @@ use fencepost_checker::read::{
     ArrayLines, ColumnLines, Edn, JsonLines, Lines, ReadError, ReadOptions, looks_like_columns,
 };
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
-use fencepost_engine::{BadUsage, check_range};
+use fencepost_engine::{check_range, refuse, refuse_option};
 use fencepost_history::run::write_whole;
 use fencepost_history::{decompressed, printable};
 use serde::Serialize;
@@ -148,17 +148,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
 fn check_initial(model: ModelName, initial: &str) -> Result<()> {
     if !matches!(model, ModelName::Register | ModelName::CasRegister) {
         let model = model.name();
-        return Err(BadUsage::at(
-            "initial",
-            format!("--initial is for register and cas-register, and the model is {model}"),
-        )
-        .into());
+        refuse_option!("initial", "--initial is for register and cas-register, and the model is {model}");
     }
     if serde_json::from_str::<serde_json::Value>(initial).is_err() {
-        return Err(BadUsage::new(format!(
-            "invalid --initial {initial:?}: expected JSON, such as 0, null or '\"text\"'"
-        ))
-        .into());
+        refuse!("invalid --initial {initial:?}: expected JSON, such as 0, null or '\"text\"'");
     }
     Ok(())
 }

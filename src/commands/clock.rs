@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use console::style;
 use fencepost_cluster::first_process_in;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse_option};
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::clock_by_hand::{ClockChange, ProcessClock, change, look, reset, with_descendants};
 use fencepost_nemesis::tools::clock::{ClockError, Skew};
@@ -97,14 +97,12 @@ pub fn clock(args: &ClockArgs) -> Result<i32> {
         ClockCommand::Reset(target) => (target, at(target, &reset)?),
         ClockCommand::Jump { by: ClockStep(by), target } => {
             let jumped = |ns: i64| ns.saturating_add(*by);
-            (
-                target,
-                moved(target, |skew, wall, monotonic| Skew {
-                    wall_ns: if wall { jumped(skew.wall_ns) } else { skew.wall_ns },
-                    monotonic_ns: if monotonic { jumped(skew.monotonic_ns) } else { skew.monotonic_ns },
-                    ..skew
-                })?,
-            )
+            let clocks = moved(target, |skew, wall, monotonic| Skew {
+                wall_ns: if wall { jumped(skew.wall_ns) } else { skew.wall_ns },
+                monotonic_ns: if monotonic { jumped(skew.monotonic_ns) } else { skew.monotonic_ns },
+                ..skew
+            });
+            (target, clocks?)
         }
         ClockCommand::Drift { rate, target } => (target, with_drift(target, drift_ppm(*rate)?)?),
         ClockCommand::Freeze(target) => (target, with_drift(target, Skew::FROZEN_PPM)?),
@@ -162,7 +160,7 @@ fn at(
         (None, pid) => pid.unwrap_or_default(),
     };
     if pid < 1 || !std::path::Path::new(&format!("/proc/{pid}")).exists() {
-        return Err(BadUsage::at("pid", format!("there is no process {pid} on this machine")).into());
+        refuse_option!("pid", "there is no process {pid} on this machine");
     }
     Ok(with_descendants(pid, work)?)
 }

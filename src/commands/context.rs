@@ -4,6 +4,8 @@ use crate::output::Terminal;
 use crate::store::Results;
 use fencepost_campaign::{CampaignContext, Repeat, Servers};
 use fencepost_engine::Stop;
+use fencepost_hunt::SchedulePlayer;
+use std::path::Path;
 use std::sync::Arc;
 
 pub fn context(results: &Results, stop: &Arc<Stop>) -> CampaignContext {
@@ -15,6 +17,11 @@ pub fn context(results: &Results, stop: &Arc<Stop>) -> CampaignContext {
         repeat: repeat(),
         lines: Arc::new(Terminal),
     }
+}
+
+pub fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> SchedulePlayer {
+    let (program, results, stop) = (program().to_owned(), results.to_owned(), stop.clone());
+    SchedulePlayer { player: Arc::new(Servers), results, report, program, stop }
 }
 
 pub fn repeat() -> Repeat {

@@ -4,7 +4,7 @@ use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::{RunIndex, check_index};
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use fencepost_history::read_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::{Proof, proofs};
@@ -29,11 +29,7 @@ pub fn explain(args: &ExplainArgs) -> Result<i32> {
     let proofs = proofs(&run, &verdict);
     let count = proofs.len();
     if let Some(number) = args.finding.filter(|number| *number == 0 || *number > count) {
-        return Err(BadUsage::new(format!(
-            "there is no finding {number} in {}: it has {count}",
-            args.run.display()
-        ))
-        .into());
+        refuse!("there is no finding {number} in {}: it has {count}", args.run.display());
     }
     if proofs.is_empty() {
         say!("{} shows no violation: there is nothing to explain", args.run.display());

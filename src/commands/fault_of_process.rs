@@ -6,7 +6,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Context, Result};
 use console::style;
 use fencepost_checker::Outcome;
-use fencepost_engine::{BadUsage, Stop};
+use fencepost_engine::{BadUsage, Stop, refuse};
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::ProcessFault;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ const ENDS: [&str; 2] = ["kill", "terminate"];
 pub fn fault_of_process(mut keys: Map<String, Value>, pid: i32, json: bool) -> Result<i32> {
     let nemesis = keys.remove("fault").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
     if keys.remove("on").is_some() {
-        return Err(BadUsage::new("a fault hits nodes, or the process of --pid: name one of both").into());
+        refuse!("a fault hits nodes, or the process of --pid: name one of both");
     }
     let time = match keys.remove("for").as_ref().and_then(Value::as_str).map(str::parse::<TimeSpan>) {
         None => LONGEST,

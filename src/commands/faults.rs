@@ -208,15 +208,13 @@ fn answered(
     cluster: &WhichCluster,
     show: impl FnOnce(&Value) -> Result<()>,
 ) -> Result<i32> {
-    if status.is_success() {
-        match cluster.json {
-            true => say!("{body}"),
-            false => show(&body)?,
-        }
-        return Ok(0);
-    }
     if cluster.json {
         say!("{body}");
+    } else if status.is_success() {
+        show(&body)?;
+    }
+    if status.is_success() {
+        return Ok(0);
     }
     complain!("fencepost: {}", body["error"].as_str().unwrap_or("the cluster gave no reason"));
     Ok(match body["kind"].as_str() {

@@ -55,9 +55,7 @@ pub fn gc(args: &GcArgs) -> Result<i32> {
 /// not judged is judged first, also where nothing is to be removed: what is said must be what would happen.
 fn gc_folder(args: &GcArgs) -> Result<i32> {
     let results = &args.results;
-    let all = runs::all(results).map_err(|error| {
-        BadUsage::new(format!("cannot read the results folder {}: {error}", results.display()))
-    })?;
+    let all = runs::all(results).map_err(BadUsage::cannot("read the results folder", results))?;
     let (count, mut removed, mut bytes) = (all.len(), 0, 0);
     let mut kept = HashSet::new();
     let all: Vec<Run> = all.into_iter().map(|run| judged(run, &mut kept)).collect();

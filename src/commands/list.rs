@@ -72,13 +72,8 @@ fn server(release: &'static Release) -> Row {
 fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     let locks = locks.iter().map(|it| lock(it)).collect();
     let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name, it.about)).collect();
-    let mut nemeses: Vec<Row> = vec![
-        row("none", "injects no fault"),
-        row(
-            fencepost_nemesis::SWARM,
-            "each run draws which of the following are enabled, how strongly, and when",
-        ),
-    ];
+    let swarm = "each run draws which of the following are enabled, how strongly, and when";
+    let mut nemeses = vec![row("none", "injects no fault"), row(fencepost_nemesis::SWARM, swarm)];
     nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.description().about)));
     let servers = RELEASES.iter().map(|release| server(release)).collect();
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name, it.about)).collect();

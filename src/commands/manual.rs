@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Command;
 use clap::builder::PossibleValuesParser;
 use clap_complete::aot;
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use fencepost_history::run::write_whole;
 use std::io::Write;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn names_of(argument: &str) -> Option<Vec<&'static str>> {
 pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
     let Some(folder) = folder else { return print(&page(program.clone())?) };
     if !folder.is_dir() {
-        return Err(BadUsage::new(format!("there is no folder {}; make it first", folder.display())).into());
+        refuse!("there is no folder {}; make it first", folder.display());
     }
     for (name, page) in pages(program)? {
         write_whole(&folder.join(name), &page)?;

@@ -1,15 +1,15 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
-use crate::commands::context::program;
+use crate::commands::context::servers;
 use crate::commands::replay_and_keep::{KeepArgs, line, replay_and_keep};
 use crate::output::{complain, say};
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use anyhow::{Result, bail};
 use clap::Args;
-use fencepost_campaign::{Played, Servers};
+use fencepost_campaign::Played;
 use fencepost_engine::{JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick};
 use fencepost_history::run::RunFolder;
-use fencepost_hunt::{Replays, Schedule, SchedulePlayer, replay as play_again};
+use fencepost_hunt::{Replays, Schedule, replay as play_again};
 use fencepost_report::terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,16 +48,13 @@ pub fn replay(args: &ReplayArgs) -> Result<i32> {
     }
     let stop = Arc::new(Stop::default());
     let player = servers(&args.results, true, &stop);
-    let runtime = runtime()?;
     let ended = |number: usize, played: &Result<Played>| say!("{number:>4}/{}  {}", args.times, line(played));
-    let replays = runtime.block_on(async {
-        tokio::spawn(listen_for_signals(stop.clone()));
+    let replays = run_until_stopped(&stop, async {
         let spec = schedule.spec()?;
         fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
         anyhow::Ok(play_again(&schedule, args.times, args.jobs, &player, &stop, ended).await)
     })?;
-    runtime.shutdown_background();
-    finish(&replays, args.times, stop.reason() == Some(&StopReason::Interrupted))
+    finish(&replays?, args.times, stop.reason() == Some(&StopReason::Interrupted))
 }
 
 fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
@@ -98,17 +95,6 @@ pub(super) fn schedule(run: &Path, driver: Option<&str>) -> Result<Schedule> {
     }
     schedule.spec()?;
     Ok(schedule)
-}
-
-pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> SchedulePlayer {
-    let program = program().to_owned();
-    SchedulePlayer {
-        player: Arc::new(Servers),
-        results: results.to_owned(),
-        report,
-        program,
-        stop: stop.clone(),
-    }
 }
 
 pub(super) fn show(rows: &[(&'static str, String)]) {

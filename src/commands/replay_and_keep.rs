@@ -1,6 +1,6 @@
 //! `fencepost replay --keep`: plays a run once, and leaves its nodes standing.
 
-use crate::commands::context::program;
+use crate::commands::context::servers;
 use crate::commands::up::standing;
 use crate::commands::up::stay::{Announced, Stay, stay};
 use crate::output::say;
@@ -64,13 +64,7 @@ pub fn replay_and_keep(args: &KeepArgs, schedule: &Schedule, results: &Path) -> 
         let listening = tokio::spawn(listen_for_signals(stop.clone()));
         let keeping = Arc::new(Keeping { stop: stop.clone(), standing: Mutex::default() });
         keeping.prepare(&[&schedule.spec()?], &stop).await;
-        let player = SchedulePlayer {
-            player: keeping.clone(),
-            results: results.to_owned(),
-            report: true,
-            program: program().to_owned(),
-            stop: stop.clone(),
-        };
+        let player = SchedulePlayer { player: keeping.clone(), ..servers(results, true, &stop) };
         let played = player.play(schedule).await;
         let standing = keeping.standing.lock().take();
         say!("{}\n", line(&played));

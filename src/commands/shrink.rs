@@ -1,13 +1,13 @@
 //! `fencepost shrink`: makes a run with a violation smaller, and keeps it as a finding.
 
-use super::replay::{heading, schedule, servers, show};
-use crate::commands::context::program;
+use super::replay::{heading, schedule, show};
+use crate::commands::context::{program, servers};
 use crate::output::say;
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_checker::{Violation, check_run};
-use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, unknown};
+use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, refuse, unknown};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{TimeSpan, read_history, shell_path};
 use fencepost_hunt::shrink::{ShrinkBudget, ShrinkOutcome, Shrunk, Step, shrink as make_smaller, size_of};
@@ -53,12 +53,11 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     let (violation, others) = chosen(args)?;
     if schedule.script.is_some() {
-        return Err(BadUsage::new(format!(
+        refuse!(
             "the run {} follows the scripts of a scenario, which its author made as small as they are; shrink a run \
              whose clients follow a workload",
             args.run.display()
-        ))
-        .into());
+        );
     }
     show(&heading(&args.run, &schedule));
     show(&[("violation", violation.to_string()), ("size", size_of(&schedule).to_string())]);
@@ -120,11 +119,7 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     fencepost_report::prepare_threads();
     let mut all = Violation::all(&check_run(&read_history(&folder.history())?));
     if all.is_empty() {
-        return Err(BadUsage::new(format!(
-            "the run {} shows no violation, so there is nothing to shrink",
-            args.run.display()
-        ))
-        .into());
+        refuse!("the run {} shows no violation, so there is nothing to shrink", args.run.display());
     }
     let place = match &args.class {
         None => 0,
@@ -148,15 +143,12 @@ fn play(args: &ShrinkArgs, schedule: &Schedule, violation: &Violation, work: &Pa
         let seconds = begun.elapsed().as_secs();
         say!("{:>3}:{:02}  {step}", seconds / 60, seconds % 60);
     };
-    let runtime = runtime()?;
-    let shrunk = runtime.block_on(async {
-        tokio::spawn(listen_for_signals(stop.clone()));
+    let shrunk = run_until_stopped(&stop, async {
         let spec = schedule.spec()?;
         fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
         make_smaller(schedule, violation, &player, budget, &mut tell).await
     });
-    runtime.shutdown_background();
-    match shrunk {
+    match shrunk? {
         Err(error) if stop.reason().is_some() => bail!("{error:#}"),
         shrunk => shrunk,
     }

@@ -75,8 +75,7 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsStrin
     let reads = |asked: &&Command| !asked.is_hide_set() && !WITHOUT_FILE.contains(&asked.get_name());
     let Some(asked) = asked.filter(reads) else { return unchanged(arguments) };
     let Some(path) = file(&arguments) else { return unchanged(arguments) };
-    let text = read_settings(&path)
-        .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", path.display())))?;
+    let text = read_settings(&path).map_err(BadUsage::cannot("read", &path))?;
     let (settings, downloads) = parse(&text, command)
         .map_err(|mistake| BadUsage::new(mistake.in_file(&path.display().to_string(), &text)))?;
     DownloadSettings::set_defaults(downloads);

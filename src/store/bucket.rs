@@ -3,7 +3,7 @@
 use super::marker::{FileFacts, MARKER, Marker};
 use super::patience::Patience;
 use anyhow::{Context, Result, anyhow, bail};
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse};
 use fencepost_history::run::open_regular;
 use fencepost_history::{FILE_BYTES_MAX, too_long};
 use futures_util::future::BoxFuture;
@@ -40,12 +40,10 @@ impl Bucket {
         };
         let url: Url = address.parse().map_err(|_| invalid("it cannot be read"))?;
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-            return Err(BadUsage::new(
+            refuse!(
                 "invalid address of an object store: it bears credentials or options; give them in the environment, such as \
                  AWS_ACCESS_KEY_ID"
-                    .to_owned(),
-            )
-            .into());
+            );
         }
         let (scheme, prefix) = ObjectStoreScheme::parse(&url).map_err(|error| invalid(&error.to_string()))?;
         let retry = RetryConfig {

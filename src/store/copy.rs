@@ -7,7 +7,7 @@ use super::patience::Patience;
 use crate::output::complain;
 use crate::runtime::runtime;
 use anyhow::{Context, Result};
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use fencepost_history::run::read_regular;
 use fencepost_report::runs;
 use sha2::{Digest, Sha256};
@@ -89,11 +89,10 @@ impl Copied {
     fn whole(&self) -> Result<PathBuf> {
         let inside = runs::folders(&self.folder)?;
         match &inside[..] {
-            [] => Err(BadUsage::new(format!(
+            [] => refuse!(
                 "there is no result in {}, or none that is whole; results are sent there with --results or `fencepost upload`",
                 self.address
-            ))
-            .into()),
+            ),
             [one] if one.file_name().is_some_and(|name| *name == *self.name("")) => Ok(one.clone()),
             _ => Ok(self.folder.clone()),
         }

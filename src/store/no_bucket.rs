@@ -3,7 +3,7 @@
 use super::marker::Marker;
 use super::patience::Patience;
 use anyhow::Result;
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use std::path::Path;
 
 /// There is none.
@@ -11,11 +11,10 @@ pub enum Bucket {}
 
 impl Bucket {
     pub fn open(address: &str, _patience: Patience) -> Result<Bucket> {
-        Err(BadUsage::new(format!(
+        refuse!(
             "this build of Fencepost reads and writes no object store, so {address} is out of reach: use a released program, or build \
              it with `--features object-store`"
-        ))
-        .into())
+        )
     }
 
     pub async fn check_writable(&self) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::output::{complain, say};
 use anyhow::{Result, bail};
 use async_trait::async_trait;
 use fencepost_campaign::ResultsStore;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse};
 use fencepost_history::run::is_running;
 use parking_lot::Mutex;
 use std::ffi::OsString;
@@ -148,10 +148,10 @@ pub async fn upload(folders: &[PathBuf], address: &str) -> Result<usize> {
 
 /// The folder itself, if files lie in it; else the folders in it.
 fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let cannot = |error| BadUsage::new(format!("cannot open {}: {error}", folder.display()));
-    let folder = folder.canonicalize().map_err(cannot)?;
+    let cannot = BadUsage::cannot("open", folder);
+    let folder = folder.canonicalize().map_err(&cannot)?;
     let mut entries = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(cannot)? {
+    for entry in fs::read_dir(&folder).map_err(&cannot)? {
         let entry = entry?;
         if !entry.file_name().to_string_lossy().starts_with('.') {
             entries.push((entry.path(), entry.file_type()?));
@@ -164,7 +164,7 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
         entries.into_iter().filter(|(_, kind)| kind.is_dir()).map(|(path, _)| path).collect();
     inside.sort();
     match inside.is_empty() {
-        true => Err(BadUsage::new(format!("there is nothing to send in {}", folder.display())).into()),
+        true => refuse!("there is nothing to send in {}", folder.display()),
         false => Ok(inside),
     }
 }

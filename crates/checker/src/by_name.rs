@@ -6,43 +6,20 @@ use fencepost_history::Refusal;
 use std::fmt;
 use std::str::FromStr;
 
-/// A model that histories can be checked against, by its name on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModelName {
-    Mutex,
-    OwnerMutex,
-    FencedMutex,
-    ReentrantMutex,
-    SharedLock,
-    LeaseMutex,
-    Register,
-    CasRegister,
-}
-
-impl ModelName {
-    pub const ALL: [ModelName; 8] = [
-        ModelName::Mutex,
-        ModelName::OwnerMutex,
-        ModelName::FencedMutex,
-        ModelName::ReentrantMutex,
-        ModelName::SharedLock,
-        ModelName::LeaseMutex,
-        ModelName::Register,
-        ModelName::CasRegister,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelName::Mutex => "mutex",
-            ModelName::OwnerMutex => "owner-mutex",
-            ModelName::FencedMutex => "fenced-mutex",
-            ModelName::ReentrantMutex => "reentrant-mutex",
-            ModelName::SharedLock => "shared-lock",
-            ModelName::LeaseMutex => "lease-mutex",
-            ModelName::Register => "register",
-            ModelName::CasRegister => "cas-register",
-        }
+fencepost_history::worded! {
+    /// A model that histories can be checked against, by its name on the command line.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ModelName {
+        Mutex = "mutex",
+        OwnerMutex = "owner-mutex",
+        FencedMutex = "fenced-mutex",
+        ReentrantMutex = "reentrant-mutex",
+        SharedLock = "shared-lock",
+        LeaseMutex = "lease-mutex",
+        Register = "register",
+        CasRegister = "cas-register",
     }
+    pub fn name;
 }
 
 impl fmt::Display for ModelName {

@@ -133,7 +133,7 @@ pub use properties::{
     TornReadsFigures, UsersFigures, VacuousFigures, ValidityFigures, claimable, classes, find_class,
     overlaps, registry, too_many,
 };
-pub use prose::{milliseconds, seconds, times};
+pub use prose::{lock, milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, SearchOutcome, Stuck, search};
 pub use shrink::shrink;

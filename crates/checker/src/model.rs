@@ -1,6 +1,7 @@
 //! What an object is: a state, and what each operation does to it.
 
 use crate::operations::Operations;
+use fencepost_history::sorted_once;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -153,18 +154,12 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    pub(crate) fn new(mut core: Vec<u32>, stuck: u32, sentence: String) -> Conflict {
-        core.sort_unstable();
-        core.dedup();
-        Conflict { core, stuck, focus: Vec::new(), sentence }
+    pub(crate) fn new(core: Vec<u32>, stuck: u32, sentence: String) -> Conflict {
+        Conflict { core: sorted_once(core), stuck, focus: Vec::new(), sentence }
     }
 
-    pub(crate) fn with_focus(mut self, mut focus: Vec<u32>) -> Conflict {
-        focus.push(self.stuck);
-        focus.sort_unstable();
-        focus.dedup();
-        self.focus = focus;
-        self
+    pub(crate) fn with_focus(self, focus: Vec<u32>) -> Conflict {
+        Conflict { focus: sorted_once(focus.into_iter().chain([self.stuck])), ..self }
     }
 }
 

@@ -30,7 +30,8 @@ pub fn milliseconds(ns: u64) -> String {
     if ms == 0.0 || ms >= 9.95 { format!("{ms:.0} ms") } else { format!("{ms:.1} ms") }
 }
 
-pub(crate) fn lock(key: &str) -> &str {
+/// A key of a lock, for a sentence.
+pub fn lock(key: &str) -> &str {
     if key.is_empty() { "the lock" } else { key }
 }
 

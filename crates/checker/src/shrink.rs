@@ -12,7 +12,7 @@
 
 use crate::budget::Budget;
 use crate::model::{Effect, History, Model};
-use crate::operations::NEVER;
+use crate::operations::{NEVER, Operations};
 use crate::search::{SearchOutcome, search};
 use rustc_hash::FxHashMap;
 
@@ -88,11 +88,7 @@ impl HistoryEffects {
     }
 
     /// The part without what cannot stand in it. `part` is ascending, and so is the answer.
-    fn close<Op, Ret>(
-        &self,
-        history: &crate::operations::Operations<Op, Ret>,
-        mut part: Vec<u32>,
-    ) -> Vec<u32> {
+    fn close<Op, Ret>(&self, history: &Operations<Op, Ret>, mut part: Vec<u32>) -> Vec<u32> {
         if !self.of_values {
             return self.close_prefix(history, part);
         }
@@ -111,7 +107,7 @@ impl HistoryEffects {
     /// Whether all that may have given what an operation needs are in the part.
     fn stands<Op, Ret>(
         &self,
-        history: &crate::operations::Operations<Op, Ret>,
+        history: &Operations<Op, Ret>,
         part: &[u32],
         setters: &Setters,
         at: u32,
@@ -138,11 +134,7 @@ impl HistoryEffects {
     }
 
     /// Where effects do not speak of values: all up to the first gap, and what has no effect before it.
-    fn close_prefix<Op, Ret>(
-        &self,
-        history: &crate::operations::Operations<Op, Ret>,
-        mut part: Vec<u32>,
-    ) -> Vec<u32> {
+    fn close_prefix<Op, Ret>(&self, history: &Operations<Op, Ret>, mut part: Vec<u32>) -> Vec<u32> {
         loop {
             let missing = (0..history.len() as u32)
                 .find(|&at| !self.effects[at as usize].is_pure() && part.binary_search(&at).is_err());
@@ -161,7 +153,7 @@ impl HistoryEffects {
 
     /// Adds to each value that is needed and that no operation of the part gives the last write of it, for
     /// the reader: without it the part is impossible as well, but leaves one wondering about the value.
-    fn add_origins<Op, Ret>(&self, history: &crate::operations::Operations<Op, Ret>, part: &mut Vec<u32>) {
+    fn add_origins<Op, Ret>(&self, history: &Operations<Op, Ret>, part: &mut Vec<u32>) {
         let mut added = Vec::new();
         for &at in part.iter() {
             let (Effect::Read(value) | Effect::Swap(value, _)) = self.effects[at as usize] else { continue };
@@ -188,11 +180,7 @@ struct Setters {
 }
 
 impl Setters {
-    fn new<Op, Ret>(
-        effects: &HistoryEffects,
-        history: &crate::operations::Operations<Op, Ret>,
-        part: &[u32],
-    ) -> Setters {
+    fn new<Op, Ret>(effects: &HistoryEffects, history: &Operations<Op, Ret>, part: &[u32]) -> Setters {
         let gives = |at: &&u32| {
             let certain = history.list[**at as usize].certain();
             certain && matches!(effects.effects[**at as usize], Effect::Write(_) | Effect::Swap(..))

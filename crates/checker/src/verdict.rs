@@ -4,22 +4,27 @@ use crate::evidence::Evidence;
 use crate::figures::Figures;
 use crate::metrics::{Costs, Metric};
 use crate::whose::{Attribution, Harm, OtherCause, Whose};
+use fencepost_history::sorted_once;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The outcome of one checker, or of a run. Ordered by badness, so that the worst is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// The property was tested, and held.
-    Valid,
-    /// Nothing was tested: no contention, or no fault that took effect.
-    Vacuous,
-    /// Not decided; the summary says why.
-    Unknown,
-    /// The property was violated; the findings prove it.
-    Violation,
+fencepost_history::worded! {
+    /// The outcome of one checker, or of a run. Ordered by badness, so that the worst is the greatest.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Outcome {
+        /// The property was tested, and held.
+        Valid = "valid",
+        /// Nothing was tested: no contention, or no fault that took effect.
+        Vacuous = "vacuous",
+        /// Not decided; the summary says why.
+        Unknown = "unknown",
+        /// The property was violated; the findings prove it.
+        Violation = "violation",
+    }
+    /// Its name, as in `verdict.json`.
+    pub fn word;
 }
 
 impl fmt::Display for Outcome {
@@ -30,16 +35,6 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// Its name, as in `verdict.json`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Valid => "valid",
-            Outcome::Vacuous => "vacuous",
-            Outcome::Unknown => "unknown",
-            Outcome::Violation => "violation",
-        }
-    }
-
     /// A sign that stands beside its word or colour, for those who see colours otherwise.
     pub fn sign(self) -> &'static str {
         match self {
@@ -89,6 +84,12 @@ pub struct Finding {
 const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
 
 impl Finding {
+    /// One that says nothing yet of whose failure it shows.
+    pub fn new(class: &str, key: &str, time: u64, events: Vec<u64>, sentence: String) -> Finding {
+        let (class, key) = (class.to_owned(), key.to_owned());
+        Finding { class, key, time, events, sentence, ..Finding::default() }
+    }
+
     pub fn is_of_class(&self, class: &str) -> bool {
         self.class == class || KINDS.contains(&(&*self.class, class))
     }
@@ -152,13 +153,13 @@ impl Verdict {
             let Attribution { whose, or } = of(finding);
             (finding.whose, finding.or) = (Some(whose), or);
         }
-        self.whose = once(self.findings.iter().filter_map(|finding| finding.whose));
-        self.harms = once(self.whose.iter().map(|whose| whose.harm(own_harm)));
+        self.whose = sorted_once(self.findings.iter().filter_map(|finding| finding.whose));
+        self.harms = sorted_once(self.whose.iter().map(|whose| whose.harm(own_harm)));
     }
 
     /// Whose failures its findings show, each once.
     pub fn attributions(&self) -> Vec<Attribution> {
-        once(self.findings.iter().filter_map(Finding::attribution))
+        sorted_once(self.findings.iter().filter_map(Finding::attribution))
     }
 
     /// Adds findings, sorted by time and cut to [`FINDINGS_MAX`] of each class.
@@ -173,13 +174,6 @@ impl Verdict {
         self.findings = findings;
         self
     }
-}
-
-fn once<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut all: Vec<T> = all.collect();
-    all.sort_unstable();
-    all.dedup();
-    all
 }
 
 /// A checker that did not judge a run.
@@ -216,7 +210,7 @@ impl RunVerdict {
     /// Combines verdicts; those on properties that the lock does not claim do not count. None: vacuous.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let violated = verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
-        let harms = once(violated.flat_map(|verdict| verdict.harms.iter().copied()));
+        let harms = sorted_once(violated.flat_map(|verdict| verdict.harms.iter().copied()));
         let counted = verdicts.iter().filter(|verdict| verdict.claimed);
         let outcome = counted.map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
         let (not_judged, metrics) = (Vec::new(), Vec::new());
@@ -235,7 +229,7 @@ impl RunVerdict {
     /// Whose failures the violations of what the lock claims are, each once, what says most first.
     pub fn attributions(&self) -> Vec<Attribution> {
         let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
-        once(counted.flat_map(Verdict::attributions))
+        sorted_once(counted.flat_map(Verdict::attributions))
     }
 
     /// What a checker counted; none where it did not judge the run.

@@ -1,4 +1,5 @@
 use crate::verdict::{Outcome, RunVerdict, Verdict};
+use fencepost_history::once;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,18 +13,11 @@ impl Violation {
     /// The kinds of violations of a verdict, each once: in the order of the checkers, then of time.
     /// Properties that the lock does not claim, and findings that repeat another checker's, do not count.
     pub fn all(verdict: &RunVerdict) -> Vec<Violation> {
-        let mut all = Vec::new();
         let counted = |verdict: &&Verdict| verdict.claimed && verdict.outcome == Outcome::Violation;
-        for verdict in verdict.verdicts.iter().filter(counted) {
+        once(verdict.verdicts.iter().filter(counted).flat_map(|verdict| {
             let own = verdict.findings.iter().filter(|finding| finding.repeats.is_none());
-            for finding in own {
-                let violation = Violation { checker: verdict.checker.clone(), class: finding.class.clone() };
-                if !all.contains(&violation) {
-                    all.push(violation);
-                }
-            }
-        }
-        all
+            own.map(|finding| Violation { checker: verdict.checker.clone(), class: finding.class.clone() })
+        }))
     }
 
     /// When it was first complete, in nanoseconds since the run began; none where the run does not show it.

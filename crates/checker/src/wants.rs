@@ -40,9 +40,11 @@ pub(crate) struct Wants<'a> {
     perhaps: Vec<Span>,
 }
 
+pub(crate) type WantsByKey<'a> = BTreeMap<&'a str, Wants<'a>>;
+
 /// What happened to each key between two moments: the acquires count that began then, and ended at all.
-pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeMap<&'a str, Wants<'a>> {
-    let mut keys: BTreeMap<&str, Wants> = BTreeMap::new();
+pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> WantsByKey<'a> {
+    let mut keys = WantsByKey::new();
     for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
         let key = keys.entry(acquire.key).or_default();
         key.wanted.push(match view {
@@ -74,7 +76,7 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
             key.taken.push((hold.from_ns, hold.end_latest_ns()));
         }
     }
-    for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {
+    for release in run.calls(f::RELEASE) {
         let ended_ns = release.completion.map_or(u64::MAX, |end| end.time);
         if let Some(key) = keys.get_mut(release.key) {
             key.taken.push((release.invoke.time, ended_ns));

@@ -1,29 +1,23 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whose failure a finding shows, the one that says most about a lock first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Whose {
-    Service,
-    /// The client's side: its library, its use of it, or what stands between it and the servers.
-    Library,
-    /// A client that overstayed, or a write that arrived late: no lock prevents that.
-    NoFence,
-    Machine,
+fencepost_history::worded! {
+    /// Whose failure a finding shows, the one that says most about a lock first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Whose {
+        Service = "the service",
+        /// The client's side: its library, its use of it, or what stands between it and the servers.
+        Library = "the library",
+        /// A client that overstayed, or a write that arrived late: no lock prevents that.
+        NoFence = "no fence",
+        Machine = "the machine",
+    }
+    /// As reports say it.
+    pub fn in_words;
 }
 
 impl Whose {
-    /// As reports say it.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Whose::Service => "the service",
-            Whose::Library => "the library",
-            Whose::NoFence => "no fence",
-            Whose::Machine => "the machine",
-        }
-    }
-
     /// What a violation means for a user, where `own` is what it means if it is the lock's own.
     pub fn harm(self, own: Harm) -> Harm {
         match self {

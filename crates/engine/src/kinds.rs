@@ -1,6 +1,7 @@
 //! What the kind of a lock means for the options of a run: its workload, readers and permits.
 
-use crate::settings::names::{BadUsage, refuse};
+use crate::refuse_option;
+use crate::settings::names::BadUsage;
 use crate::settings::options::RunOptions;
 use fencepost_history::{LockKind, f};
 use fencepost_locks::LockDefinition;
@@ -43,52 +44,52 @@ impl RunOptions {
         let (name, is) = (&self.lock, kind.in_words());
         match (kind, self.permits) {
             (LockKind::Semaphore, Some(0)) => {
-                refuse!("permits", "--permits 0: no process could ever acquire; use 1 or more")
+                refuse_option!("permits", "--permits 0: no process could ever acquire; use 1 or more")
             }
-            (LockKind::Semaphore, Some(permits)) if permits as usize >= self.concurrency => refuse!(
+            (LockKind::Semaphore, Some(permits)) if permits as usize >= self.concurrency => refuse_option!(
                 "permits",
                 "--permits {permits} are enough for all {} processes, so none would wait; use fewer, or more --concurrency",
                 self.concurrency
             ),
-            (kind, Some(_)) if kind != LockKind::Semaphore => refuse!(
+            (kind, Some(_)) if kind != LockKind::Semaphore => refuse_option!(
                 "permits",
                 "--permits is for semaphores, and {name} is {is}; use --lock redis-semaphore"
             ),
-            (kind, _) if kind != LockKind::ReadWrite && self.readers > 0 => refuse!(
+            (kind, _) if kind != LockKind::ReadWrite && self.readers > 0 => refuse_option!(
                 "readers",
                 "--readers is for read-write locks, and {name} is {is}; use --lock postgres-read-write"
             ),
-            _ if !(workload.fits)(kind) => refuse!(
+            _ if !(workload.fits)(kind) => refuse_option!(
                 "workload",
                 "the workload {} is not for {is}, and {name} is one; leave --workload out",
                 workload.name
             ),
-            _ if workload.needs == Some(f::PROLONG) && !can.prolong => refuse!(
+            _ if workload.needs == Some(f::PROLONG) && !can.prolong => refuse_option!(
                 "workload",
                 "{name} cannot be prolonged by its holder; use --lock redis-single, or leave --workload out"
             ),
-            _ if !self.cancel.iter().all(|name| CANCELLED.contains(&name.as_str())) => refuse!(
+            _ if !self.cancel.iter().all(|name| CANCELLED.contains(&name.as_str())) => refuse_option!(
                 "cancel",
                 "--cancel {}: expected some of {}",
                 self.cancel.join(","),
                 CANCELLED.join(", ")
             ),
-            _ if !self.cancel.is_empty() && lock.recipe.program().is_none() => refuse!(
+            _ if !self.cancel.is_empty() && lock.recipe.program().is_none() => refuse_option!(
                 "cancel",
                 "--cancel is for clients that announce `cancel`, and that of {name} does not; use a lock of your own"
             ),
-            _ if self.readers > 0 && !workload.has_readers => refuse!(
+            _ if self.readers > 0 && !workload.has_readers => refuse_option!(
                 "workload",
                 "the workload {} has no readers; use read-write, lock or increment",
                 self.workload
             ),
-            _ if self.readers > 0 && self.readers >= self.concurrency => refuse!(
+            _ if self.readers > 0 && self.readers >= self.concurrency => refuse_option!(
                 "readers",
                 "--readers {} leaves none of {} processes to take the lock for itself; make it less",
                 self.readers,
                 self.concurrency
             ),
-            (LockKind::Semaphore, _) if self.guard != "none" => refuse!(
+            (LockKind::Semaphore, _) if self.guard != "none" => refuse_option!(
                 "guard",
                 "--guard {} lets only the latest holder write, and a semaphore has several; leave --guard out",
                 self.guard

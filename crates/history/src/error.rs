@@ -173,21 +173,9 @@ fn split(text: &str) -> (&str, &str) {
     if is_code { (code, detail) } else { ("", text) }
 }
 
-impl From<&str> for OperationError {
-    fn from(text: &str) -> OperationError {
-        OperationError { code: ErrorCode::of_name(split(text).0), text: text.into() }
-    }
-}
-
-impl From<String> for OperationError {
-    fn from(text: String) -> OperationError {
-        OperationError { code: ErrorCode::of_name(split(&text).0), text: text.into() }
-    }
-}
-
-impl From<Cow<'_, str>> for OperationError {
-    fn from(text: Cow<'_, str>) -> OperationError {
-        OperationError::from(&*text)
+impl<T: AsRef<str> + Into<Name>> From<T> for OperationError {
+    fn from(text: T) -> OperationError {
+        OperationError { code: ErrorCode::of_name(split(text.as_ref()).0), text: text.into() }
     }
 }
 

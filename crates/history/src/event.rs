@@ -120,16 +120,20 @@ impl<'de> Deserialize<'de> for Process {
     }
 }
 
-/// What an event says about its operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Invoke,
-    Ok,
-    /// It certainly did not happen.
-    Fail,
-    /// It is unknown whether it happened; it may still happen later.
-    Info,
+worded! {
+    /// What an event says about its operation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Kind {
+        Invoke = "invoke",
+        Ok = "ok",
+        /// It certainly did not happen.
+        Fail = "fail",
+        /// It is unknown whether it happened; it may still happen later.
+        Info = "info",
+    }
+    /// Its name in histories.
+    pub fn name;
 }
 
 /// One line of a history.

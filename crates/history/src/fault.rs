@@ -12,46 +12,30 @@ pub enum FaultStage {
     Heal,
 }
 
-/// What a fault can do to its targets: what it explains, and nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultEffect {
-    /// Its targets do nothing from its injection until their healing begins.
-    Stops,
-    /// Its targets' processes end, with what they had in memory. Healing starts servers again, not clients.
-    Kills,
-    /// Its targets may lose what they knew, at any moment until it is healed.
-    Forgets,
-    /// Clocks of its targets show another time.
-    MovesClocks,
-    /// No packet passes between the nodes that `between` parts, either way.
-    Parts,
-    /// Its targets, or the packets that `between` names, are late, or some are lost.
-    Delays,
-    /// Packets come twice, and none later than without it.
-    Duplicates,
-    Refuses,
-}
-
-impl FaultEffect {
-    pub const ALL: [FaultEffect; 8] = {
-        use FaultEffect::{Delays, Duplicates, Forgets, Kills, MovesClocks, Parts, Refuses, Stops};
-        [Stops, Kills, Forgets, MovesClocks, Parts, Delays, Duplicates, Refuses]
-    };
-
-    /// As a clause whose subject is the fault.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            FaultEffect::Stops => "stops",
-            FaultEffect::Kills => "kills",
-            FaultEffect::Forgets => "may make its targets forget",
-            FaultEffect::MovesClocks => "moves clocks",
-            FaultEffect::Parts => "parts nodes",
-            FaultEffect::Delays => "delays or loses",
-            FaultEffect::Duplicates => "sends packets twice",
-            FaultEffect::Refuses => "refuses",
-        }
+worded! {
+    /// What a fault can do to its targets: what it explains, and nothing else.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FaultEffect {
+        /// Its targets do nothing from its injection until their healing begins.
+        Stops = "stops",
+        /// Its targets' processes end, with what they had in memory. Healing starts servers again, and no
+        /// clients.
+        Kills = "kills",
+        /// Its targets may lose what they knew, at any moment until it is healed.
+        Forgets = "may make its targets forget",
+        /// Clocks of its targets show another time.
+        MovesClocks = "moves clocks",
+        /// No packet passes between the nodes that `between` parts, either way.
+        Parts = "parts nodes",
+        /// Its targets, or the packets that `between` names, are late, or some are lost.
+        Delays = "delays or loses",
+        /// Packets come twice, and none later than without it.
+        Duplicates = "sends packets twice",
+        Refuses = "refuses",
     }
+    /// As a clause whose subject is the fault.
+    pub fn in_words;
 }
 
 /// What a fault says about itself. The default is an unknown fault: nothing is assumed in its favour.

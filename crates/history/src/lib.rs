@@ -10,6 +10,9 @@ compile_error!(
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("Fencepost builds for x86-64 and ARM64: the clocks of other processors cannot be moved");
 
+#[macro_use]
+mod worded;
+
 mod address;
 mod completion;
 mod deserializer;
@@ -23,6 +26,7 @@ mod lock_facts;
 mod lock_kind;
 pub mod mistake;
 mod name;
+mod once;
 mod printable;
 pub mod prose;
 mod refusal;
@@ -55,6 +59,7 @@ pub use inline_toml::inline_toml;
 pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use lock_kind::LockKind;
 pub use name::Name;
+pub use once::{once, sorted_once};
 pub use printable::{is_steering, printable};
 pub use refusal::Refusal;
 pub use run::run_nodes::{

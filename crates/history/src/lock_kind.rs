@@ -1,45 +1,28 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockKind {
-    #[default]
-    Mutex,
-    /// Any number of readers, or one writer.
-    ReadWrite,
-    /// As many processes as it has permits.
-    Semaphore,
-    /// One process at a time, which leads: to campaign is to acquire, to resign is to release.
-    Election,
-    /// One process at a time, which may acquire it again and then has to release it as often.
-    Reentrant,
-    /// One process at a time for each name; an acquire takes several names, or none of them.
-    Several,
+worded! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LockKind {
+        #[default]
+        Mutex = "mutex",
+        /// Any number of readers, or one writer.
+        ReadWrite = "read-write",
+        /// As many processes as it has permits.
+        Semaphore = "semaphore",
+        /// One process at a time, which leads: to campaign is to acquire, to resign is to release.
+        Election = "election",
+        /// One process at a time, which may acquire it again and then has to release it as often.
+        Reentrant = "reentrant",
+        /// One process at a time for each name; an acquire takes several names, or none of them.
+        Several = "several",
+    }
+    /// Its name in `lock.toml` and in histories.
+    pub fn name;
 }
 
 impl LockKind {
-    pub const ALL: [LockKind; 6] = [
-        LockKind::Mutex,
-        LockKind::ReadWrite,
-        LockKind::Semaphore,
-        LockKind::Election,
-        LockKind::Reentrant,
-        LockKind::Several,
-    ];
-
-    /// Its name in `lock.toml` and in histories.
-    pub fn name(self) -> &'static str {
-        match self {
-            LockKind::Mutex => "mutex",
-            LockKind::ReadWrite => "read-write",
-            LockKind::Semaphore => "semaphore",
-            LockKind::Election => "election",
-            LockKind::Reentrant => "reentrant",
-            LockKind::Several => "several",
-        }
-    }
-
     pub fn is_mutex(&self) -> bool {
         *self == LockKind::Mutex
     }

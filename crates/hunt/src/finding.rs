@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use fencepost_campaign::Played;
 use fencepost_checker::{RunIndex, Violation};
 use fencepost_engine::scenario::{read_file, scenario_text};
-use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_engine::{BadUsage, RunOptions, refuse};
 use fencepost_history::run::{RunFolder, open_regular, write_whole};
 use fencepost_history::{Seed, shell_path};
 use fencepost_report::findings::{FINDING, FindingFile, RUN, SCENARIO, free_name};
@@ -94,9 +94,8 @@ fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> S
 
 /// The findings in a folder, by name; folders without one are left out. An error where one cannot be read.
 pub fn kept_findings(findings: &Path) -> Result<Vec<KeptFinding>> {
-    let entries = fs::read_dir(findings).map_err(|error| {
-        BadUsage::new(format!("cannot read the folder of findings {}: {error}", findings.display()))
-    })?;
+    let entries =
+        fs::read_dir(findings).map_err(BadUsage::cannot("read the folder of findings", findings))?;
     let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     folders.sort_unstable();
     folders.retain(|folder| folder.join(FINDING).is_file());
@@ -109,15 +108,14 @@ impl KeptFinding {
     pub fn schedule(&self, driver: &str) -> Result<Schedule, BadUsage> {
         let path = self.folder.join(SCENARIO);
         // A pipe would keep the program waiting for ever.
-        open_regular(&path)
-            .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", path.display())))?;
+        open_regular(&path).map_err(BadUsage::cannot("read", &path))?;
         let scenario = read_file(&path)?;
         let [run] = &scenario.runs[..] else {
-            return Err(BadUsage::new(format!(
+            refuse!(
                 "the finding {} has {} runs, and can be replayed with one",
                 path.display(),
                 scenario.runs.len()
-            )));
+            );
         };
         let options = RunOptions { driver: driver.to_owned(), ..run.options().clone() };
         let spec = run.spec(options).map_err(|mistake| BadUsage::new(scenario.error(mistake)))?;

@@ -15,3 +15,6 @@ pub use player::{Player, SchedulePlayer};
 pub use replay::{Replays, replay};
 pub use schedule::Schedule;
 pub use signature::signature;
+
+/// One of the nemeses that there are.
+pub type AnyNemesis = &'static dyn fencepost_nemesis::Nemesis;

@@ -1,7 +1,7 @@
 use crate::player::PLAN;
 use crate::schedule::Schedule;
 use fencepost_engine::scenario::{Scenario, find, read_file};
-use fencepost_engine::{BadUsage, DirectedScript, RunOptions, RunSpec};
+use fencepost_engine::{BadUsage, DirectedScript, RunOptions, RunSpec, refuse};
 use fencepost_history::Refusal;
 use fencepost_history::run::{RunFile, RunFolder, read_regular};
 use fencepost_nemesis::Plan;
@@ -17,11 +17,11 @@ impl Schedule {
             folder.read_run().map_err(|error| BadUsage::new(format!("{:#}", anyhow::Error::from(error))))?;
         let shown = folder.path.display();
         if file.fencepost != env!("CARGO_PKG_VERSION") {
-            return Err(BadUsage::new(format!(
+            refuse!(
                 "the run {shown} was made by Fencepost {}, and this is {}: replay it with the version that made it",
                 file.fencepost,
                 env!("CARGO_PKG_VERSION")
-            )));
+            );
         }
         let mut options = options(&file)
             .map_err(|reason| BadUsage::new(format!("the run {shown} cannot be replayed: {reason}")))?;
@@ -67,20 +67,20 @@ fn script(run: &str, folder: &Path) -> Result<Option<DirectedScript>, BadUsage> 
         (true, _) => read_file(&kept)?,
         (false, Some(built_in)) => built_in,
         (false, None) => {
-            return Err(BadUsage::new(format!(
+            refuse!(
                 "the run {} followed the scenario {name}, and its folder does not keep the file of it: play that file \
                  again with `fencepost scenario FILE`",
                 folder.display()
-            )));
+            );
         }
     };
     match scenario.runs.get(number.saturating_sub(1)) {
         Some(run) => Ok(run.script.clone()),
-        None => Err(BadUsage::new(format!(
+        None => refuse!(
             "the run {} was run {number} of the scenario {name}, which has {} now",
             folder.display(),
             scenario.runs.len()
-        ))),
+        ),
     }
 }
 

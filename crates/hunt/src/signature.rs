@@ -1,6 +1,6 @@
 use fencepost_checker::run_index::{Fault, Hold};
 use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, Violation, situations_of};
-use fencepost_history::{Event, Process};
+use fencepost_history::{Event, Process, sorted_once};
 use fencepost_report::findings::{FaultCause, Signature};
 use serde_json::{Value, json};
 
@@ -16,9 +16,7 @@ pub fn signature(
     let finding = findings.iter().filter(of_class).min_by_key(|finding| finding.time)?;
     let behind: Vec<u64> = behind(&run, finding).into_iter().map(|fault| fault.id).collect();
     let met = situations_of(&run).into_iter().filter(|(fault, _)| behind.contains(fault));
-    let mut causes: Vec<FaultCause> = met.filter_map(|(_, situations)| cause(&situations)).collect();
-    causes.sort_unstable();
-    causes.dedup();
+    let causes = sorted_once(met.filter_map(|(_, situations)| cause(&situations)));
     let Violation { checker, class } = violation.clone();
     Some((Signature { checker, class, causes }, finding.clone()))
 }

@@ -3,7 +3,7 @@
 use fencepost_checker::{LockPhase, TargetRole, Whose};
 use fencepost_history::prose::counted;
 use fencepost_history::run::{RunError, read_regular, write_inside};
-use fencepost_history::{Seed, TimeSpan};
+use fencepost_history::{Seed, TimeSpan, once};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Serialize};
@@ -92,13 +92,9 @@ const NAMED_CAUSES: usize = 2;
 impl Signature {
     /// A short name, for a folder: `granted-twice-clock-jump-granting`.
     pub fn name(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        for FaultCause { fault, role, .. } in &self.causes {
-            let part = format!("{fault}-{role}");
-            if !parts.contains(&part) && parts.len() < NAMED_CAUSES {
-                parts.push(part);
-            }
-        }
+        let part = |FaultCause { fault, role, .. }: &FaultCause| format!("{fault}-{role}");
+        let mut parts = once(self.causes.iter().map(part));
+        parts.truncate(NAMED_CAUSES);
         let cause = if parts.is_empty() { "in-peace".to_owned() } else { parts.join("-") };
         format!("{}-{cause}", self.class)
     }

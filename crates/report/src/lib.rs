@@ -37,4 +37,4 @@ pub use proof::{Proof, proofs};
 pub use rate::Rate;
 pub use shown_findings::pictured;
 pub use threads::prepare_threads;
-pub use words::property;
+pub use words::{capital, property};

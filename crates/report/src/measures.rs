@@ -2,7 +2,7 @@
 
 use fencepost_checker::run_index::Operation;
 use fencepost_checker::{RunIndex, quantile};
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, f, once};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -62,12 +62,7 @@ pub fn tallies<'a>(run: &RunIndex<'a>) -> Vec<Tally<'a>> {
 }
 
 pub fn names<'a>(run: &RunIndex<'a>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for operation in &run.operations {
-        if !names.contains(&operation.f()) {
-            names.push(operation.f());
-        }
-    }
+    let mut names = once(run.operations.iter().map(|operation| operation.f()));
     names.sort_by_key(|name| {
         (f::OPERATIONS.iter().position(|known| known == name).unwrap_or(f::OPERATIONS.len()), *name)
     });

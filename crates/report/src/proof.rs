@@ -91,13 +91,12 @@ fn in_words(event: &Event) -> String {
     let value = if *event.value == Value::Null { String::new() } else { format!(" {}", *event.value) };
     let key = event.key.as_ref().map_or(String::new(), |key| format!(" {key}"));
     let error = event.error.as_ref().map_or(String::new(), |error| format!(" ({})", &**error));
-    let kind = serde_json::to_value(event.kind).ok().and_then(|kind| Some(kind.as_str()?.to_owned()));
     format!(
         "event {}, {}: process {}: {}{key} {}{value}{error}",
         event.index,
         seconds(event.time),
         event.process,
         event.f,
-        kind.unwrap_or_default()
+        event.kind.name()
     )
 }

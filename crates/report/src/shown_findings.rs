@@ -1,7 +1,7 @@
 //! The findings that a report describes in full, and which holds they are about.
 
 use fencepost_checker::{Evidence, Finding, Outcome, RunIndex, RunVerdict, StoryLine, Verdict, story};
-use fencepost_history::{Kind, Process, f};
+use fencepost_history::{Kind, Process, f, sorted_once};
 use std::collections::HashSet;
 
 pub struct ShownFinding<'a> {
@@ -124,7 +124,5 @@ pub fn holds_of(run: &RunIndex, finding: &Finding) -> Vec<usize> {
             run.holds[..begun].iter().rposition(|hold| hold.process == process && hold.key == finding.key);
         holds.extend(mine);
     }
-    holds.sort_unstable();
-    holds.dedup();
-    holds
+    sorted_once(holds)
 }

@@ -6,7 +6,8 @@ use crate::store::Results;
 use clap::Args;
 use fencepost_campaign::compare::Matrix;
 use fencepost_engine::{
-    BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers, name_in_list,
+    BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count, grouped_without_servers, name_in_list, refuse,
+    refuse_option,
 };
 use fencepost_history::{Seed, Shard};
 use std::collections::BTreeMap;
@@ -83,10 +84,7 @@ impl CompareArgs {
         check_count("--jobs", self.jobs, JOBS_MAX)?;
         self.check_unused()?;
         if self.shard.is_some() && self.options.seed.is_none() {
-            return Err(BadUsage::at(
-                "shard",
-                "--shard needs --seed: all parts draw their runs from the same one",
-            ));
+            refuse_option!("shard", "--shard needs --seed: all parts draw their runs from the same one");
         }
         let matrix = Matrix {
             seed: self.options.seed.unwrap_or_else(Seed::fresh),
@@ -112,9 +110,9 @@ impl CompareArgs {
             (nemesis_file.is_some(), "--nemesis-file", "--nemeses"),
         ];
         match given.into_iter().find(|(given, ..)| *given) {
-            Some((_, option, list)) => Err(BadUsage::new(format!(
-                "{option} is an option of `fencepost test`; use {list} to compare several"
-            ))),
+            Some((_, option, list)) => {
+                refuse!("{option} is an option of `fencepost test`; use {list} to compare several")
+            }
             None => Ok(()),
         }
     }

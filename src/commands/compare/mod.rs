@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 pub use args::CompareArgs;
 use fencepost_campaign::compare::{ComparePlay, CompareStart};
 use fencepost_campaign::{ProgressLine, ResultsStore, Sitting};
-use fencepost_engine::{BadUsage, Stop, StopReason};
+use fencepost_engine::{BadUsage, Stop, StopReason, refuse};
 use fencepost_history::prose;
 use fencepost_report::comparison::{Comparison, of_runs};
 use fencepost_report::runs::{self, Run};
@@ -100,15 +100,10 @@ fn interrupted(done: usize, left: usize) -> String {
 fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     let mut found: Vec<Run> = Vec::new();
     for folder in folders {
-        let folder = folder
-            .canonicalize()
-            .map_err(|error| BadUsage::new(format!("cannot open {}: {error}", folder.display())))?;
+        let folder = folder.canonicalize().map_err(BadUsage::cannot("open", folder))?;
         match runs::read(&folder) {
             Some(run) => found.push(run),
-            None => found.extend(
-                runs::all(&folder)
-                    .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", folder.display())))?,
-            ),
+            None => found.extend(runs::all(&folder).map_err(BadUsage::cannot("read", &folder))?),
         }
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
@@ -117,11 +112,10 @@ fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     let comparison = of_runs(&found, &order);
     if comparison.rows.is_empty() {
         let why = comparison.left_out.first().map_or(String::new(), |why| format!(" ({why})"));
-        return Err(BadUsage::new(format!(
+        refuse!(
             "there is no judged run to compare in {}{why}; runs lie in results/ after `fencepost test`",
             folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
-        ))
-        .into());
+        );
     }
     Ok(comparison)
 }

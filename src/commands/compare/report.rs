@@ -5,7 +5,7 @@ use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
 use fencepost_campaign::compare::COMPARE_JSON;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse};
 use fencepost_history::run::{write_inside, write_whole, write_whole_by};
 use fencepost_report::comparison::{self, Changes, Comparison, SameRow, changes, read_baseline};
 use fencepost_report::markdown::escaped;
@@ -60,10 +60,10 @@ impl ComparisonFiles {
             ("junit", &self.junit),
         ];
         match asked.iter().find(|(name, path)| path.is_some() && !possible.contains(name)) {
-            Some((name, _)) => Err(BadUsage::new(format!(
+            Some((name, _)) => refuse!(
                 "--{name} is for comparisons, and these are parts of {what}; there are --{}",
                 possible.join(" and --")
-            ))),
+            ),
             None => Ok(()),
         }
     }

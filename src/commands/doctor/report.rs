@@ -83,24 +83,18 @@ impl FaultReport {
             };
             tried.iter().filter_map(of_driver).collect()
         };
+        let driver = |(name, start)| {
+            let (checks, not_tried) = (checks_of(name), not_tried(name));
+            DriverReport { name, start, checks, not_tried }
+        };
+        let nemesis = |name| NemesisReport { name, drivers: effects(name) };
         FaultReport {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
             can_test: starts.iter().any(|(_, start)| !matches!(start, Start::No(_))),
-            drivers: starts
-                .into_iter()
-                .map(|(name, start)| DriverReport {
-                    name,
-                    start,
-                    checks: checks_of(name),
-                    not_tried: not_tried(name),
-                })
-                .collect(),
+            drivers: starts.into_iter().map(driver).collect(),
             images: checks_of("images"),
-            nemeses: fencepost_nemesis::registry()
-                .iter()
-                .map(|nemesis| NemesisReport { name: nemesis.name(), drivers: effects(nemesis.name()) })
-                .collect(),
+            nemeses: fencepost_nemesis::registry().iter().map(|it| nemesis(it.name())).collect(),
             machine: found.machine,
             longest_stall_ms: stall.as_millis() as u64,
             recommended_ttl_ms: recommended_ttl(stall).as_millis() as u64,

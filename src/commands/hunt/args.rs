@@ -4,7 +4,7 @@ use crate::store::Results;
 use clap::{Args, ValueEnum};
 use fencepost_engine::{
     BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, grouped_without_servers,
-    name_in_list, named_reference,
+    name_in_list, named_reference, refuse_option,
 };
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
@@ -107,18 +107,15 @@ impl HuntArgs {
     pub fn request(&self) -> Result<HuntRequest, BadUsage> {
         let given = &self.options;
         if given.nemesis != ["none"] || given.nemesis_file.is_some() {
-            return Err(BadUsage::at(
+            refuse_option!(
                 "nemesis",
-                "--nemesis and --nemesis-file are options of `fencepost test`; use --nemeses to say what a hunt draws from",
-            ));
+                "--nemesis and --nemesis-file are options of `fencepost test`; use --nemeses to say what a hunt draws from"
+            );
         }
         check_count("--jobs", self.jobs.unwrap_or(1), JOBS_MAX)?;
         check_once("--nemeses", &self.nemeses)?;
         if self.shard.is_some() && given.seed.is_none() {
-            return Err(BadUsage::at(
-                "shard",
-                "--shard needs --seed: all parts draw their schedules from the same one",
-            ));
+            refuse_option!("shard", "--shard needs --seed: all parts draw their schedules from the same one");
         }
         let mut options = given.clone();
         let unset = RunOptions::default();

@@ -5,22 +5,21 @@ mod live;
 mod outcome;
 mod references;
 
-use crate::commands::context::{program, repeat};
+use crate::commands::context::{program, repeat, servers};
 use crate::config::comes_from_file;
 use crate::examples::about;
 use crate::output::say;
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use crate::store;
 use crate::unwritten::with_files;
 use anyhow::Result;
 pub use args::HuntArgs;
-use fencepost_campaign::{ResultsStore, Servers};
+use fencepost_campaign::ResultsStore;
 use fencepost_engine::{
-    BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
+    Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick, refuse,
 };
 use fencepost_history::run::now;
 use fencepost_history::{TimeSpan, shell_path, shell_word};
-use fencepost_hunt::SchedulePlayer;
 use fencepost_hunt::hunt::{
     Hunt, HuntEnd, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in,
     known_findings, new_file,
@@ -41,14 +40,7 @@ pub fn hunt(args: &HuntArgs) -> Result<i32> {
     let stop = Arc::new(Stop::default());
     // Of a store a copy. Parts of hunts lie there beside the runs of comparisons.
     let corpus = args.corpus.as_deref().map(|corpus| store::local_with(corpus, &[HUNT_JSON])).transpose()?;
-    let runtime = runtime()?;
-    let code = runtime.block_on(async {
-        tokio::spawn(listen_for_signals(stop.clone()));
-        Box::pin(begin_or_resume(args, corpus.as_deref(), &stop)).await
-    });
-    // A client that hangs in a blocking call must not keep a finished hunt from ending.
-    runtime.shutdown_background();
-    code
+    run_until_stopped(&stop, begin_or_resume(args, corpus.as_deref(), &stop))?
 }
 
 /// `corpus` is the folder on this machine of what the hunt begins with.
@@ -73,17 +65,10 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         against.shown = reference.shown();
     }
     let part = folder.begin_part(&request)?;
-    let player = SchedulePlayer {
-        player: Arc::new(Servers),
-        results: folder.runs(),
-        report: false,
-        program: program().to_owned(),
-        stop: stop.clone(),
-    };
+    let player = Arc::new(servers(&folder.runs(), false, stop));
     prepare(&request, stop).await?;
     let observer: Arc<dyn HuntObserver> = Arc::new(Live::new());
-    let around =
-        HuntParts { player: Arc::new(player), program: program().to_owned(), stop: stop.clone(), observer };
+    let around = HuntParts { player, program: program().to_owned(), stop: stop.clone(), observer };
     let mut hunt = Hunt::new(request, begun, folder, around)?;
     let HuntEnd { file, written } = hunt.hunt().await?;
     if let (Some(reference), Some(against)) = (reference, &file.against) {
@@ -128,15 +113,11 @@ fn begin_or_go_on(
         .map(|shard| HuntFolder::of_part(&args.results, &request.options.lock, request.seed, shard));
     if let Some(path) = place.as_deref().filter(|path| path.join(HUNT_JSON).exists()) {
         let begun = resumed(path, args)?;
-        return match begun.0.common() == request.common() {
-            true => Ok(begun),
-            false => Err(BadUsage::new(format!(
-                "{} is a part of another hunt (`{}`); use other --results",
-                path.display(),
-                begun.0.command
-            ))
-            .into()),
-        };
+        if begun.0.common() != request.common() {
+            let (path, command) = (path.display(), &begun.0.command);
+            refuse!("{path} is a part of another hunt (`{command}`); use other --results");
+        }
+        return Ok(begun);
     }
     let archive = match corpus {
         Some(folder) => kept_in(folder, &request)?,
@@ -173,11 +154,8 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
     };
     let (fit, not_applicable) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
     if let Some(left_out) = not_applicable.first().filter(|_| !all || fit.is_empty()) {
-        return Err(BadUsage::new(format!(
-            "the nemesis {} cannot be tried on the lock {}: {}",
-            left_out.nemesis, request.options.lock, left_out.why
-        ))
-        .into());
+        let (nemesis, lock, why) = (left_out.nemesis, &request.options.lock, &left_out.why);
+        refuse!("the nemesis {nemesis} cannot be tried on the lock {lock}: {why}");
     }
     for left_out in &not_applicable {
         say!("left out  {}: {}", left_out.nemesis, left_out.why);
@@ -215,9 +193,7 @@ fn command(request: &HuntRequest, all: bool) -> String {
     }
     words.extend(request.shard.map(|shard| format!("--shard {shard}")));
     words.extend(request.corpus.as_ref().map(|corpus| format!("--corpus {}", shell_path(corpus))));
-    if let Some(known) = &request.known {
-        words.push(format!("--known {}", shell_path(known)));
-    }
+    words.extend(request.known.as_ref().map(|known| format!("--known {}", shell_path(known))));
     words.extend(repeat().without_file());
     words.join(" ")
 }

@@ -2,7 +2,7 @@
 
 use super::report::{self, Summary};
 use crate::output::{complain, say};
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use anyhow::Result;
 use clap::Args;
 use fencepost_cluster::PrivateFolder;
@@ -52,19 +52,15 @@ pub(super) fn check(args: CheckLockArgs) -> Result<i32> {
     let options =
         RunOptions { lock, driver, ttl, option, client_memory, lock_options, ..RunOptions::default() };
     let spec = conformance_spec(options)?;
-    let runtime = runtime()?;
-    let code = runtime.block_on(check_and_report(&spec, json));
-    runtime.shutdown_background();
-    code
+    let stop = Arc::new(Stop::default());
+    run_until_stopped(&stop, check_and_report(&spec, json, &stop))?
 }
 
-async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
-    let stop = Arc::new(Stop::default());
-    tokio::spawn(listen_for_signals(stop.clone()));
+async fn check_and_report(spec: &RunSpec, json: bool, stop: &Arc<Stop>) -> Result<i32> {
     // The nodes' logs, as long as the check lasts.
     let logs = PrivateFolder::create("lock-check")?;
     let mut live = CheckLive { spec, json, servers: Vec::new(), version: None };
-    let rules = match check_conformance(spec, logs.path(), &stop, &mut live).await {
+    let rules = match check_conformance(spec, logs.path(), stop, &mut live).await {
         Ok(rules) => rules,
         // A server or a client that did not start says why in its log, which the message names.
         Err(error) => {

@@ -5,7 +5,7 @@ use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse};
 use fencepost_history::LockKind;
 use fencepost_report::terminal::rows;
 use std::path::{Path, PathBuf};
@@ -44,11 +44,11 @@ pub(super) fn new(args: &NewArgs) -> Result<i32> {
     let service = services().find(|service| service.name == args.servers);
     let kind = LockKind::ALL.into_iter().find(|kind| kind.name() == args.kind);
     let (Some(language), Some(service), Some(kind)) = (language, service, kind) else {
-        return Err(BadUsage::new("no such language, servers or kind").into());
+        refuse!("no such language, servers or kind");
     };
     if args.folder.symlink_metadata().is_ok() {
         let folder = args.folder.display();
-        return Err(BadUsage::new(format!("{folder} is there already; choose another name")).into());
+        refuse!("{folder} is there already; choose another name");
     }
     make(&args.folder, &language.files(name, kind, service))
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
@@ -62,9 +62,9 @@ fn name_of(folder: &Path) -> Result<&str, BadUsage> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     match name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(fits) {
         true => Ok(name),
-        false => Err(BadUsage::new(format!(
+        false => refuse!(
             "{name:?} cannot be the name of a lock: use letters, digits, - and _, and begin with a letter"
-        ))),
+        ),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use fencepost_history::LockKind;
 use fencepost_locks::LockService;
+use fencepost_report::capital;
 
 pub(super) struct Language {
     pub(super) name: &'static str,
@@ -142,7 +143,7 @@ impl Language {
              # What the lock claims; left out, whatever can be judged is judged.\n\
              # properties = [\"exclusion\", \"ownership\", \"progress\"]\n",
             self.title,
-            capitalized(about),
+            capital(about),
             self.start,
             lease
         )
@@ -174,7 +175,7 @@ impl Language {
              \u{20}   fencepost test --lock ./{name}\n\
              \u{20}   fencepost test --lock ./{name} --nemesis pause\n\
              \u{20}   fencepost compare --locks {other},./{name} --nemeses all\n",
-            capitalized(if kind.is_mutex() { "a lock" } else { kind.in_words() }),
+            capital(if kind.is_mutex() { "a lock" } else { kind.in_words() }),
             self.title,
             self.client
         )
@@ -192,11 +193,6 @@ fn of_kind(template: &str, kind: LockKind) -> String {
         }
     }
     lines
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]

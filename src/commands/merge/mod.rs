@@ -10,18 +10,17 @@ use crate::store;
 use anyhow::Result;
 pub use args::MergeArgs;
 use fencepost_campaign::parts::{CampaignKind, MERGE_JSON, PART_JSON, Sources};
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use fencepost_report::terminal;
 
 const INCOMPLETE: i32 = 2;
 
 pub fn merge(args: &MergeArgs) -> Result<i32> {
     if args.out.join(PART_JSON).exists() {
-        return Err(BadUsage::new(format!(
+        refuse!(
             "{} is the folder of a part, which a merge would overwrite; name another folder with --out",
             args.out.display()
-        ))
-        .into());
+        );
     }
     // Of a store only the parts: the folders of runs beside them can be many.
     let sources = Sources::read(&store::locals_with(&args.parts, &[PART_JSON, MERGE_JSON])?)?;

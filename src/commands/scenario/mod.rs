@@ -13,7 +13,7 @@ use fencepost_campaign::scenario::{
 };
 use fencepost_campaign::{ProgressLine, ResultsStore};
 use fencepost_engine::scenario::{Scenario, find, read_file, registry};
-use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick, unknown};
+use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Stop, StopReason, check_count, pick, refuse, unknown};
 use fencepost_history::prose::{count, second_of_a_name};
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_history::{Seed, shell_word};
@@ -114,7 +114,7 @@ fn chosen(args: &ScenarioArgs) -> Result<Vec<Arc<Scenario>>, BadUsage> {
     }
     if let Some(at) = second_of_a_name(&args.names) {
         let name = &args.names[at];
-        return Err(BadUsage::new(format!("{name} is named twice; --times plays a scenario several times")));
+        refuse!("{name} is named twice; --times plays a scenario several times");
     }
     args.names.iter().map(|name| one(name).map(Arc::new)).collect()
 }

@@ -66,13 +66,9 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
         runtime.block_on(copied.refresh())?;
     }
     let results = copied.as_ref().map_or(&args.results, |copied| &copied.folder);
-    let results = std::fs::canonicalize(results).map_err(|error| {
-        BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
-    })?;
-    let index = Index::new(results);
-    let contents = index.look().map_err(|error| {
-        BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
-    })?;
+    let cannot = BadUsage::cannot("read the results folder", &args.results);
+    let index = Index::new(std::fs::canonicalize(results).map_err(&cannot)?);
+    let contents = index.look().map_err(&cannot)?;
     let count = contents.runs.len();
     if let Some(copied) = copied {
         runtime.spawn(follow(copied));

@@ -3,6 +3,7 @@
 use super::folder::{File, Listing};
 use super::index::{Filter, ListedCampaign, ORDERS, ResultsContents, Row, RunStatus, status, values};
 use fencepost_checker::{Harm, Outcome};
+use fencepost_history::once;
 use fencepost_history::run::RunSettings;
 use fencepost_report::runs::{Judgement, Run};
 use fencepost_report::{document, property};
@@ -254,12 +255,8 @@ fn file_table(run: &str, files: &Listing) -> Markup {
 
 /// Runs beside each other, a column each.
 pub fn compare(runs: &[Run], missing: &[String]) -> String {
-    let mut checkers: Vec<&str> = Vec::new();
-    for verdict in runs.iter().filter_map(Run::judgement).flat_map(|judgement| &judgement.verdicts) {
-        if !checkers.contains(&&*verdict.checker) {
-            checkers.push(&verdict.checker);
-        }
-    }
+    let verdicts = runs.iter().filter_map(Run::judgement).flat_map(|judgement| &judgement.verdicts);
+    let checkers = once(verdicts.map(|verdict| verdict.checker.as_str()));
     let setting = |name: &str, of: &dyn Fn(&RunSettings) -> String| {
         html! { tr { th { (name) } @for run in runs { td { @if let Some(file) = run.file() { (of(&file.spec)) } } } } }
     };

@@ -10,7 +10,7 @@ use crate::config::comes_from_file;
 use crate::examples::about;
 use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{complain, say};
-use crate::runtime::{listen_for_signals, runtime};
+use crate::runtime::run_until_stopped;
 use crate::store::Results;
 use crate::unwritten::with_files;
 use against::{OwnRun, Reference};
@@ -64,11 +64,7 @@ pub fn test(args: &TestArgs) -> Result<i32> {
     let command = repeat().test(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
     let stop = Arc::new(Stop::default());
-    let runtime = runtime()?;
-    let code = runtime.block_on(run_and_judge(args, &spec, reference.as_ref(), &command, &stop));
-    // A client that hangs in a blocking call must not keep a finished run from ending.
-    runtime.shutdown_background();
-    code
+    run_until_stopped(&stop, run_and_judge(args, &spec, reference.as_ref(), &command, &stop))?
 }
 
 /// As [`validated`], with what suits a slow machine, unless the lock takes no such TTL.
@@ -104,7 +100,6 @@ async fn run_and_judge(
     command: &str,
     stop: &Arc<Stop>,
 ) -> Result<i32> {
-    tokio::spawn(listen_for_signals(stop.clone()));
     args.results.check().await?;
     let folder = RunFolder::create(&args.results, &spec.options.settings())?;
     let cleanup_errors =

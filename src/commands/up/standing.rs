@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use fencepost_cluster::Announcement;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse_option};
 use fencepost_history::TimeSpan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,15 +36,12 @@ impl ControlFile {
     /// Writes it down, for as long as the result lives. Errors: the name is in use.
     pub fn announce(&self, name: &str) -> Result<Announcement> {
         if let Some((_, other)) = standing()?.into_iter().find(|(known, _)| known == name) {
-            return Err(BadUsage::at(
+            refuse_option!(
                 "name",
-                format!(
-                    "a cluster named {name} is already running (process {}): give this one another --name, or end that one with \
+                "a cluster named {name} is already running (process {}): give this one another --name, or end that one with \
                      `fencepost down --name {name}`",
-                    other.pid
-                ),
-            )
-            .into());
+                other.pid
+            );
         }
         Ok(Announcement::make(&format!("{PREFIX}{name}"), &serde_json::to_string(self)?)?)
     }

@@ -4,7 +4,7 @@ use super::judged_runs::JudgedRuns;
 use super::matrix::Matrix;
 use crate::parts::Durations;
 use anyhow::{Context, Result};
-use fencepost_engine::BadUsage;
+use fencepost_engine::refuse;
 use fencepost_history::Shard;
 use fencepost_history::run::{append_regular, now, read_regular, timestamp, write_inside};
 use fencepost_report::runs::Run;
@@ -62,11 +62,10 @@ pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     let file = append_regular(&path).with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(BadUsage::new(format!(
+        Err(TryLockError::WouldBlock) => refuse!(
             "another `fencepost compare` is at work in {}; wait for it, or use another --results",
             results.display()
-        ))
-        .into()),
+        ),
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }

@@ -5,7 +5,9 @@ use crate::parts::{Assignment, Durations, RunKey, assign};
 use crate::repeat::Repeat;
 use crate::sitting::PlannedRun;
 use anyhow::{Result, bail};
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, check_once, find_lock, named_reference, pick};
+use fencepost_engine::{
+    BadUsage, Faults, RunOptions, RunSpec, check_once, find_lock, named_reference, pick, refuse_option,
+};
 use fencepost_history::{Seed, Shard, shell_word};
 use fencepost_nemesis::{Nemesis, SWARM};
 use fencepost_report::comparison::{Cell, Comparison, Row};
@@ -108,13 +110,11 @@ impl Matrix {
         for lock in &self.locks {
             let found = find_lock(lock)?;
             if let Some((_, other)) = named.iter().find(|(known, _)| *known == found.name) {
-                return Err(BadUsage::at(
+                refuse_option!(
                     "locks",
-                    format!(
-                        "--locks names two locks that are called {}: {other} and {lock}; rename one of the folders",
-                        found.name
-                    ),
-                ));
+                    "--locks names two locks that are called {}: {other} and {lock}; rename one of the folders",
+                    found.name
+                );
             }
             named.push((found.name, lock));
             if let Some(hash) = found.files_hash().map_err(BadUsage::new)? {

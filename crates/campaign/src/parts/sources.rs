@@ -6,7 +6,8 @@ use super::part_file::{MERGE_JSON, PartFile, PartState};
 use super::part_folder::{PartFolder, find_parts};
 use super::records::{RECORDS, RecordHead, RunRecord};
 use anyhow::{Context, Result};
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, refuse};
+use fencepost_history::once;
 use fencepost_history::run::{write_inside, write_inside_by};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -27,33 +28,29 @@ impl Sources {
     pub fn read(paths: &[PathBuf]) -> Result<Sources> {
         let mut found: Vec<PathBuf> = Vec::new();
         for path in paths {
-            let cannot = |error| BadUsage::new(format!("cannot read {}: {error}", path.display()));
-            let parts = find_parts(path).map_err(cannot)?;
+            let cannot = BadUsage::cannot("read", path);
+            let parts = find_parts(path).map_err(&cannot)?;
             if parts.is_empty() {
-                return Err(BadUsage::new(format!(
+                refuse!(
                     "there is no part in {}; parts are made by compare, scenario and hunt with --shard",
                     path.display()
-                ))
-                .into());
+                );
             }
             for part in parts {
-                let part = fs::canonicalize(&part).map_err(cannot)?;
-                if !found.contains(&part) {
-                    found.push(part);
-                }
+                found.push(fs::canonicalize(&part).map_err(&cannot)?);
             }
         }
+        let found = once(found);
         let read = |(source, path): (usize, &PathBuf)| PartFolder::read(path, source);
         let folders: Vec<PartFolder> = found.iter().enumerate().map(read).collect::<Result<_>>()?;
         let (first, others) = folders.split_first().context("no part was named")?;
         let version = env!("CARGO_PKG_VERSION");
         let made_by = &first.merged.file.fencepost;
         if made_by != version {
-            return Err(BadUsage::new(format!(
+            refuse!(
                 "{} was made by Fencepost {made_by}, and this is {version}; merge with the version that made the parts",
                 first.path.display()
-            ))
-            .into());
+            );
         }
         let join = |merged: MergedParts, part: &PartFolder| merged.join(&part.merged);
         let merged = others.iter().try_fold(first.merged.clone(), join).map_err(BadUsage::new)?;

@@ -5,37 +5,27 @@ use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How a scenario ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ending {
-    Agrees,
-    /// Reality is known to differ from the source, and did; the evidence is in the answers.
-    DiffersFromTheSource,
-    Disagrees,
-    /// The scenario did not come to pass: an event was missing, a fault had no effect, a script did not end.
-    DidNotHappen,
-    /// Against another lock: no checker found a violation.
-    Holds,
-    /// Against another lock: a checker found a violation.
-    Broken,
-    /// It belongs to a part that was not merged, or did not finish.
-    Missing,
-}
-
-impl Ending {
-    /// In a word or a few.
-    pub fn text(self) -> &'static str {
-        match self {
-            Ending::Agrees => "agrees",
-            Ending::DiffersFromTheSource => "differs from the source",
-            Ending::Disagrees => "does not agree",
-            Ending::DidNotHappen => "did not happen",
-            Ending::Holds => "the lock holds",
-            Ending::Broken => "the lock is broken",
-            Ending::Missing => "missing",
-        }
+fencepost_history::worded! {
+    /// How a scenario ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Ending {
+        Agrees = "agrees",
+        /// Reality is known to differ from the source, and did; the evidence is in the answers.
+        DiffersFromTheSource = "differs from the source",
+        Disagrees = "does not agree",
+        /// The scenario did not come to pass: an event was missing, a fault had no effect, or a script did
+        /// not end.
+        DidNotHappen = "did not happen",
+        /// Against another lock: no checker found a violation.
+        Holds = "the lock holds",
+        /// Against another lock: a checker found a violation.
+        Broken = "the lock is broken",
+        /// It belongs to a part that was not merged, or did not finish.
+        Missing = "missing",
     }
+    /// In a word or a few.
+    pub fn text;
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

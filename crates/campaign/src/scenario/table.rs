@@ -31,9 +31,11 @@ pub fn opening(scenario: &Scenario, options: &PlayOptions) -> String {
         ("expected", scenario.expected.clone()),
     ];
     let rows = rows.into_iter().chain(processes_of_clients(scenario).map(|text| ("clients", text)));
-    let rows =
-        rows.map(|(name, text)| format!("{}{}\n", dim(&format!("{name:<10}")), wrap_indented(&text, 10)));
-    rows.collect()
+    rows.map(|(name, text)| row(name, &text)).collect()
+}
+
+fn row(name: &str, text: &str) -> String {
+    format!("{}{}\n", dim(&format!("{name:<10}")), wrap_indented(text, 10))
 }
 
 /// Narrations call clients by the numbers of the source, and findings name processes.
@@ -57,25 +59,16 @@ pub fn closing(report: &Report) -> String {
             let _ = writeln!(text, "{}", Style::new().bold().apply_to(&run.title));
         }
         for answer in &run.answers {
-            let _ = writeln!(text, "{}{}", dim("expected  "), wrap_indented(&answer.expected, 10));
-            let mark = if answer.met { "✓ " } else { "✗ " };
-            let observed = format!("{mark}{}", answer.observed);
-            let _ = writeln!(text, "{}{}", dim("observed  "), wrap_indented(&observed, 10));
-            for metric in &answer.metrics {
-                let _ = writeln!(text, "{}{}", dim("metric    "), wrap_indented(&metric.to_string(), 10));
-            }
+            let mark = if answer.met { "✓" } else { "✗" };
+            text += &row("expected", &answer.expected);
+            text += &row("observed", &format!("{mark} {}", answer.observed));
+            text.extend(answer.metrics.iter().map(|metric| row("metric", &metric.to_string())));
         }
-        for missing in &run.missing {
-            let _ = writeln!(text, "{}{}", dim("missing   "), wrap_indented(missing, 10));
-        }
+        text.extend(run.missing.iter().map(|missing| row("missing", missing)));
         let _ = writeln!(text, "{}{}", dim("run       "), run.folder.display());
     }
-    if let Some(failed) = &report.failed {
-        let _ = writeln!(text, "{}{}", dim("failed    "), wrap_indented(failed, 10));
-    }
-    if let Some(differs) = &report.differs {
-        let _ = writeln!(text, "{}{}", dim("differs   "), wrap_indented(differs, 10));
-    }
+    text.extend(report.failed.iter().map(|failed| row("failed", failed)));
+    text.extend(report.differs.iter().map(|differs| row("differs", differs)));
     let _ = writeln!(text, "\n{}", ending(report));
     text
 }

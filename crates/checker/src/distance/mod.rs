@@ -125,7 +125,7 @@ fn last_writes(run: &RunIndex) -> Vec<Option<ActMoment>> {
     let mut writes = vec![None; run.holds.len()];
     let mut current: FxHashMap<(u64, &str), usize> = FxHashMap::default();
     let mut granted = 0;
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for operation in run.calls(f::WRITE) {
         while run.holds.get(granted).is_some_and(|hold| hold.from < operation.invoke.index) {
             current.insert((run.holds[granted].process, run.holds[granted].key), granted);
             granted += 1;

@@ -22,29 +22,22 @@ use crate::run_index::{Hold, Operation, RunIndex};
 use crate::whose::Whose;
 use fencepost_history::{FaultEffect, Lease, f};
 
-/// What an overlap of two holds is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// The lock was granted while the earlier grant cannot have ended.
-    GrantedTwice,
-    /// The earlier holder went on after its TTL.
-    Overstayed,
-    /// The earlier holder went on after a fault that may have ended its session or its connection.
-    CutOff,
+fencepost_history::worded! {
+    /// What an overlap of two holds is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Class {
+        /// The lock was granted while the earlier grant cannot have ended.
+        GrantedTwice = "granted-twice",
+        /// The earlier holder went on after its TTL.
+        Overstayed = "overstayed",
+        /// The earlier holder went on after a fault that may have ended its session or its connection.
+        CutOff = "cut-off",
+    }
+    /// As it stands in findings.
+    pub fn name;
 }
 
 impl Class {
-    pub const ALL: [Class; 3] = [Class::GrantedTwice, Class::Overstayed, Class::CutOff];
-
-    /// As it stands in findings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::GrantedTwice => "granted-twice",
-            Class::Overstayed => "overstayed",
-            Class::CutOff => "cut-off",
-        }
-    }
-
     /// As sentences say it.
     pub fn in_words(self) -> String {
         self.name().replace('-', " ")

@@ -85,10 +85,9 @@ fn reason_without_ttl(a: &Hold, b: &Hold) -> String {
             "a fault {} may have ended the {kept_by} of process {first}, and with it the lock, before process \
              {second} got it; process {first} went on as if it held it",
             // Cut at the invocation, the fault was there before.
-            if cut_ns > a.granted.earliest.ns {
-                format!("at {}", seconds(cut_ns))
-            } else {
-                "that was in force".to_owned()
+            match cut_ns > a.granted.earliest.ns {
+                true => format!("at {}", seconds(cut_ns)),
+                false => "that was in force".to_owned(),
             }
         ),
         None => format!(

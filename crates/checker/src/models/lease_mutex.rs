@@ -8,7 +8,7 @@ use crate::properties::{Overlap, exclusion_sentence, overlaps};
 use crate::read::{Line, Lines, ReadError, ReadOptions, malformed, split};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::Outcome;
-use fencepost_history::{Event, Kind, Process, Released, f};
+use fencepost_history::{Event, Kind, Process, Released, f, sorted_once};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -147,9 +147,7 @@ fn evidence(
     earlier.push(overlap.first);
     earlier.sort_unstable();
     let acquires = earlier.iter().map(|&at| run.holds[at].acquire);
-    let mut core: Vec<usize> = acquires.clone().chain([b.acquire]).chain(belief).collect();
-    core.sort_unstable();
-    core.dedup();
+    let core = sorted_once(acquires.clone().chain([b.acquire]).chain(belief));
     let mut indices: Vec<u64> = Vec::new();
     for operation in core.iter().map(|&at| &run.operations[at]) {
         indices.push(operation.invoke.index);

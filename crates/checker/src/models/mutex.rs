@@ -90,11 +90,7 @@ impl FastPath for Mutex {
         let mut acquires = PendingOperations::default();
         let mut releases = PendingOperations::default();
         let mut held = false;
-        let mut put = |at: u32| {
-            if let Some(order) = order.as_deref_mut() {
-                order.push(at);
-            }
-        };
+        let mut put = |at: u32| order.as_deref_mut().into_iter().for_each(|order| order.push(at));
         for (place, &event) in history.order.iter().enumerate() {
             let at = event >> 1;
             let operation = &history.list[at as usize];

@@ -15,7 +15,7 @@
 //! *Indeterminate operations.* An indeterminate acquire is its process's last act: every order remains one
 //! without it. An indeterminate release is best for the others at its invocation.
 
-use super::owner_mutex::somebody_goes_on;
+use super::owner_mutex::{not_owner, somebody_goes_on};
 use super::{Codec, EventRefusal};
 use crate::claim::Claim;
 use crate::model::{Conflict, Decision, FastPath, History, Model};
@@ -104,11 +104,7 @@ impl FastPath for SharedLock {
         if somebody_goes_on(history.list.iter().map(|each| (each.op.process(), each.certain()))) {
             return Decision::NotApplicable("a process goes on after an indeterminate operation");
         }
-        let mut put = |at: u32| {
-            if let Some(order) = order.as_deref_mut() {
-                order.push(at);
-            }
-        };
+        let mut put = |at: u32| order.as_deref_mut().into_iter().for_each(|order| order.push(at));
         let mut holders: Vec<(u32, Claim, u32)> = Vec::new();
         for &event in &history.order {
             let at = event >> 1;
@@ -127,7 +123,9 @@ impl FastPath for SharedLock {
                         holders.swap_remove(place);
                         put(at);
                     }
-                    None if operation.certain() => return Decision::Impossible(no_holder(history, at)),
+                    None if operation.certain() => {
+                        return Decision::Impossible(not_owner::<Self>(history, at));
+                    }
                     None => {}
                 },
                 _ => {}
@@ -155,15 +153,9 @@ fn too_many(history: &History<SharedLock>, holders: &[(u32, Claim, u32)]) -> Con
         ),
         (None, beside) => {
             let others: Vec<String> = beside.iter().map(|&at| history.process(at).to_string()).collect();
-            format!(
-                "process {process} acquired at {} while it was held for certain by {}",
-                history.completed(later),
-                if others.len() == 1 {
-                    format!("process {}", others[0])
-                } else {
-                    format!("processes {}", others.join(", "))
-                }
-            )
+            let (at, others) = (history.completed(later), others.join(", "));
+            let who = if beside.len() == 1 { "process" } else { "processes" };
+            format!("process {process} acquired at {at} while it was held for certain by {who} {others}")
         }
     };
     let release = |acquire: u32| {
@@ -174,16 +166,6 @@ fn too_many(history: &History<SharedLock>, holders: &[(u32, Claim, u32)]) -> Con
     };
     let core = beside.into_iter().chain([later]).flat_map(|at| [Some(at), release(at)]).flatten();
     Conflict::new(core.collect(), later, sentence)
-}
-
-fn no_holder(history: &History<SharedLock>, release: u32) -> Conflict {
-    let sentence = format!(
-        "process {} released from {} to {}, but it had not acquired since it last released",
-        history.process(release),
-        history.invoked(release),
-        history.completed(release),
-    );
-    Conflict::new(vec![release], release, sentence)
 }
 
 #[cfg(test)]

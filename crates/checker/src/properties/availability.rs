@@ -14,8 +14,8 @@
 //!
 //! A run says nothing here if no minority was down, or too shortly and nothing was acquired.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::spans::{Span, difference, union};
@@ -55,8 +55,7 @@ pub(super) const AVAILABILITY: Checker = Checker {
     harm: Harm::Stuck,
     blame: Blame::Service,
     needs_a_whole_run: true,
-    ..Checker::new(
-        AvailabilityFigures::CHECKER,
+    ..Checker::of::<AvailabilityFigures>(
         "fault tolerance: with a minority of the servers down, the lock can still be acquired",
         check,
     )
@@ -64,9 +63,7 @@ pub(super) const AVAILABILITY: Checker = Checker {
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let stretches = minority_down(run);
-    if stretches.is_empty() {
-        return Err(NotJudged::because("a minority of the servers was never down without another fault"));
-    }
+    not_judged_if!(stretches.is_empty(), "a minority of the servers was never down without another fault");
     let bound_ns = bound_ns(run);
     let down_ns: u64 = stretches.iter().map(|(from, until)| until - from).sum();
     let droughts = droughts(run, &stretches);
@@ -77,40 +74,24 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         .map(|drought| finding(drought, bound_ns))
         .collect();
     let acquired = acquired_within(run, &stretches);
-    let outcome = match (findings.len(), acquired) {
-        (0, 0) => {
-            return Err(NotJudged::because(format!(
-                "nothing was learned while a minority of {} servers was down for {}: no lock was acquired, and a free \
-                 one was tried for in vain for at most {} (bound: {})",
-                run.servers.len(),
-                seconds(down_ns),
-                seconds(longest),
-                seconds(bound_ns),
-            )));
-        }
-        (0, _) => Outcome::Valid,
-        _ => Outcome::Violation,
-    };
-    if let Some(ended) = run.not_back().filter(|_| outcome == Outcome::Violation) {
+    let (servers, down) = (run.servers.len(), seconds(down_ns));
+    let tried = format!("tried for in vain for at most {} (bound: {})", seconds(longest), seconds(bound_ns));
+    not_judged_if!(
+        findings.is_empty() && acquired == 0,
+        "nothing was learned while a minority of {servers} servers was down for {down}: no lock was acquired, and a free one was \
+             {tried}"
+    );
+    if let Some(ended) = run.not_back().filter(|_| !findings.is_empty()) {
         let summary =
             format!("no lock was acquired for too long, but not only by faults: {}", ended.sentence());
         return Ok(Verdict::new(checker.name, Outcome::Unknown, summary));
     }
     let summary = format!(
-        "with a minority of {} servers down for {}, locks were acquired {acquired} times, and a free one was tried \
-         for in vain for at most {} (bound: {})",
-        run.servers.len(),
-        seconds(down_ns),
-        seconds(longest),
-        seconds(bound_ns),
+        "with a minority of {servers} servers down for {down}, locks were acquired {acquired} times, and a free one was {tried}"
     );
     let ms = |ns: u64| ns / 1_000_000;
-    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&AvailabilityFigures {
-        down_ms: ms(down_ns),
-        longest_ms: ms(longest),
-        bound_ms: ms(bound_ns),
-    });
-    Ok(verdict.with_findings(findings))
+    let [down_ms, longest_ms, bound_ms] = [down_ns, longest, bound_ns].map(ms);
+    Ok(checker.judged(summary, &AvailabilityFigures { down_ms, longest_ms, bound_ms }, findings))
 }
 
 fn bound_ns(run: &RunIndex) -> u64 {
@@ -213,22 +194,14 @@ fn drought<'a>(
 
 fn finding(drought: &Drought, bound_ns: u64) -> Finding {
     let lock = lock(drought.key);
-    Finding {
-        class: "unavailable".to_owned(),
-        key: drought.key.to_owned(),
-        time: drought.span.1,
-        events: drought.events.to_vec(),
-        sentence: format!(
-            "between {} and {} only a minority of the servers was down and no process held {lock}, yet none of {} attempts \
-             to acquire it succeeded; processes tried for {} of that time, and the bound is {}",
-            seconds(drought.span.0),
-            seconds(drought.span.1),
-            drought.attempts,
-            seconds(drought.tried_ns),
-            seconds(bound_ns),
-        ),
-        ..Finding::default()
-    }
+    let [from, until, tried, bound] =
+        [drought.span.0, drought.span.1, drought.tried_ns, bound_ns].map(seconds);
+    let sentence = format!(
+        "between {from} and {until} only a minority of the servers was down and no process held {lock}, yet none of {} attempts \
+         to acquire it succeeded; processes tried for {tried} of that time, and the bound is {bound}",
+        drought.attempts,
+    );
+    Finding::new("unavailable", drought.key, drought.span.1, drought.events.to_vec(), sentence)
 }
 
 #[cfg(test)]

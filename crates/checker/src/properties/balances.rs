@@ -6,8 +6,8 @@
 //! *Which transfer was lost.* On an account of which every write has a known end, a write whose process had
 //! read something else than the write before it left has undone that one. Those two are the finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -49,15 +49,13 @@ pub(super) const BALANCES: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::Several),
-    ..Checker::new(BalancesFigures::CHECKER, "the accounts: transfers neither lose money nor make it", check)
+    ..Checker::of::<BalancesFigures>("the accounts: transfers neither lose money nor make it", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let accounts = accounts(run);
     let transfers: usize = accounts.values().map(|account| account.writes.len()).sum::<usize>() / 2;
-    if accounts.is_empty() {
-        return Err(NotJudged::because("the workload moves no money between accounts"));
-    }
+    not_judged_if!(accounts.is_empty(), "the workload moves no money between accounts");
     let wrong: Vec<(&str, &Account)> =
         accounts.iter().filter(|(_, it)| it.is_wrong()).map(|(name, it)| (*name, it)).collect();
     let sum: i64 = accounts.values().filter_map(|it| Some(it.closing?.0.saturating_sub(it.changed))).sum();
@@ -133,14 +131,7 @@ fn accounts<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Account<'r, 'a>>
 fn finding(run: &RunIndex, name: &str, account: &Account) -> Finding {
     let (balance, read) = account.closing.map_or((0, None), |(balance, read)| (balance, Some(read)));
     let should = account.changed;
-    let of = |time, events, sentence| Finding {
-        class: LOST_MONEY.to_owned(),
-        key: name.to_owned(),
-        time,
-        events,
-        sentence,
-        ..Finding::default()
-    };
+    let of = |time, events, sentence| Finding::new(LOST_MONEY, name, time, events, sentence);
     let is_certain = account.perhaps == (0, 0);
     let undone = account.writes.windows(2).find(|pair| is_certain && pair[1].1 != pair[0].2);
     let total = format!("at the end it has {balance} and should have {should}");

@@ -1,5 +1,6 @@
+use crate::figures::Figures;
 use crate::run_index::RunIndex;
-use crate::verdict::Verdict;
+use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::{Harm, Whose};
 use fencepost_history::LockKind;
 use std::borrow::Cow;
@@ -27,12 +28,12 @@ pub struct Checker {
 type Judge = fn(&Checker, &RunIndex) -> Result<Verdict, NotJudged>;
 
 impl Checker {
-    pub(super) const fn new(name: &'static str, about: &'static str, judge: Judge) -> Checker {
+    pub(super) const fn of<F: Figures>(about: &'static str, judge: Judge) -> Checker {
         Checker {
-            name,
+            name: F::CHECKER,
             about,
             classes: &[],
-            claim: Some(name),
+            claim: Some(F::CHECKER),
             harm: Harm::PromiseBroken,
             blame: Blame::Library,
             needs_a_whole_run: false,
@@ -43,6 +44,23 @@ impl Checker {
 
     pub fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         (self.judge)(self, run)
+    }
+
+    /// Its verdict: a violation where anything was found, else valid.
+    pub(super) fn judged(&self, summary: String, figures: &impl Figures, findings: Vec<Finding>) -> Verdict {
+        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
+        Verdict::new(self.name, outcome, summary).with_figures(figures).with_findings(findings)
+    }
+
+    /// As [`Checker::judged`]; the first finding sums it up, or else these words.
+    pub(super) fn judged_by_first(
+        &self,
+        valid: String,
+        figures: &impl Figures,
+        findings: Vec<Finding>,
+    ) -> Verdict {
+        let summary = findings.first().map_or(valid, |first| first.sentence.clone());
+        self.judged(summary, figures, findings)
     }
 }
 
@@ -71,6 +89,16 @@ impl NotJudged {
         NotJudged(reason.into())
     }
 }
+
+/// Returns that nothing was judged, and why, where this is so.
+macro_rules! not_judged_if {
+    ($is_so:expr, $($why:tt)+) => {
+        if $is_so {
+            return Err(NotJudged::because(format!($($why)+)));
+        }
+    };
+}
+pub(super) use not_judged_if;
 
 /// A kind of violation, explained for somebody who has not met it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

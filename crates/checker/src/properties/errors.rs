@@ -12,8 +12,8 @@
 //! say no. That a lock is taken, that a library said no, that a guard rejected a write are results, and no
 //! errors; so is every `fail` with a code of the client's own.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -48,20 +48,16 @@ pub(super) const ERRORS: Checker = Checker {
     }],
     claim: None,
     needs_a_whole_run: true,
-    ..Checker::new(ErrorsFigures::CHECKER, "errors: without faults, operations end with a result", check)
+    ..Checker::of::<ErrorsFigures>("errors: without faults, operations end with a result", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !run.is_in_peace() {
-        return Err(NotJudged::because("faults were injected, and faults excuse errors"));
-    }
+    not_judged_if!(!run.is_in_peace(), "faults were injected, and faults excuse errors");
     let ended = || run.operations.iter().filter_map(|operation| Some((operation, operation.completion?)));
     let is_an_error = |(operation, end): &(&Operation, &Event)| is_error(end) && !is_up(operation, end);
     let failed: Vec<(&Operation, &Event)> = ended().filter(is_an_error).collect();
     let (all, errors) = (ended().count(), failed.len());
-    if all == 0 {
-        return Err(NotJudged::because("no operation came to an end"));
-    }
+    not_judged_if!(all == 0, "no operation came to an end");
     let indeterminate = failed.iter().filter(|(_, end)| end.kind == Kind::Info).count();
     let acquires = ended().filter(|(operation, _)| operation.f() == f::ACQUIRE).count();
     let broken: Vec<&Event> = failed
@@ -95,11 +91,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         };
         Verdict::new(checker.name, Outcome::Valid, summary)
     };
-    Ok(verdict.with_figures(&ErrorsFigures {
-        operations: all as u64,
-        errors: errors as u64,
-        indeterminate: indeterminate as u64,
-    }))
+    let [operations, errors, indeterminate] = [all, errors, indeterminate].map(|count| count as u64);
+    Ok(verdict.with_figures(&ErrorsFigures { operations, errors, indeterminate }))
 }
 
 /// Whether an acquire ended because its time was up. Many libraries raise an error to say no then.
@@ -136,14 +129,8 @@ fn most_frequent<'a>(ends: impl Iterator<Item = &'a Event>) -> String {
 }
 
 fn finding(ends: &[&Event], sentence: String) -> Finding {
-    Finding {
-        class: "errors-without-faults".to_owned(),
-        key: ends[0].key.as_deref().unwrap_or("").to_owned(),
-        time: ends[0].time,
-        events: ends.iter().take(5).map(|end| end.index).collect(),
-        sentence,
-        ..Finding::default()
-    }
+    let (key, events) = (ends[0].key.as_deref(), ends.iter().take(5).map(|end| end.index));
+    Finding::new("errors-without-faults", key.unwrap_or(""), ends[0].time, events.collect(), sentence)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 //! One pass: at the invocation note the greatest token that was complete by then, at the completion compare.
 //! And a guard that compares tokens must accept a write of a holder that overlapped no other.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::{holds_of_operations, is_rejected};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::f;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -36,15 +36,13 @@ pub(super) const FENCING: Checker = Checker {
         },
     ],
     blame: Blame::ByMemory,
-    ..Checker::new(FencingFigures::CHECKER, "fencing tokens: a later acquisition gets a greater token", check)
+    ..Checker::of::<FencingFigures>("fencing tokens: a later acquisition gets a greater token", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let by_key = holds_with_tokens(run);
     let tokens: usize = by_key.values().map(Vec::len).sum();
-    if tokens == 0 {
-        return Err(NotJudged::because("no acquire returned a fencing token"));
-    }
+    not_judged_if!(tokens == 0, "no acquire returned a fencing token");
     let mut findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
     let count = findings.len();
     let refused = refused_writes(run);
@@ -58,11 +56,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         many => format!("{tokens_say}; {many} writes of rightful holders were refused"),
     };
     findings.extend(refused);
-    findings.sort_by_key(|finding| finding.time);
-    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-    let verdict = Verdict::new(checker.name, outcome, summary)
-        .with_figures(&FencingFigures { tokens: tokens as u64, not_greater: count as u64 });
-    Ok(verdict.with_findings(findings))
+    let figures = FencingFigures { tokens: tokens as u64, not_greater: count as u64 };
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// Which of two grants of a key certainly came later: by the ledger, or by their tokens if in order.
@@ -152,23 +147,15 @@ fn around_holds(run: &RunIndex) -> FxHashMap<usize, Around> {
 
 fn refusal(write: &Operation, hold: &Hold, earlier: &Hold) -> Finding {
     let answer = write.completion.unwrap_or(write.invoke);
-    Finding {
-        class: "rightful-write-refused".to_owned(),
-        key: hold.key.to_owned(),
-        time: answer.time,
-        events: vec![earlier.from, hold.from, write.invoke.index, answer.index],
-        sentence: format!(
-            "the storage refused the write of process {} at {}, which alone held the lock with token {}: process {}, whose hold had \
-             ended at {}, had got the greater token {}",
-            hold.process,
-            seconds(answer.time),
-            token_text(hold.token),
-            earlier.process,
-            seconds(earlier.end_earliest_ns()),
-            token_text(earlier.token),
-        ),
-        ..Finding::default()
-    }
+    let (second, first, [token, greater]) =
+        (hold.process, earlier.process, [hold.token, earlier.token].map(token_text));
+    let [at, ended] = [answer.time, earlier.end_earliest_ns()].map(seconds);
+    let sentence = format!(
+        "the storage refused the write of process {second} at {at}, which alone held the lock with token {token}: process {first}, \
+         whose hold had ended at {ended}, had got the greater token {greater}"
+    );
+    let events = vec![earlier.from, hold.from, write.invoke.index, answer.index];
+    Finding::new("rightful-write-refused", hold.key, answer.time, events, sentence)
 }
 
 fn token_text(token: Option<i64>) -> String {
@@ -239,48 +226,34 @@ fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
 /// As [`finding`], where the acquires overlap, and the ledger says which came later.
 fn finding_by_ledger(run: &RunIndex, earlier: usize, later: usize) -> Finding {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
-    Finding {
-        sentence: format!(
-            "process {} got token {} at {}, and was granted the lock at {} at the earliest ({}), although process \
-             {}, which had got the greater token {}, had begun to release at {}",
-            b.process,
-            token_text(b.token),
-            seconds(b.from_ns),
-            seconds(b.granted.earliest.ns),
-            b.granted.earliest.why.in_words(),
-            a.process,
-            token_text(a.token),
-            seconds(a.ends.let_go_ns),
-        ),
-        ..finding(run, earlier, later)
-    }
+    let (second, first, [token, greater]) = (b.process, a.process, [b.token, a.token].map(token_text));
+    let [at, granted, released] = [b.from_ns, b.granted.earliest.ns, a.ends.let_go_ns].map(seconds);
+    let why = b.granted.earliest.why.in_words();
+    let sentence = format!(
+        "process {second} got token {token} at {at}, and was granted the lock at {granted} at the earliest ({why}), although process \
+         {first}, which had got the greater token {greater}, had begun to release at {released}"
+    );
+    Finding { sentence, ..finding(run, earlier, later) }
 }
 
 fn finding(run: &RunIndex, earlier: usize, later: usize) -> Finding {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
-    let token = token_text;
-    Finding {
-        class: "token-not-greater".to_owned(),
-        key: b.key.to_owned(),
-        time: b.from_ns,
-        events: vec![a.from, run.operations[b.acquire].invoke.index, b.from],
-        sentence: format!(
-            "process {} began to acquire at {} and got token {}, although process {} had already got token {} at {}",
-            b.process,
-            seconds(b.invoke_ns),
-            token(b.token),
-            a.process,
-            token(a.token),
-            seconds(a.from_ns),
-        ),
-        ..Finding::default()
-    }
+    let ([late, early], [asked, got]) =
+        ([b.token, a.token].map(token_text), [b.invoke_ns, a.from_ns].map(seconds));
+    let (second, first) = (b.process, a.process);
+    let sentence = format!(
+        "process {second} began to acquire at {asked} and got token {late}, although process {first} had already got token {early} \
+         at {got}"
+    );
+    let events = vec![a.from, run.operations[b.acquire].invoke.index, b.from];
+    Finding::new("token-not-greater", b.key, b.from_ns, events, sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     const GROWING: &str = "
         0 1 invoke acquire a

@@ -7,10 +7,10 @@
 //! - How old an answer was at most is a figure: no follower can know sooner than its messages come.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::{Grant, LockKind, f};
 use rustc_hash::FxHashMap;
 
@@ -43,8 +43,7 @@ pub(super) const FOLLOWERS: Checker = Checker {
     claim: Some("exclusion"),
     blame: Blame::Library,
     kind: Some(LockKind::Election),
-    ..Checker::new(
-        FollowersFigures::CHECKER,
+    ..Checker::of::<FollowersFigures>(
         "followers: a client that is asked for the leader names one that leads, and never goes back to an earlier one",
         check,
     )
@@ -86,11 +85,11 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         0 => "none named a leader that had certainly gone".to_owned(),
         late_ns => format!("the oldest named a leader that had been gone for {}", seconds(late_ns)),
     };
-    let (outcome, summary) = match findings.len() {
-        0 => (Outcome::Valid, format!("of {answers} answers to who leads, {late}")),
-        wrong => (Outcome::Violation, format!("{wrong} of {answers} answers to who leads were wrong")),
+    let summary = match findings.len() {
+        0 => format!("of {answers} answers to who leads, {late}"),
+        wrong => format!("{wrong} of {answers} answers to who leads were wrong"),
     };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// An answer that names a leader.
@@ -105,6 +104,11 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
+    fn in_words(&self) -> String {
+        let (process, leader, at) = (self.process, self.leader, seconds(self.answered_ns));
+        format!("process {process} was answered at {at} that process {leader} leads {}", lock(self.key))
+    }
+
     fn of(operation: &Operation<'a>) -> Option<Answer<'a>> {
         let answer = operation.ok().filter(|_| operation.f() == f::LEADER)?;
         Some(Answer {
@@ -196,45 +200,29 @@ impl<'a> LaterTerms<'a> {
 }
 
 fn never_led(answer: Answer) -> Finding {
-    let sentence = format!(
-        "process {} was answered at {} that process {} leads {}, which had not campaigned",
-        answer.process,
-        seconds(answer.answered_ns),
-        answer.leader,
-        lock(answer.key),
-    );
+    let sentence = format!("{}, which had not campaigned", answer.in_words());
     finding(NEVER_LED, answer, vec![answer.event], sentence)
 }
 
 fn went_back(first: Answer, second: Answer, over_ns: u64) -> Finding {
+    let [again, over] = [second.answered_ns, over_ns].map(seconds);
     let sentence = format!(
-        "process {} was answered at {} that process {} leads {}, and at {} that process {} does, whose leadership had ended at {}",
-        second.process,
-        seconds(first.answered_ns),
-        first.leader,
-        lock(second.key),
-        seconds(second.answered_ns),
+        "{}, and at {again} that process {} does, whose leadership had ended at {over}",
+        first.in_words(),
         second.leader,
-        seconds(over_ns),
     );
     finding(WENT_BACK, second, vec![first.event, second.event], sentence)
 }
 
 fn finding(class: &str, answer: Answer, events: Vec<u64>, sentence: String) -> Finding {
-    Finding {
-        class: class.to_owned(),
-        key: answer.key.to_owned(),
-        time: answer.answered_ns,
-        events,
-        sentence,
-        ..Finding::default()
-    }
+    Finding::new(class, answer.key, answer.answered_ns, events, sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     /// Process 1 leads and resigns, and then process 2 leads; process 3 asks.
     fn asked(answers: &str) -> String {

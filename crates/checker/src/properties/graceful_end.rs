@@ -4,11 +4,11 @@
 //!   held a lock, and another process asked for that lock for longer than [`BOUND_NS`] and did not get it.
 //! - *Not judged*: the client does not announce it, or none that held a lock was asked to end in peace.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::whose::Harm;
 use fencepost_history::Kind;
 
@@ -35,8 +35,7 @@ pub(super) const GRACEFUL_END: Checker = Checker {
     }],
     claim: Some("progress"),
     harm: Harm::Stuck,
-    ..Checker::new(
-        GracefulEndFigures::CHECKER,
+    ..Checker::of::<GracefulEndFigures>(
         "graceful end: a client that is asked to end gives its locks back",
         check,
     )
@@ -67,15 +66,10 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             }
         }
     }
-    if held == 0 {
-        return Err(NotJudged::because("no client that held a lock was asked to end without other faults"));
-    }
+    not_judged_if!(held == 0, "no client that held a lock was asked to end without other faults");
     let figures = GracefulEndFigures { held, kept: findings.len() as u64 };
-    let (outcome, summary) = match findings.first() {
-        None => (Outcome::Valid, format!("each of {held} locks was free once its client had ended")),
-        Some(first) => (Outcome::Violation, first.sentence.clone()),
-    };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    let valid = format!("each of {held} locks was free once its client had ended");
+    Ok(checker.judged_by_first(valid, &figures, findings))
 }
 
 /// The clients that ended by themselves in answer to this fault, and when they had.
@@ -123,28 +117,23 @@ fn refused_for_ns(run: &RunIndex, hold: &Hold, ended_ns: u64, own: &Fault) -> Op
 }
 
 fn kept(hold: &Hold, client: &str, ended_ns: u64, (acquire, refused_ns): (u64, u64)) -> Finding {
-    Finding {
-        class: KEPT.to_owned(),
-        key: hold.key.to_owned(),
-        time: ended_ns.saturating_add(refused_ns),
-        events: vec![hold.from, acquire],
-        sentence: format!(
-            "{client} was asked to end (SIGTERM) and had ended at {}; process {} of it, which had acquired {} at {}, left it taken: \
-             another asked for it for {} and did not get it",
-            seconds(ended_ns),
-            hold.process,
-            lock(hold.key),
-            seconds(hold.from_ns),
-            seconds(refused_ns),
-        ),
-        ..Finding::default()
-    }
+    let sentence = format!(
+        "{client} was asked to end (SIGTERM) and had ended at {}; process {} of it, which had acquired {} at {}, left it taken: \
+         another asked for it for {} and did not get it",
+        seconds(ended_ns),
+        hold.process,
+        lock(hold.key),
+        seconds(hold.from_ns),
+        seconds(refused_ns),
+    );
+    Finding::new(KEPT, hold.key, ended_ns.saturating_add(refused_ns), vec![hold.from, acquire], sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     /// The client of process 1 is asked to end at 1 s; process 2 then asks for its lock, and gets it at
     /// `granted`.

@@ -3,13 +3,13 @@
 //! deposed; if it still believed afterwards that it led, it did not know. How long no process led is a
 //! figure: [`progress`](super::progress) and [`fairness`](super::fairness) bound it.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::leaderless::{Leaderless, longest_without_leader};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{LockKind, LogEntry, f};
 use rustc_hash::FxHashMap;
@@ -38,13 +38,11 @@ pub(super) const LEADERSHIP: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::Election),
-    ..Checker::new(LeadershipFigures::CHECKER, "leadership: a leader that was deposed finds out", check)
+    ..Checker::of::<LeadershipFigures>("leadership: a leader that was deposed finds out", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if run.holds.is_empty() {
-        return Err(NotJudged::because("no process was ever elected"));
-    }
+    not_judged_if!(run.holds.is_empty(), "no process was ever elected");
     let findings = deposed(run);
     let Leaderless { from_ns, at_least_ns, at_most_ns } = longest_without_leader(run);
     let figures = LeadershipFigures {
@@ -57,14 +55,10 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         (all, 0) => format!("none of {all} leaders read what a later one had written, and went on"),
         (all, deposed) => format!("{deposed} of {all} leaders did not know that they were deposed"),
     };
-    let summary = format!(
-        "{said}; the longest time without a leader was {} to {}, from {} on",
-        seconds(at_least_ns),
-        seconds(at_most_ns),
-        seconds(from_ns)
-    );
-    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    let [from, at_least, at_most] = [from_ns, at_least_ns, at_most_ns].map(seconds);
+    let summary =
+        format!("{said}; the longest time without a leader was {at_least} to {at_most}, from {from} on");
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// Leaders that read an entry of a later term, and are known to have believed afterwards that they led.
@@ -72,7 +66,7 @@ fn deposed(run: &RunIndex) -> Vec<Finding> {
     let holds = holds_of_operations(run);
     let terms = run.holds.iter().filter_map(|hold| Some(((hold.key, hold.token?), hold.from)));
     let elected: FxHashMap<(&str, i64), u64> = terms.collect();
-    let reads = run.operations.iter().filter(|operation| operation.f() == f::READ);
+    let reads = run.calls(f::READ);
     let found = reads.filter_map(|read| {
         let answer = read.ok()?;
         let later = LogEntry::of(&answer.value)?;
@@ -82,23 +76,16 @@ fn deposed(run: &RunIndex) -> Vec<Finding> {
             return None;
         }
         let elected = elected.get(&(read.key, term)).copied();
-        Some(Finding {
-            class: DEPOSED.to_owned(),
-            key: read.key.to_owned(),
-            time: answer.time,
-            events: [leader.from].into_iter().chain(elected).chain([answer.index]).collect(),
-            sentence: format!(
-                "process {}, which led {} in term {own} from {} on, read at {} an entry of process {} in term {term}, and still \
-                 believed at {} that it led",
-                leader.process,
-                lock(read.key),
-                seconds(leader.from_ns),
-                seconds(answer.time),
-                later.process,
-                seconds(leader.until_ns),
-            ),
-            ..Finding::default()
-        })
+        let [from, at, until] = [leader.from_ns, answer.time, leader.until_ns].map(seconds);
+        let sentence = format!(
+            "process {}, which led {} in term {own} from {from} on, read at {at} an entry of process {} in term {term}, and still \
+             believed at {until} that it led",
+            leader.process,
+            lock(read.key),
+            later.process,
+        );
+        let events = [leader.from].into_iter().chain(elected).chain([answer.index]).collect();
+        Some(Finding::new(DEPOSED, read.key, answer.time, events, sentence))
     });
     found.collect()
 }
@@ -107,6 +94,7 @@ fn deposed(run: &RunIndex) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     /// Process 1 leads in a term, and process 2 in another one meanwhile; process 1 reads its entry.
     fn history(second: i64, after: &str) -> String {

@@ -3,8 +3,8 @@
 //! acknowledged and is not in the list that is read in the closing phase is lost. An addition of unknown end
 //! may be there or not. Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::metrics::Metric;
 use crate::prose::{lost_of, seconds};
 use crate::run_index::{Operation, RunIndex};
@@ -53,18 +53,12 @@ pub(super) const LOST_ADDITIONS: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        LostAdditionsFigures::CHECKER,
-        "the set: every acknowledged addition is in the final set",
-        check,
-    )
+    ..Checker::of::<LostAdditionsFigures>("the set: every acknowledged addition is in the final set", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let sets = collect(run);
-    if sets.is_empty() {
-        return Err(NotJudged::because("the workload adds to no set"));
-    }
+    not_judged_if!(sets.is_empty(), "the workload adds to no set");
     let (lost, acknowledged) = counts(&sets);
     let unread = sets.iter().find(|(_, set)| set.last.is_none());
     let (outcome, summary) = if lost > 0 {
@@ -100,7 +94,7 @@ fn counts(sets: &BTreeMap<&str, AddedValues>) -> (usize, usize) {
 fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, AddedValues<'a>> {
     let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
     let mut sets: BTreeMap<&str, AddedValues> = BTreeMap::new();
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for operation in run.calls(f::WRITE) {
         let list = operation.invoke.value.as_array().filter(|_| is_set(&operation.invoke.value));
         let Some(added) = list.and_then(|list| list.last()) else { continue };
         let set = sets.entry(operation.key).or_default();
@@ -108,7 +102,7 @@ fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, AddedValues<'a>> {
             set.acknowledged.push((operation, added));
         }
     }
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+    for operation in run.calls(f::READ) {
         if let Some(set) = sets.get_mut(operation.key)
             && operation.invoke.index > closing
             && let Some(ok) = operation.ok()
@@ -123,18 +117,12 @@ fn findings(key: &str, set: &AddedValues) -> Vec<Finding> {
     let Some((_, read)) = set.last else { return Vec::new() };
     let finding = |(write, value): (&Operation, &Value)| {
         let ok = write.ok()?;
-        Some(Finding {
-            class: "lost-addition".to_owned(),
-            key: key.to_owned(),
-            time: ok.time,
-            events: vec![ok.index, read],
-            sentence: format!(
-                "process {} got the answer at {} that its addition of {value} was done, but {value} is not in the final set",
-                write.process,
-                seconds(ok.time),
-            ),
-            ..Finding::default()
-        })
+        let sentence = format!(
+            "process {} got the answer at {} that its addition of {value} was done, but {value} is not in the final set",
+            write.process,
+            seconds(ok.time),
+        );
+        Some(Finding::new("lost-addition", key, ok.time, vec![ok.index, read], sentence))
     };
     set.lost().unwrap_or_default().into_iter().filter_map(finding).collect()
 }

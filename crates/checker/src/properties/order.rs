@@ -7,9 +7,9 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
-use crate::prose::{lock, seconds};
+use crate::prose::seconds;
 use crate::run_index::{Hold, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use rustc_hash::FxHashMap;
 
 figures! {
@@ -28,8 +28,7 @@ pub(super) const ORDER: Checker = Checker {
         meaning: "A process got the lock although another one stood before it in the queue that the service keeps.",
         advice: "Let each waiter look whether it is the first of the queue whenever it is woken.",
     }],
-    ..Checker::new(
-        OrderFigures::CHECKER,
+    ..Checker::of::<OrderFigures>(
         "fair order: a lock with a queue is granted in the order of arrival that its service recorded",
         check,
     )
@@ -58,37 +57,26 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         return Err(NotJudged::OTHER_WORKLOAD);
     }
     let figures = OrderFigures { grants, out_of_order: findings.len() as u64 };
-    let (outcome, summary) = match findings.first() {
-        None => (Outcome::Valid, format!("{grants} grants came in the order of arrival")),
-        Some(first) => (Outcome::Violation, first.sentence.clone()),
-    };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    let valid = format!("{grants} grants came in the order of arrival");
+    Ok(checker.judged_by_first(valid, &figures, findings))
 }
 
 fn out_of_order((behind, first): (u64, &Hold), (ahead, second): (u64, &Hold)) -> Finding {
-    Finding {
-        class: OUT_OF_ORDER.to_owned(),
-        key: second.key.to_owned(),
-        time: second.from_ns,
-        events: vec![first.from, second.from],
-        sentence: format!(
-            "process {} was granted {} at {} with place {behind} of the queue, before process {}, which had waited since {} with place \
-             {ahead} and was granted it at {}",
-            first.process,
-            lock(first.key),
-            seconds(first.from_ns),
-            second.process,
-            seconds(second.invoke_ns),
-            seconds(second.from_ns),
-        ),
-        ..Finding::default()
-    }
+    let [asked, granted] = [second.invoke_ns, second.from_ns].map(seconds);
+    let sentence = format!(
+        "{} with place {behind} of the queue, before process {}, which had waited since {asked} with place {ahead} and was granted \
+         it at {granted}",
+        first.was_granted(),
+        second.process,
+    );
+    Finding::new(OUT_OF_ORDER, second.key, second.from_ns, vec![first.from, second.from], sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     /// Process 2 waits with this place while process 3 is granted the lock with place 12.
     fn queue(place: u64) -> String {

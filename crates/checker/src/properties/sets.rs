@@ -11,17 +11,16 @@
 //!   been refused before, had left one of them taken.
 //! - *Not judged*: no process asked for several names at once.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::spans::{Span, difference, length_ns};
-use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, wants};
+use crate::verdict::{Finding, Verdict};
+use crate::wants::{View, WantsByKey, wants};
 use crate::whose::Harm;
 use fencepost_history::prose::and;
 use fencepost_history::{Event, Kind, LockKind, f};
-use std::collections::BTreeMap;
 
 figures! {
     /// How sets of names were acquired.
@@ -54,8 +53,7 @@ pub(super) const SETS: Checker = Checker {
     claim: Some("progress"),
     harm: Harm::Stuck,
     kind: Some(LockKind::Several),
-    ..Checker::new(
-        SetsFigures::CHECKER,
+    ..Checker::of::<SetsFigures>(
         "sets of names: an acquire gets all of its names or none, and no two wait for each other",
         check,
     )
@@ -64,9 +62,7 @@ pub(super) const SETS: Checker = Checker {
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let sets = sets(run);
     let count = sets.iter().filter(|set| set.names.len() > 1).count();
-    if count == 0 {
-        return Err(NotJudged::because("no process asked for several names at once"));
-    }
+    not_judged_if!(count == 0, "no process asked for several names at once");
     let keys = wants(run, (0, u64::MAX), View::Benefit);
     let mut deadlocks = deadlocks(run, &sets, &keys);
     let number = deadlocks.len() as u64;
@@ -77,11 +73,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let half_taken: Vec<Finding> = sets.iter().filter_map(|set| half_taken(run, &sets, &keys, set)).collect();
     let figures = SetsFigures { sets: count as u64, deadlocks: number, half_taken: half_taken.len() as u64 };
     let findings = [deadlocks, half_taken].concat();
-    let (outcome, summary) = match findings.first() {
-        None => (Outcome::Valid, format!("{count} acquires of several names each got all of them or none")),
-        Some(first) => (Outcome::Violation, first.sentence.clone()),
-    };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    let valid = format!("{count} acquires of several names each got all of them or none");
+    Ok(checker.judged_by_first(valid, &figures, findings))
 }
 
 struct Set<'r, 'a> {
@@ -92,6 +85,11 @@ struct Set<'r, 'a> {
 impl Set<'_, '_> {
     fn span(&self) -> Option<Span> {
         Some((self.acquire.invoke.time, self.acquire.completion?.time))
+    }
+
+    /// Who asked, and for what, as a sentence says it.
+    fn asked(&self) -> (u64, String) {
+        (self.acquire.process, and(&self.names))
     }
 
     fn is_refused(&self) -> bool {
@@ -119,11 +117,11 @@ fn sets<'r, 'a>(run: &'r RunIndex<'a>) -> Vec<Set<'r, 'a>> {
 }
 
 /// Whether no process can have held a name at any moment of a span, and it was asked for all the time.
-fn is_free(keys: &BTreeMap<&str, Wants>, name: &str, span: Span) -> bool {
+fn is_free(keys: &WantsByKey, name: &str, span: Span) -> bool {
     keys.get(name).is_some_and(|key| length_ns(&key.idle(span)) == span.1 - span.0)
 }
 
-fn deadlocks(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>) -> Vec<Finding> {
+fn deadlocks(run: &RunIndex, sets: &[Set], keys: &WantsByKey) -> Vec<Finding> {
     let mut findings = Vec::new();
     let refused: Vec<&Set> = sets.iter().filter(|set| set.names.len() > 1 && set.is_refused()).collect();
     for (at, set) in refused.iter().enumerate() {
@@ -165,15 +163,10 @@ fn ended_by_the_service(sets: &[Set], set: &Set, end: &Event) -> Finding {
         events.push(ok.index);
         events.sort_unstable();
     }
-    finding(DEADLOCK, set.names[0], end.time, events, sentence)
+    Finding::new(DEADLOCK, set.names[0], end.time, events, sentence)
 }
 
-fn waited_for_each_other(
-    run: &RunIndex,
-    keys: &BTreeMap<&str, Wants>,
-    one: &Set,
-    other: &Set,
-) -> Option<Finding> {
+fn waited_for_each_other(run: &RunIndex, keys: &WantsByKey, one: &Set, other: &Set) -> Option<Finding> {
     let ((from, one_end), (begun, other_end)) = (one.span()?, other.span()?);
     let names = one.crossed(other)?;
     let shared = (from.max(begun), one_end.min(other_end));
@@ -193,23 +186,17 @@ fn waited_for_each_other(
         let ends = [one, other].into_iter().filter_map(|set| set.acquire.completion);
         let mut events: Vec<u64> = ends.map(|end| end.index).collect();
         events.sort_unstable();
+        let [(process, own), (partner, others)] = [one, other].map(Set::asked);
+        let ([a, b], from, to) = (names, seconds(idle.0), seconds(idle.1));
         let sentence = format!(
-            "process {} asked for {} and process {} for {}; both waited from {} to {}, while no process held {} or {}, and both were \
-             refused; one of the two was granted once they had ended",
-            one.acquire.process,
-            and(&one.names),
-            other.acquire.process,
-            and(&other.names),
-            seconds(idle.0),
-            seconds(idle.1),
-            names[0],
-            names[1],
+            "process {process} asked for {own} and process {partner} for {others}; both waited from {from} to {to}, while no process \
+             held {a} or {b}, and both were refused; one of the two was granted once they had ended"
         );
-        finding(DEADLOCK, names[0], ended_ns, events, sentence)
+        Finding::new(DEADLOCK, names[0], ended_ns, events, sentence)
     })
 }
 
-fn half_taken(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>, set: &Set) -> Option<Finding> {
+fn half_taken(run: &RunIndex, sets: &[Set], keys: &WantsByKey, set: &Set) -> Option<Finding> {
     let (from, to) = set.span().filter(|_| set.is_refused())?;
     let is_other = |other: &&Set| other.acquire.invoke.index != set.acquire.invoke.index;
     let shares = |other: &&Set| other.names.iter().any(|name| set.names.contains(name));
@@ -229,33 +216,22 @@ fn half_taken(run: &RunIndex, sets: &[Set], keys: &BTreeMap<&str, Wants>, set: &
     let is_so = is_alone && is_free && !touched && !run.setting().any_fault(before.acquire.invoke.time, to);
     is_so.then(|| {
         let events = [before, set].into_iter().filter_map(|set| set.acquire.completion);
-        let them = if set.names.len() > 1 { ["any of them", "them"] } else { ["it"; 2] };
+        let [any, them] = if set.names.len() > 1 { ["any of them", "them"] } else { ["it"; 2] };
+        let [(process, names), (other, others)] = [set, before].map(Set::asked);
+        let [begun, ended, earlier] = [from, to, ends_ns(before)].map(seconds);
         let sentence = format!(
-            "process {} asked for {} from {} to {} and was refused, although no process held {} and no other asked for \
-             {}; process {} had been refused {} at {}, and may have left a part of that taken",
-            set.acquire.process,
-            and(&set.names),
-            seconds(from),
-            seconds(to),
-            them[0],
-            them[1],
-            before.acquire.process,
-            and(&before.names),
-            seconds(ends_ns(before)),
+            "process {process} asked for {names} from {begun} to {ended} and was refused, although no process held {any} and no other \
+             asked for {them}; process {other} had been refused {others} at {earlier}, and may have left a part of that taken"
         );
-        finding(HALF_TAKEN, set.names[0], to, events.map(|end| end.index).collect(), sentence)
+        Finding::new(HALF_TAKEN, set.names[0], to, events.map(|end| end.index).collect(), sentence)
     })
-}
-
-fn finding(class: &str, key: &str, time: u64, events: Vec<u64>, sentence: String) -> Finding {
-    let (class, key) = (class.to_owned(), key.to_owned());
-    Finding { class, key, time, events, sentence, ..Finding::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
     use proptest::prelude::*;
 
     const LOCK: &str = "0 nemesis info lock - {name:\"x\",kind:\"several\",lease:\"ttl\"}\n";

@@ -5,14 +5,14 @@
 //! had answered a holder B whose hold came after A's; or, where the history has the storage's log, a write of
 //! A that the log has after a read or write of B. The log also shows writes whose client had given them up.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::fencing::GrantOrder;
 use super::under_holds::{holds_of_operations, is_rejected};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::storage_order::storage_order;
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::whose::Harm;
 use fencepost_history::prose::counted;
 use fencepost_history::{Kind, f};
@@ -45,25 +45,24 @@ pub(super) const STALE_WRITES: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        StaleWritesFigures::CHECKER,
+    ..Checker::of::<StaleWritesFigures>(
         "stale writes: the storage accepts no write from a holder that has been superseded",
         check,
     )
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
-    if writes == 0 || run.excluding_holds().next().is_none() {
-        return Err(NotJudged::because("no writes under a lock that excludes anybody"));
-    }
+    let writes = run.calls(f::WRITE).count();
+    not_judged_if!(
+        writes == 0 || run.excluding_holds().next().is_none(),
+        "no writes under a lock that excludes anybody"
+    );
     let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
     let grants = GrantOrder::of(run);
     let mut findings = stale_by_log(run, &grants);
     let found: FxHashSet<u64> = findings.iter().map(|finding| finding.events[3]).collect();
     findings
         .extend(stale_by_answers(run, &grants).into_iter().filter(|more| !found.contains(&more.events[3])));
-    findings.sort_by_key(|finding| finding.time);
     let count = findings.len();
     let summary = match (count, rejected) {
         (0, 0) => format!("of {writes} writes, none is known to have come from a superseded holder"),
@@ -74,11 +73,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         (1, _) => "the storage accepted a write from a holder that had been superseded".to_owned(),
         _ => format!("the storage accepted {count} writes from holders that had been superseded"),
     };
-    let outcome = if count == 0 { Outcome::Valid } else { Outcome::Violation };
-    let verdict = Verdict::new(checker.name, outcome, summary);
-    Ok(verdict
-        .with_figures(&StaleWritesFigures { accepted: count as u64, rejected: rejected as u64 })
-        .with_findings(findings))
+    let figures = StaleWritesFigures { accepted: count as u64, rejected: rejected as u64 };
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// One pass over the storage's log: a write of a hold that is earlier than one that had been there.
@@ -109,23 +105,15 @@ fn late(run: &RunIndex, write: &Operation, hold: usize, access: &Operation, late
     let mut events = vec![a.from, b.from, answer.index, write.invoke.index];
     let ok = write.ok();
     events.extend(ok.map(|ok| ok.index));
-    Finding {
-        class: "stale-write".to_owned(),
-        key: write.key.to_owned(),
-        time: ok.map_or(answer.time.max(write.invoke.time), |ok| ok.time),
-        events,
-        sentence: format!(
-            "the storage carried out the write of {} by process {}, sent at {}, only after process {}, which had \
-             acquired the lock after it, had {} (at {}): so says the storage's log",
-            written(write),
-            write.process,
-            seconds(write.invoke.time),
-            b.process,
-            if access.f() == f::WRITE { "written" } else { "read" },
-            seconds(answer.time),
-        ),
-        ..Finding::default()
-    }
+    let (what, process, other) = (written(write), write.process, b.process);
+    let done = if access.f() == f::WRITE { "written" } else { "read" };
+    let [sent, at] = [write.invoke.time, answer.time].map(seconds);
+    let sentence = format!(
+        "the storage carried out the write of {what} by process {process}, sent at {sent}, only after process {other}, which had \
+         acquired the lock after it, had {done} (at {at}): so says the storage's log"
+    );
+    let time = ok.map_or(answer.time.max(write.invoke.time), |ok| ok.time);
+    Finding::new("stale-write", write.key, time, events, sentence)
 }
 
 fn written<'a>(write: &Operation<'a>) -> &'a Value {
@@ -171,29 +159,22 @@ fn stale_by_answers(run: &RunIndex, grants: &GrantOrder) -> Vec<Finding> {
 fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Latest) -> Finding {
     let (a, b) = (&run.holds[hold], &run.holds[seen.hold]);
     let ok = write.completion.expect("only acknowledged writes are looked at");
-    Finding {
-        class: "stale-write".to_owned(),
-        key: write.key.to_owned(),
-        time: ok.time,
-        events: vec![a.from, b.from, seen.answer, write.invoke.index, ok.index],
-        sentence: format!(
-            "the storage accepted the write of {} by process {} at {}, although process {}, which had acquired the \
-             lock after it, had already {} at {}",
-            written(write),
-            write.process,
-            seconds(ok.time),
-            b.process,
-            if seen.wrote { "written" } else { "read" },
-            seconds(seen.answer_ns),
-        ),
-        ..Finding::default()
-    }
+    let (what, process, other) = (written(write), write.process, b.process);
+    let done = if seen.wrote { "written" } else { "read" };
+    let [accepted, at] = [ok.time, seen.answer_ns].map(seconds);
+    let sentence = format!(
+        "the storage accepted the write of {what} by process {process} at {accepted}, although process {other}, which had acquired \
+         the lock after it, had already {done} at {at}"
+    );
+    let events = vec![a.from, b.from, seen.answer, write.invoke.index, ok.index];
+    Finding::new("stale-write", write.key, ok.time, events, sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::verdict;
+    use crate::verdict::Outcome;
 
     const SUPERSEDED: &str = "
         0  1 invoke acquire a {ttl_ms:10}

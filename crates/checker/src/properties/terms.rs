@@ -1,11 +1,11 @@
 //! Terms of an election: at most one process is elected in a term, its leadership's token. `fencing` judges
 //! that later terms are greater; two leaders elected at once may come in either order, but not with one term.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::LockKind;
 use rustc_hash::FxHashMap;
 
@@ -28,7 +28,7 @@ pub(super) const TERMS: Checker = Checker {
     claim: Some("fencing"),
     blame: Blame::ByMemory,
     kind: Some(LockKind::Election),
-    ..Checker::new(TermsFigures::CHECKER, "terms: at most one process is elected in a term", check)
+    ..Checker::of::<TermsFigures>("terms: at most one process is elected in a term", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -44,39 +44,29 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             _ => {}
         }
     }
-    if of_term.is_empty() {
-        return Err(NotJudged::because("the election gives its leaders no terms"));
-    }
+    not_judged_if!(of_term.is_empty(), "the election gives its leaders no terms");
     let figures = TermsFigures { terms: of_term.len() as u64, shared: findings.len() as u64 };
-    let (outcome, summary) = match figures.shared {
-        0 => (Outcome::Valid, format!("each of {} terms had one leader", figures.terms)),
-        shared => (Outcome::Violation, format!("{shared} of {} terms had two leaders", figures.terms)),
+    let summary = match figures.shared {
+        0 => format!("each of {} terms had one leader", figures.terms),
+        shared => format!("{shared} of {} terms had two leaders", figures.terms),
     };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 fn shared_term(earlier: &Hold, later: &Hold, term: i64) -> Finding {
-    Finding {
-        class: SHARED_TERM.to_owned(),
-        key: later.key.to_owned(),
-        time: later.from_ns,
-        events: vec![earlier.from, later.from],
-        sentence: format!(
-            "process {} was elected for {} in term {term} at {}, and process {} in the same term at {}",
-            earlier.process,
-            lock(later.key),
-            seconds(earlier.from_ns),
-            later.process,
-            seconds(later.from_ns),
-        ),
-        ..Finding::default()
-    }
+    let [first, second] = [earlier, later].map(|hold| seconds(hold.from_ns));
+    let (lock, elected, again) = (lock(later.key), earlier.process, later.process);
+    let sentence = format!(
+        "process {elected} was elected for {lock} in term {term} at {first}, and process {again} in the same term at {second}"
+    );
+    Finding::new(SHARED_TERM, later.key, later.from_ns, vec![earlier.from, later.from], sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     fn elected(first: &str, (process, second): (u64, &str)) -> String {
         format!(

@@ -13,12 +13,12 @@
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Class, class};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, wants};
+use crate::verdict::{Finding, Verdict};
+use crate::wants::{View, WantsByKey, wants};
 use crate::whose::Harm;
 use fencepost_history::{Kind, Tick, f};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(super) const TICKS: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(TicksFigures::CHECKER, "jobs: each runs once a tick", check)
+    ..Checker::of::<TicksFigures>("jobs: each runs once a tick", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -80,16 +80,11 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         missed: missed.len() as u64,
     };
     let TicksFigures { ticks, ran, twice, missed } = figures;
-    let (outcome, summary) = match findings.first() {
-        Some(first) => (Outcome::Violation, first.sentence.clone()),
-        None => {
-            let rest = [(twice, "ran more than once"), (missed, "ran never")];
-            let rest = rest.iter().filter(|(count, _)| *count > 0);
-            let rest: String = rest.map(|(count, what)| format!(", {count} {what}")).collect();
-            (Outcome::Valid, format!("{ran} of {ticks} ticks had their job run{rest}"))
-        }
-    };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    let rest = [(twice, "ran more than once"), (missed, "ran never")];
+    let rest = rest.iter().filter(|(count, _)| *count > 0);
+    let rest: String = rest.map(|(count, what)| format!(", {count} {what}")).collect();
+    let valid = format!("{ran} of {ticks} ticks had their job run{rest}");
+    Ok(checker.judged_by_first(valid, &figures, findings))
 }
 
 /// What became of one tick of a job.
@@ -123,7 +118,7 @@ fn jobs<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<TickOf<'a>, Job<'r, 'a>> {
         return jobs;
     }
     let holds = holds_of_operations(run);
-    for write in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for write in run.calls(f::WRITE) {
         let Some(tick) = Tick::of(&write.invoke.value) else { continue };
         let job = jobs.entry((write.key, tick.number)).or_default();
         match (write.ok(), holds.get(&write.invoke.index)) {
@@ -144,56 +139,41 @@ fn ran_twice(run: &RunIndex, (key, number): TickOf, job: &Job) -> Option<Finding
     let pair = job.runs.windows(2).find(|pair| is_twice(pair[0].0, pair[1].0))?;
     let [(first, first_run), (second, second_run)] = [pair[0], pair[1]];
     let ends = [first_run, second_run].map(|write| write.completion.unwrap_or(write.invoke));
-    Some(Finding {
-        class: RAN_TWICE.to_owned(),
-        key: key.to_owned(),
-        time: ends[1].time,
-        events: vec![first.from, ends[0].index, second.from, ends[1].index],
-        sentence: format!(
-            "the job of tick {number} ran twice: process {} was granted {} at {} and ran it, and process {} was granted it at {} and \
-             ran it, too, before the first one had released it",
-            first.process,
-            lock(key),
-            seconds(first.from_ns),
-            second.process,
-            seconds(second.from_ns),
-        ),
-        ..Finding::default()
-    })
+    let sentence = format!(
+        "the job of tick {number} ran twice: {} and ran it, and process {} was granted it at {} and \
+         ran it, too, before the first one had released it",
+        first.was_granted(),
+        second.process,
+        seconds(second.from_ns),
+    );
+    Some(Finding::new(
+        RAN_TWICE,
+        key,
+        ends[1].time,
+        vec![first.from, ends[0].index, second.from, ends[1].index],
+        sentence,
+    ))
 }
 
-fn in_vain(
-    run: &RunIndex,
-    keys: &BTreeMap<&str, Wants>,
-    (key, number): TickOf,
-    job: &Job,
-) -> Option<Finding> {
+fn in_vain(run: &RunIndex, keys: &WantsByKey, (key, number): TickOf, job: &Job) -> Option<Finding> {
     let ends = || job.acquires.iter().filter_map(|acquire| acquire.completion);
     let span = (job.acquires.first()?.invoke.time, ends().map(|end| end.time).max()?);
     let given_ns = job.acquires.iter().filter_map(|acquire| acquire.timeout_ns()).max()?;
     let idle = keys.get(key)?.idle(span).into_iter().max_by_key(|span| run.stalls.rest_of(*span))?;
     let rest_ns = run.stalls.rest_of(idle);
     let is_so = rest_ns as f64 >= FREE_TIME * given_ns as f64 && !run.setting().any_fault(0, span.1);
-    is_so.then(|| Finding {
-        class: MISSED.to_owned(),
-        key: key.to_owned(),
-        time: span.1,
-        events: ends().map(|end| end.index).collect(),
-        sentence: format!(
-            "the job of tick {number} did not run: {} acquires of {} were refused, although no process held it from {} to {}",
-            job.acquires.len(),
-            lock(key),
-            seconds(idle.0),
-            seconds(idle.1),
-        ),
-        ..Finding::default()
-    })
+    let (count, lock, from, to) = (job.acquires.len(), lock(key), seconds(idle.0), seconds(idle.1));
+    let sentence = format!(
+        "the job of tick {number} did not run: {count} acquires of {lock} were refused, although no process held it from {from} to {to}"
+    );
+    is_so.then(|| Finding::new(MISSED, key, span.1, ends().map(|end| end.index).collect(), sentence))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     const LOCK: &str = "0 nemesis info lock - {name:\"x\",lease:\"ttl\"}\n";
 

@@ -4,12 +4,12 @@
 //! library has a part, or else the answers to `holds`. The first acquire of each process does not count: a
 //! library may connect in it, and a virtual machine compile what it does for the first time.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::metrics::quantile;
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::{RunPhase, f};
 use rustc_hash::FxHashSet;
 
@@ -36,17 +36,11 @@ pub(super) const TIME_OUTS: Checker = Checker {
         advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
     }],
     needs_a_whole_run: true,
-    ..Checker::new(
-        TimeOutsFigures::CHECKER,
-        "time-outs: without faults, an acquire ends within its time-out",
-        check,
-    )
+    ..Checker::of::<TimeOutsFigures>("time-outs: without faults, an acquire ends within its time-out", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !run.is_in_peace() {
-        return Err(NotJudged::because("faults were injected, so acquires may take longer"));
-    }
+    not_judged_if!(!run.is_in_peace(), "faults were injected, so acquires may take longer");
     let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
     let mut begun: FxHashSet<u64> = FxHashSet::default();
     let timed: Vec<(&Operation, u64, u64)> = run
@@ -59,9 +53,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             Some((acquire, acquire.timeout_ns()?, run.stalls.rest_of(took)))
         })
         .collect();
-    if timed.is_empty() {
-        return Err(NotJudged::because("no acquire had a time-out"));
-    }
+    not_judged_if!(timed.is_empty(), "no acquire had a time-out");
     let late: Vec<_> =
         timed.iter().filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS)).collect();
     let (all, count) = (timed.len(), late.len());
@@ -73,39 +65,25 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             seconds(half_ns)
         )));
     }
-    let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
-        Some((worst, given_ns, took_ns)) if is_late => {
-            let sentence = format!(
-                "{count} of {all} acquires took more than {} longer than they had been given; process {} gave one {} at {}, and it \
-                 ended after {}",
-                seconds(LATE_NS),
-                worst.process,
-                seconds(*given_ns),
-                seconds(worst.invoke.time),
-                seconds(*took_ns),
-            );
-            let finding = Finding {
-                class: "time-out-overrun".to_owned(),
-                key: worst.key.to_owned(),
-                time: worst.completion.map_or(worst.invoke.time, |end| end.time),
-                events: late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect(),
-                sentence: sentence.clone(),
-                ..Finding::default()
-            };
-            Verdict::new(checker.name, Outcome::Violation, sentence).with_findings(vec![finding])
-        }
-        _ => {
-            let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
-            let summary = match longest_ns.max().unwrap_or(0) {
-                0 => "every acquire ended within its time-out".to_owned(),
-                late_ns => {
-                    format!("no acquire took more than {} longer than its time-out", seconds(late_ns))
-                }
-            };
-            Verdict::new(checker.name, Outcome::Valid, summary)
-        }
+    let longest_ns = timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns));
+    let valid = match longest_ns.max().unwrap_or(0) {
+        0 => "every acquire ended within its time-out".to_owned(),
+        late_ns => format!("no acquire took more than {} longer than its time-out", seconds(late_ns)),
     };
-    Ok(verdict.with_figures(&TimeOutsFigures { acquires: all as u64, late: count as u64 }))
+    let worst = late.iter().max_by_key(|(.., took_ns)| *took_ns).filter(|_| is_late);
+    let found = worst.map(|&&(worst, given_ns, took_ns)| {
+        let [late_by, given, at, took] = [LATE_NS, given_ns, worst.invoke.time, took_ns].map(seconds);
+        let sentence = format!(
+            "{count} of {all} acquires took more than {late_by} longer than they had been given; process {} gave one {given} at {at}, and \
+             it ended after {took}",
+            worst.process,
+        );
+        let time = worst.completion.map_or(worst.invoke.time, |end| end.time);
+        let events = late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect();
+        Finding::new("time-out-overrun", worst.key, time, events, sentence)
+    });
+    let figures = TimeOutsFigures { acquires: all as u64, late: count as u64 };
+    Ok(checker.judged_by_first(valid, &figures, found.into_iter().collect()))
 }
 
 /// What shows how slow the machine was, with its median: storage operations, else questions to holders.
@@ -126,6 +104,7 @@ fn median_of_others(run: &RunIndex) -> Option<(&'static str, u64)> {
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     fn acquires(took_ms: u64) -> String {
         let acquire = |at: u64| {

@@ -2,13 +2,13 @@
 //! the storage keeps, reads who is in it, and leaves it. Of those that a read found, one counts if it
 //! certainly held a permit from the read's invocation to its answer: a client that was ended never left.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::holds_of_operations;
 use crate::claim::Claim;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::whose::Harm;
 use fencepost_history::prose::and;
 use fencepost_history::{LockKind, f, users};
@@ -36,7 +36,7 @@ pub(super) const USERS: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::Semaphore),
-    ..Checker::new(UsersFigures::CHECKER, "the resource: it never has more users than permits", check)
+    ..Checker::of::<UsersFigures>("the resource: it never has more users than permits", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -46,7 +46,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         of_process.entry((hold.process, hold.key)).or_default().push(at);
     }
     let (mut figures, mut findings) = (UsersFigures::default(), Vec::new());
-    for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+    for read in run.calls(f::READ) {
         let Some((there, answer)) = read.ok().and_then(|ok| Some((users(&ok.value)?, ok))) else {
             continue;
         };
@@ -66,16 +66,14 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             findings.push(finding(run, read, &certain));
         }
     }
-    if figures.reads == 0 {
-        return Err(NotJudged::because("the workload uses no resource that counts its users"));
-    }
+    not_judged_if!(figures.reads == 0, "the workload uses no resource that counts its users");
     figures.crowded = findings.len() as u64;
     let UsersFigures { reads, most, crowded } = figures;
-    let (outcome, summary) = match crowded {
-        0 => (Outcome::Valid, format!("{reads} times the users were counted, and there were at most {most}")),
-        _ => (Outcome::Violation, format!("{crowded} of {reads} times there were more users than permits")),
+    let summary = match crowded {
+        0 => format!("{reads} times the users were counted, and there were at most {most}"),
+        _ => format!("{crowded} of {reads} times there were more users than permits"),
     };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 fn finding(run: &RunIndex, read: &Operation, certain: &[usize]) -> Finding {
@@ -89,27 +87,22 @@ fn finding(run: &RunIndex, read: &Operation, certain: &[usize]) -> Finding {
     let last = holds.last().into_iter();
     let mut events: Vec<u64> = earlier.take(1).chain(last).map(|&at| run.holds[at].from).collect();
     events.push(answer.index);
-    Finding {
-        class: CROWDED.to_owned(),
-        key: read.key.to_owned(),
-        time: answer.time,
-        events,
-        sentence: format!(
-            "process {} read at {} that processes {} used {}, and each of them believed that it held it: {}",
-            read.process,
-            seconds(answer.time),
-            and(&processes),
-            lock(read.key),
-            Claim::too_many(&claims, run.lock.kind).unwrap_or_default(),
-        ),
-        ..Finding::default()
-    }
+    let sentence = format!(
+        "process {} read at {} that processes {} used {}, and each of them believed that it held it: {}",
+        read.process,
+        seconds(answer.time),
+        and(&processes),
+        lock(read.key),
+        Claim::too_many(&claims, run.lock.kind).unwrap_or_default(),
+    );
+    Finding::new(CROWDED, read.key, answer.time, events, sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     /// Three processes acquire one of two permits, enter, and release at the end; the last one reads.
     fn history(read: &str, second_leaves: &str) -> String {

@@ -5,7 +5,7 @@
 //! because its lease is over before it could do anything, tests nothing.
 
 use super::checker::{Checker, NotJudged};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
 use crate::verdict::{Outcome, Verdict};
@@ -24,8 +24,7 @@ figures! {
 
 pub(super) const VACUOUS: Checker = Checker {
     claim: None,
-    ..Checker::new(
-        VacuousFigures::CHECKER,
+    ..Checker::of::<VacuousFigures>(
         "the test itself: processes competed for a lock, and the faults took effect",
         check,
     )
@@ -60,12 +59,9 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         );
         (Outcome::Valid, summary)
     };
-    let verdict = Verdict::new(checker.name, outcome, summary);
-    Ok(verdict.with_figures(&VacuousFigures {
-        contended: contended as u64,
-        faults: faults as u64,
-        effective: effective as u64,
-    }))
+    let [contended, faults, effective] = [contended, faults, effective].map(|count| count as u64);
+    let figures = VacuousFigures { contended, faults, effective };
+    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures))
 }
 
 /// Says so where nine of ten holders, or more, gave up before they used the lock.

@@ -10,11 +10,11 @@
 //! stopped after its last look. Without faults, a machine does that too: for no longer than any acquire of
 //! the run outlasted its given time. Only locks whose history says that they have a TTL are judged.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
-use crate::prose::{lock, seconds};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
+use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::Lease;
 
 figures! {
@@ -42,8 +42,7 @@ pub(super) const VALIDITY: Checker = Checker {
         },
     ],
     claim: Some("exclusion"),
-    ..Checker::new(
-        ValidityFigures::CHECKER,
+    ..Checker::of::<ValidityFigures>(
         "validity: no grant was reported as valid for longer than its TTL, or as already expired",
         check,
     )
@@ -62,20 +61,20 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     }
     let reported: Vec<(&Hold, f64, u64)> =
         run.holds.iter().filter_map(|hold| Some((hold, hold.validity_ms?, hold.ttl_ns?))).collect();
-    if reported.is_empty() {
-        return Err(NotJudged::because("no client reported for how long its lock is valid"));
-    }
+    not_judged_if!(reported.is_empty(), "no client reported for how long its lock is valid");
     let doubt_ns = longest_overrun_ns(run);
     let too_long = |ms: f64, ttl_ns: u64| ms * 1e6 > ttl_ns as f64;
     let is_over = |hold: &Hold, ms: f64| ms * 1e6 < -(doubt_ns as f64) && !may_be_excused(run, hold);
-    let findings: Vec<Finding> = reported
-        .iter()
-        .filter_map(|&(hold, ms, ttl_ns)| match () {
-            () if too_long(ms, ttl_ns) => Some(finding_too_long(hold, ms, ttl_ns)),
-            () if is_over(hold, ms) => Some(finding_over(hold, ms, ttl_ns)),
-            () => None,
-        })
-        .collect();
+    let of_grant = |&(hold, ms, ttl_ns): &(&Hold, f64, u64)| {
+        let length = seconds((ms.abs() * 1e6) as u64);
+        let (class, said) = match () {
+            () if too_long(ms, ttl_ns) => (TOO_LONG, format!("reported it as valid for {length}")),
+            () if is_over(hold, ms) => (OVER, format!("reported that it had been over for {length}")),
+            () => return None,
+        };
+        Some(finding(class, hold, ttl_ns, &said))
+    };
+    let findings: Vec<Finding> = reported.iter().filter_map(of_grant).collect();
     let count = |class: &str| findings.iter().filter(|finding| finding.class == class).count();
     let (all, too_long, over) = (reported.len(), count(TOO_LONG), count(OVER));
     let mut said = Vec::new();
@@ -89,14 +88,11 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
             _ => format!("{over} of {all} grants had already expired when they came"),
         });
     }
-    let outcome = if said.is_empty() { Outcome::Valid } else { Outcome::Violation };
     if said.is_empty() {
         said.push(format!("none of {all} grants was reported as valid for longer than its TTL"));
     }
-    let (grants, too_long, over) = (all as u64, too_long as u64, over as u64);
-    Ok(Verdict::new(checker.name, outcome, said.join("; "))
-        .with_figures(&ValidityFigures { grants, too_long, over })
-        .with_findings(findings))
+    let figures = ValidityFigures { grants: all as u64, too_long: too_long as u64, over: over as u64 };
+    Ok(checker.judged(said.join("; "), &figures, findings))
 }
 
 const TOO_LONG: &str = "validity-too-long";
@@ -117,37 +113,16 @@ fn may_be_excused(run: &RunIndex, hold: &Hold) -> bool {
     run.faults.iter().any(|fault| in_force(fault) || moved_a_clock(fault))
 }
 
-fn finding_too_long(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
-    let said = format!("reported it as valid for {}", seconds((validity_ms * 1e6) as u64));
-    finding(TOO_LONG, hold, ttl_ns, &said)
-}
-
-fn finding_over(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
-    let said = format!("reported that it had been over for {}", seconds((-validity_ms * 1e6) as u64));
-    finding(OVER, hold, ttl_ns, &said)
-}
-
 fn finding(class: &str, hold: &Hold, ttl_ns: u64, said: &str) -> Finding {
-    Finding {
-        class: class.to_owned(),
-        key: hold.key.to_owned(),
-        time: hold.from_ns,
-        events: vec![hold.from],
-        sentence: format!(
-            "process {} acquired {} at {} for {}, and its library {said}",
-            hold.process,
-            lock(hold.key),
-            seconds(hold.from_ns),
-            seconds(ttl_ns),
-        ),
-        ..Finding::default()
-    }
+    let sentence = format!("{} for {}, and its library {said}", hold.acquired(), seconds(ttl_ns));
+    Finding::new(class, hold.key, hold.from_ns, vec![hold.from], sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     fn granted(facts: &str, validity_ms: f64) -> String {
         format!(

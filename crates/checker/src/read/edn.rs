@@ -60,12 +60,9 @@ fn event(mut map: Map<String, Value>, line: u64) -> Result<Line<'static>, ReadEr
         Some(other) => malformed(line, format!("{name} is {other}")),
         None => malformed(line, format!("the event has no {name}")),
     };
-    let kind = match &*text("type")? {
-        "invoke" => Kind::Invoke,
-        "ok" => Kind::Ok,
-        "fail" => Kind::Fail,
-        "info" => Kind::Info,
-        other => return malformed(line, format!("the type {other} is none of invoke, ok, fail and info")),
+    let name = text("type")?;
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
+        return malformed(line, format!("the type {name} is none of invoke, ok, fail and info"));
     };
     let f = text("f")?;
     let process = match map.remove("process") {

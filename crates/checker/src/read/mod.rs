@@ -13,7 +13,7 @@ pub use json::JsonLines;
 use crate::model::History;
 use crate::models::{Codec, EventRefusal};
 use crate::operations::{Builder, OpenHandle, Stamp};
-use fencepost_history::{AcquireArguments, ErrorCode, Kind, Name, OperationError, f};
+use fencepost_history::{AcquireArguments, ErrorCode, Kind, Name, OperationError, f, sorted_once};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -165,11 +165,9 @@ fn refused<T>(line: &Line, refusal: EventRefusal) -> Result<T, ReadError> {
         EventRefusal::NotAlone if !value.contains("mode") => format!(
             "the model knows one holder at a time, and {f:?} asks for {value}: use --model shared-lock, which knows how many may hold a key"
         ),
-        EventRefusal::NotAlone => {
-            format!(
-                "the model knows no mode, and {f:?} asks for {value}: use --model shared-lock, which knows both modes"
-            )
-        }
+        EventRefusal::NotAlone => format!(
+            "the model knows no mode, and {f:?} asks for {value}: use --model shared-lock, which knows both modes"
+        ),
         EventRefusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
     };
     malformed(line.number, reason)
@@ -188,9 +186,7 @@ fn others(line: &Line) -> Vec<Name> {
         return Vec::new();
     }
     let value: serde_json::Value = serde_json::from_str(&line.value).unwrap_or_default();
-    let mut others = AcquireArguments::of(&value).also.unwrap_or_default();
-    others.sort_unstable();
-    others.dedup();
+    let mut others = sorted_once(AcquireArguments::of(&value).also.unwrap_or_default());
     others.retain(|other| Some(&**other) != line.key.as_deref());
     others
 }
@@ -209,15 +205,8 @@ struct Collector<M: Codec> {
 
 impl<M: Codec + Clone> Collector<M> {
     fn new(template: M) -> Self {
-        let open = FxHashMap::default();
-        Collector {
-            template,
-            parts: vec![],
-            by_key: FxHashMap::default(),
-            keyless: None,
-            open,
-            names: vec![],
-        }
+        let (by_key, open) = Default::default();
+        Collector { template, parts: vec![], by_key, keyless: None, open, names: vec![] }
     }
 
     fn part(&mut self, key: Option<&str>) -> usize {
@@ -252,10 +241,8 @@ impl<M: Codec + Clone> Collector<M> {
 
     fn invoke(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
         let (part, handle) = self.begin(line, line.key.as_deref(), process, stamp)?;
-        let others = others(line).into_iter();
-        let also = others
-            .map(|other| self.begin(line, Some(&*other), process, stamp))
-            .collect::<Result<Vec<_>, ReadError>>()?;
+        let others = others(line).into_iter().map(|other| self.begin(line, Some(&*other), process, stamp));
+        let also = others.collect::<Result<Vec<_>, ReadError>>()?;
         if self.open.insert(process, OpenLine { part, f, handle, also }).is_some() {
             return malformed(line.number, format!("process {process} already has an operation open"));
         }
@@ -279,25 +266,19 @@ impl<M: Codec + Clone> Collector<M> {
 
     fn complete(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
         let Some(open) = self.open.remove(&process) else {
-            return malformed(
-                line.number,
-                format!("process {process} completes an operation that it never invoked"),
-            );
+            let why = format!("process {process} completes an operation that it never invoked");
+            return malformed(line.number, why);
         };
         let (key, ..) = &self.parts[open.part];
         if open.f != f {
             let invoked = &self.names[open.f];
-            return malformed(
-                line.number,
-                format!("process {process} invoked {invoked:?} and completes {:?}", line.f),
-            );
+            let why = format!("process {process} invoked {invoked:?} and completes {:?}", line.f);
+            return malformed(line.number, why);
         }
         if line.key.is_some() && line.key.as_deref() != key.as_deref() {
             let invoked = key.as_deref().unwrap_or("none");
-            return malformed(
-                line.number,
-                format!("process {process} invoked it on another key ({invoked})"),
-            );
+            let why = format!("process {process} invoked it on another key ({invoked})");
+            return malformed(line.number, why);
         }
         let own = (open.part, open.handle);
         std::iter::once(own).chain(open.also).try_for_each(|of_name| self.end(line, of_name, stamp))
@@ -329,12 +310,8 @@ impl<M: Codec + Clone> Collector<M> {
     }
 
     fn finish(self) -> Vec<KeyHistory<M>> {
-        let part = |(key, model, builder): (_, _, Builder<_, _>)| KeyHistory {
-            key,
-            model,
-            history: builder.finish(),
-        };
-        self.parts.into_iter().map(part).collect()
+        let parts = self.parts.into_iter();
+        parts.map(|(key, model, builder)| KeyHistory { key, model, history: builder.finish() }).collect()
     }
 }
 

@@ -102,7 +102,12 @@ impl<'a> RunIndex<'a> {
 
     /// All attempts to acquire a lock, in order of invocation.
     pub fn acquires(&self) -> impl Iterator<Item = &Operation<'a>> {
-        self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE)
+        self.calls(f::ACQUIRE)
+    }
+
+    /// The operations of a name, in order of invocation.
+    pub fn calls(&self, name: &'static str) -> impl Iterator<Item = &Operation<'a>> {
+        self.operations.iter().filter(move |operation| operation.f() == name)
     }
 
     /// The longest time for which a grant lasts and its lock then stays taken; 0 where time does not end it.

@@ -1,6 +1,7 @@
 use crate::claim::Claim;
 use crate::ledger::account::Ends;
 use crate::ledger::interval::Interval;
+use crate::prose::{lock, seconds};
 use crate::stalls::Stalls;
 use fencepost_history::{
     AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, LockFacts, Millis, Name, RunNodes,
@@ -123,6 +124,16 @@ pub struct Hold<'a> {
 }
 
 impl Hold<'_> {
+    /// As in `process 7 acquired the lock at 1.200 s`, with which sentences begin.
+    pub fn acquired(&self) -> String {
+        format!("process {} acquired {} at {}", self.process, lock(self.key), seconds(self.from_ns))
+    }
+
+    /// As in `process 7 was granted the lock at 1.200 s`.
+    pub fn was_granted(&self) -> String {
+        format!("process {} was granted {} at {}", self.process, lock(self.key), seconds(self.from_ns))
+    }
+
     /// Whether this hold and another of its key cannot both be right at the same moment.
     pub fn excludes(&self, other: &Hold) -> bool {
         !Claim::fit([self.claim, other.claim])

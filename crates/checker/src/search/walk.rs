@@ -6,6 +6,7 @@ use super::used::{NOTHING, UsedSets};
 use super::values::{Left, Needs, needs};
 use crate::budget::Budget;
 use crate::model::{Effect, History, Model};
+use fencepost_history::sorted_once;
 use rustc_hash::FxHashMap;
 
 struct OperationClass<Op> {
@@ -237,9 +238,7 @@ impl<M: Model, const W: usize> SearchWalk<'_, M, W> {
             if let Some(swaps) = self.model.value(&config.state).and_then(|value| self.swaps.get(&value)) {
                 wanted.extend(swaps);
             }
-            wanted.sort_unstable();
-            wanted.dedup();
-            wanted.into_iter().for_each(&mut consider);
+            sorted_once(wanted).into_iter().for_each(&mut consider);
         }
         actions
     }

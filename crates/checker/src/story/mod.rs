@@ -76,12 +76,8 @@ fn lines_of(
         let until_ns = stalls.iter().map(|(_, span)| span.1).max().unwrap_or(end);
         let (until, length) = (seconds(until_ns), seconds(run.stalls.within((begin, end))));
         let times = stalls.len();
-        lines.push(line(
-            first_ns,
-            format!(
-                "{stalled}, {times} times until {until}: some node had hardly any time for {length} in all"
-            ),
-        ));
+        let rest = format!("some node had hardly any time for {length} in all");
+        lines.push(line(first_ns, format!("{stalled}, {times} times until {until}: {rest}")));
     } else {
         lines.extend(stalls.into_iter().map(|(node, (from_ns, until_ns))| {
             let length = seconds(until_ns - from_ns);
@@ -147,26 +143,25 @@ fn tell_hold(
         }
         let Some(completion) = operation.completion else { continue };
         let what = &operation.invoke.value;
-        match (operation.f(), completion.kind) {
-            (f::READ, Kind::Ok) => {
-                lines.push(line(completion.time, format!("process {process} read {}", completion.value)))
-            }
+        let text = match (operation.f(), completion.kind) {
+            (f::READ, Kind::Ok) => format!("process {process} read {}", completion.value),
             (f::WRITE, Kind::Ok) => {
                 let twin = written_by_another(run, process, hold.key, what, begin, completion.time);
                 let tail = twin.map_or(String::new(), |other| format!(": the same value as process {other}"));
                 let sent = sent(operation.invoke.time, completion.time);
-                lines.push(line(completion.time, format!("process {process} wrote {what}{sent}{tail}")));
+                format!("process {process} wrote {what}{sent}{tail}")
             }
             (f::WRITE, Kind::Fail) => {
                 let error = completion.error.as_deref().unwrap_or("no reason given");
-                let text = format!("process {process} could not write {what}: {error}");
-                lines.push(line(completion.time, text));
+                format!("process {process} could not write {what}: {error}")
             }
             (f::WRITE, _) => {
-                let text = format!("process {process} wrote {what}, and it is not known whether it was done");
-                lines.push(line(completion.time, text));
+                format!("process {process} wrote {what}, and it is not known whether it was done")
             }
-            _ => {}
+            _ => String::new(),
+        };
+        if !text.is_empty() {
+            lines.push(line(completion.time, text));
         }
         // The later holder certainly believed.
         if earlier && operation.invoke.index == hold.until {
@@ -177,10 +172,8 @@ fn tell_hold(
         lines.push(line(time, format!("the lease of process {process} was last prolonged")));
     }
     if hold.ends.how == HoldEnd::Lost && hold.ends.let_go_ns <= end {
-        lines.push(line(
-            hold.ends.let_go_ns,
-            format!("process {process} was notified that it had lost the lock"),
-        ));
+        let text = format!("process {process} was notified that it had lost the lock");
+        lines.push(line(hold.ends.let_go_ns, text));
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::belief::{denies_belief, is_notice, shows_belief};
 use crate::claim::Claim;
-use fencepost_history::{AcquireArguments, Event, Grant, Kind, Name, Process, f};
+use fencepost_history::{AcquireArguments, Event, Grant, Kind, Name, Process, f, once};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -24,14 +24,18 @@ pub enum HoldEnd {
     Open,
 }
 
-/// Why an event cannot follow those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Impossible {
-    /// The process has an operation open already.
-    SecondOperation,
-    NeverInvoked,
-    /// The one that is open has another name, or another key.
-    OtherOperation,
+fencepost_history::worded! {
+    /// Why an event cannot follow those before it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Impossible {
+        /// The process has an operation open already.
+        SecondOperation = "already has an operation open",
+        NeverInvoked = "completes what it never invoked",
+        /// The one that is open has another name, or another key.
+        OtherOperation = "completes another operation than it invoked",
+    }
+    /// What is wrong, in words that follow the number of the process.
+    pub fn in_words;
 }
 
 /// An operation that has not completed.
@@ -139,17 +143,6 @@ impl<K> Default for Tracker<K> {
     }
 }
 
-impl Impossible {
-    /// What is wrong, in words that follow the number of the process.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Impossible::SecondOperation => "already has an operation open",
-            Impossible::NeverInvoked => "completes what it never invoked",
-            Impossible::OtherOperation => "completes another operation than it invoked",
-        }
-    }
-}
-
 impl<K: Clone + Eq + Hash> Tracker<K> {
     /// Takes note of the next event on all its keys: one operation on each name, once. `key`: its own;
     /// `named` makes one of another name. An error, without a change, if it cannot follow.
@@ -165,12 +158,7 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         };
         let others = match &first {
             Change::Invoked { .. } => {
-                let mut names: Vec<K> = Vec::new();
-                for name in other_names(event).map(named) {
-                    if name != key && !names.contains(&name) {
-                        names.push(name);
-                    }
-                }
+                let names = once(other_names(event).map(named).filter(|name| *name != key));
                 let begun: Vec<_> = names.into_iter().map(|name| self.begin(process, event, name)).collect();
                 let (changes, open): (Vec<_>, Vec<_>) = begun.into_iter().unzip();
                 if !open.is_empty() {

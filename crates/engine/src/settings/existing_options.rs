@@ -1,6 +1,7 @@
 //! The options of runs on servers that exist already: where these are, and how they are reached.
 
-use crate::settings::names::{BadUsage, refuse};
+use crate::refuse_option;
+use crate::settings::names::BadUsage;
 use clap::Args;
 use fencepost_history::without_secrets;
 use fencepost_locks::{LockDefinition, Options, registry};
@@ -84,7 +85,7 @@ impl ExistingOptions {
         let changed = fencepost_history::changed_fields(self);
         let name = if self.are_used() { Some("servers") } else { changed.keys().next().map(String::as_str) };
         match name {
-            Some(name) => refuse!(
+            Some(name) => refuse_option!(
                 name,
                 "--{name} is for `fencepost test` alone, without --against: other commands start their servers themselves"
             ),
@@ -97,7 +98,7 @@ impl ExistingOptions {
             return Ok(());
         }
         match fencepost_history::changed_fields(self).keys().next() {
-            Some(name) => refuse!(
+            Some(name) => refuse_option!(
                 name,
                 "--{name} is about servers that exist already; name them by --servers, or leave it out"
             ),
@@ -114,7 +115,7 @@ impl ExistingOptions {
         let Some(existing) = lock.service.existing else {
             let possible = registry().iter().filter(|lock| lock.service.existing.is_some());
             let possible: Vec<&str> = possible.map(|lock| lock.name).collect();
-            refuse!(
+            refuse_option!(
                 "servers",
                 "{} cannot be tested on servers that exist already; these locks can: {}",
                 lock.name,
@@ -127,7 +128,7 @@ impl ExistingOptions {
                 || lock.service.options.contains(&name.as_str())
         });
         if let Some(name) = shaping {
-            refuse!(
+            refuse_option!(
                 &name,
                 "--{name} shapes servers that the run starts, and those of --servers exist already; leave it out"
             );
@@ -148,7 +149,7 @@ impl ExistingOptions {
     fn check_tls(&self, places: &[Place]) -> Result<(), BadUsage> {
         let tls = places.iter().filter(|place| place.tls).count();
         if tls != 0 && tls != places.len() {
-            refuse!(
+            refuse_option!(
                 "servers",
                 "some of --servers speak TLS by their URLs, and some do not; all must speak alike"
             );
@@ -156,22 +157,25 @@ impl ExistingOptions {
         if tls == 0
             && (self.servers_ca.is_some() || self.servers_certificate.is_some() || self.servers_key.is_some())
         {
-            refuse!(
+            refuse_option!(
                 "servers",
                 "the URLs of --servers say that they speak no TLS, and the options --servers-ca, --servers-certificate and --servers-key are about TLS; write rediss:// or https://, or leave these out"
             );
         }
         if tls != 0 && self.servers_ca.is_none() {
-            refuse!(
+            refuse_option!(
                 "servers-ca",
                 "servers that speak TLS have certificates of some authority; name the file with its certificate by --servers-ca"
             );
         }
         match (&self.servers_certificate, &self.servers_key) {
             (Some(_), None) => {
-                refuse!("servers-key", "--servers-certificate needs its key; name the file by --servers-key")
+                refuse_option!(
+                    "servers-key",
+                    "--servers-certificate needs its key; name the file by --servers-key"
+                )
             }
-            (None, Some(_)) => refuse!(
+            (None, Some(_)) => refuse_option!(
                 "servers-certificate",
                 "--servers-key needs its certificate; name the file by --servers-certificate"
             ),
@@ -182,7 +186,7 @@ impl ExistingOptions {
     /// Where the servers are; `port` is the service's usual one. Errors never repeat a password.
     pub(crate) fn places(&self, port: u16) -> Result<Vec<Place>, BadUsage> {
         if self.servers_user.as_ref().is_some_and(|user| user.contains(':')) {
-            refuse!(
+            refuse_option!(
                 "servers-user",
                 "--servers-user has a colon in it, as if a password followed the name: leave that out there, and give it in {PASSWORD} or by --password-file"
             );
@@ -192,7 +196,7 @@ impl ExistingOptions {
             self.servers.iter().map(|text| parse(text, port, has_ca)).collect::<Result<_, _>>()?;
         for (at, place) in places.iter().enumerate() {
             if places[..at].iter().any(|other| (&other.host, other.port) == (&place.host, place.port)) {
-                refuse!("servers", "--servers names {place} twice; name each server once");
+                refuse_option!("servers", "--servers names {place} twice; name each server once");
             }
         }
         Ok(places)
@@ -206,7 +210,7 @@ impl ExistingOptions {
         let Some(command) = &self.server_hook else { return Ok(None) };
         let words = shlex::split(command).filter(|words| !words.is_empty());
         let Some(words) = words else {
-            refuse!(
+            refuse_option!(
                 "server-hook",
                 "--server-hook `{command}` is no command: a quote is not closed, or it is empty"
             );
@@ -217,7 +221,7 @@ impl ExistingOptions {
             word.contains("password=") || url.is_some_and(|(user, _)| user.contains(':'))
         };
         if words.iter().any(gives_password) {
-            refuse!(
+            refuse_option!(
                 "server-hook",
                 "a password in --server-hook can be read by every user of this machine, and is kept with the results; let the \
                  command be a script that reads it from a file"
@@ -225,7 +229,7 @@ impl ExistingOptions {
         }
         if !command.contains("{action}") || !command.contains("{server}") {
             let actions = [HookAction::Stop, HookAction::Continue, HookAction::Kill, HookAction::Restart];
-            refuse!(
+            refuse_option!(
                 "server-hook",
                 "--server-hook `{command}` does not say what to do where: it needs {{action}} ({}) and {{server}} in it",
                 actions.map(HookAction::name).join(", ")
@@ -242,14 +246,17 @@ fn parse(text: &str, port: u16, has_ca: bool) -> Result<Place, BadUsage> {
         "redis" | "valkey" | "http" => false,
         "rediss" | "valkeys" | "https" => true,
         _ => {
-            refuse!("servers", "a URL in --servers begins with redis://, rediss://, http:// or https://");
+            refuse_option!(
+                "servers",
+                "a URL in --servers begins with redis://, rediss://, http:// or https://"
+            );
         }
     };
     let user = rest.rsplit_once('@').map(|(user, _)| user);
     let has_password = |user: &str| user.contains(':') || user.to_ascii_lowercase().contains("%3a");
     let asks = rest.split_once('?').is_some_and(|(_, query)| query.to_ascii_lowercase().contains("pass"));
     if user.is_some_and(has_password) || asks {
-        refuse!(
+        refuse_option!(
             "servers",
             "a password in --servers can be read by every user of this machine; leave it out there, and give it in {PASSWORD} or by --password-file"
         );

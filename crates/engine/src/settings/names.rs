@@ -25,19 +25,28 @@ impl BadUsage {
         BadUsage { key: None, sentence: sentence.to_string() }
     }
 
+    /// What the user named, and cannot be used: `cannot read PATH`, and why.
+    pub fn cannot<E: Display>(what: &str, path: &Path) -> impl Fn(E) -> BadUsage {
+        move |error| BadUsage::new(format!("cannot {what} {}: {error}", path.display()))
+    }
+
     /// A mistake in this option: `ttl`.
     pub fn at(option: &str, sentence: impl Display) -> BadUsage {
         BadUsage { key: Some(option.to_owned()), ..BadUsage::new(sentence) }
     }
 }
 
-/// Returns a mistake in this option, whose sentence is formatted.
+/// Returns a mistake that is about no option, as a [`BadUsage`] or what can be made of one.
+#[macro_export]
 macro_rules! refuse {
-    ($option:expr, $($sentence:tt)+) => {
-        return Err(crate::settings::names::BadUsage::at($option, format!($($sentence)+)))
-    };
+    ($($words:tt)*) => { return Err($crate::BadUsage::new(format!($($words)*)).into()) };
 }
-pub(crate) use refuse;
+
+/// Returns a mistake in this option, as [`refuse`](crate::refuse) does one that is about none.
+#[macro_export]
+macro_rules! refuse_option {
+    ($option:expr, $($words:tt)*) => { return Err($crate::BadUsage::at($option, format!($($words)*)).into()) };
+}
 
 impl From<OptionError> for BadUsage {
     fn from(OptionError { option, sentence }: OptionError) -> BadUsage {

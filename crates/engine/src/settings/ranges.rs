@@ -1,6 +1,7 @@
 //! How large numbers may be: beyond these, nothing would come to an end. docs/running.md has the ranges, too.
 
-use crate::settings::names::{BadUsage, refuse};
+use crate::refuse_option;
+use crate::settings::names::BadUsage;
 use crate::settings::options::RunOptions;
 use fencepost_history::TimeSpan;
 use std::fmt::Display;
@@ -79,27 +80,21 @@ impl RunOptions {
             check_count(option, count, most)?;
         }
         if let Some(mib) = self.client_memory.filter(|mib| !CLIENT_MEMORY.contains(mib)) {
-            refuse!(
-                "client-memory",
-                "--client-memory must be from {} to {} MiB, not {mib}",
-                CLIENT_MEMORY.start(),
-                CLIENT_MEMORY.end()
-            );
+            let (least, most) = (CLIENT_MEMORY.start(), CLIENT_MEMORY.end());
+            refuse_option!("client-memory", "--client-memory must be from {least} to {most} MiB, not {mib}");
         }
         if let Some(count) = self.acquisitions {
             check_range("--acquisitions", count, &(1..=ACQUISITIONS_MAX))?;
         }
         if self.concurrency < self.clients {
-            refuse!(
+            let (count, clients) = (self.concurrency, self.clients);
+            refuse_option!(
                 "concurrency",
-                "--concurrency {} leaves some of the {} clients without a process; make it at least {}",
-                self.concurrency,
-                self.clients,
-                self.clients
+                "--concurrency {count} leaves some of the {clients} clients without a process; make it at least {clients}"
             );
         }
         if self.rate != 0.0 && !RATES.contains(&self.rate) {
-            refuse!(
+            refuse_option!(
                 "rate",
                 "--rate {} is not from {} to {} critical sections a second (0 for no limit)",
                 self.rate,
@@ -132,7 +127,7 @@ impl RunOptions {
         }
         let faults = self.time_limit.0.as_secs_f64() / self.nemesis_interval.0.as_secs_f64();
         if faults > FAULTS_MAX && !self.nemesis.is_empty() {
-            refuse!(
+            refuse_option!(
                 "time-limit",
                 "--time-limit {} with --nemesis-interval {} may be {faults:.0} faults of each nemesis, more than the {FAULTS_MAX} \
                  that a plan may have; make the interval longer",

@@ -1,6 +1,7 @@
 //! The same run of another lock on the same servers: which failures are the lock's own?
 
-use crate::settings::names::{BadUsage, find_lock, refuse};
+use crate::refuse_option;
+use crate::settings::names::{BadUsage, find_lock};
 use crate::settings::options::RunOptions;
 use crate::settings::validation::RunSpec;
 use fencepost_locks::{Options, reference};
@@ -19,7 +20,7 @@ pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadU
     let (service, others) = (under_test.service.name, other.service.name);
     if others != service {
         let fits = reference(under_test).map_or(String::new(), |fits| format!("; use {}", fits.name));
-        refuse!("against", "--against {against}: it runs on {others}, and {lock} on {service}{fits}");
+        refuse_option!("against", "--against {against}: it runs on {others}, and {lock} on {service}{fits}");
     }
     Ok(Some(against.to_owned()))
 }

@@ -1,6 +1,7 @@
 //! Refuses what cannot work, before anything starts, and finds the parts that the options name.
 
-use crate::settings::names::{BadUsage, find_lock, pick, refuse, unknown};
+use crate::refuse_option;
+use crate::settings::names::{BadUsage, find_lock, pick, unknown};
 use crate::settings::options::RunOptions;
 use crate::settings::ranges::HOUR;
 use crate::settings::shaping::Faults;
@@ -167,21 +168,24 @@ impl RunOptions {
             self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
         if named.len() < self.nemesis.len() && !named.is_empty() {
             let named = named.join(",");
-            refuse!("nemesis", "--nemesis none excludes {named}: leave out none to inject {named}");
+            refuse_option!("nemesis", "--nemesis none excludes {named}: leave out none to inject {named}");
         }
         let mut nemeses: Vec<&dyn Nemesis> = Vec::new();
         if self.is_swarm() && named.len() > 1 {
-            refuse!("nemesis", "--nemesis swarm draws among all nemeses by itself; name no other beside it");
+            refuse_option!(
+                "nemesis",
+                "--nemesis swarm draws among all nemeses by itself; name no other beside it"
+            );
         }
         for name in named.iter().filter(|name| **name != SWARM) {
             let nemesis = pick("nemesis", name, fencepost_nemesis::registry(), |nemesis| nemesis.name())?;
             if nemeses.iter().any(|other| other.name() == nemesis.name()) {
-                refuse!("nemesis", "the nemesis {name} is named twice; name each once");
+                refuse_option!("nemesis", "the nemesis {name} is named twice; name each once");
             }
             nemeses.push(nemesis);
         }
         if self.nemesis_file.is_some() && !named.is_empty() {
-            refuse!(
+            refuse_option!(
                 "nemesis",
                 "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong"
             );
@@ -194,7 +198,7 @@ impl RunOptions {
         let lock = self.on_chosen_server(find_lock(&self.lock)?)?;
         let Some(command) = &self.client else { return Ok(lock) };
         if lock.recipe.program().is_some() {
-            refuse!(
+            refuse_option!(
                 "client",
                 "--client puts a client on the servers of a built-in lock, and {} names its own in lock.toml",
                 self.lock
@@ -209,7 +213,11 @@ impl RunOptions {
         let Some(chosen) = self.lock_options.server else { return Ok(lock) };
         match lock.named_server() {
             Some(named) if named != chosen => {
-                refuse!("server", "--server {chosen}, and {} says another server; leave one out", self.lock)
+                refuse_option!(
+                    "server",
+                    "--server {chosen}, and {} says another server; leave one out",
+                    self.lock
+                )
             }
             // The suite of a [service] of one's own follows from the server.
             None if lock.service.servers.is_empty() && lock.recipe.program().is_some() => {
@@ -228,7 +236,7 @@ impl RunOptions {
             }
             None if self.option.is_empty() => BTreeMap::new(),
             None => {
-                refuse!(
+                refuse_option!(
                     "option",
                     "--option is for locks of your own; the options of {} are listed by `fencepost list locks`",
                     self.lock
@@ -240,14 +248,14 @@ impl RunOptions {
         let is_listed = lock.recipe.program().is_some_and(|program| program.promised.is_some());
         for option in &self.option {
             let Some((name, value)) = option.split_once('=') else {
-                refuse!("option", "--option {option} has no value; write --option {option}=VALUE");
+                refuse_option!("option", "--option {option} has no value; write --option {option}=VALUE");
             };
             if is_listed && !options.contains_key(name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 if known.is_empty() {
-                    refuse!("option", "--option {option}: {} has no options", lock.name);
+                    refuse_option!("option", "--option {option}: {} has no options", lock.name);
                 }
-                refuse!("option", "{}", unknown("option", name, &known));
+                refuse_option!("option", "{}", unknown("option", name, &known));
             }
             options.insert(name.to_owned(), value.to_owned());
         }
@@ -259,7 +267,7 @@ impl RunOptions {
         let guard = pick("guard", &self.guard, guards, |guard| guard.name)?;
         let can = lock.capabilities(&self.lock_options);
         if self.guard != "none" && can.own_storage {
-            refuse!(
+            refuse_option!(
                 "guard",
                 "--guard {} protects the storage, and {} keeps the data itself, beside the lock; leave --guard out",
                 self.guard,
@@ -273,7 +281,7 @@ impl RunOptions {
             Need::Sequencer => ("a sequencer", can.sequencer),
         };
         if !has {
-            refuse!(
+            refuse_option!(
                 "guard",
                 "--guard {} needs {lacks}, and {} hands out none; use a lock that does (see `fencepost list locks`) or --guard none",
                 self.guard,
@@ -282,17 +290,17 @@ impl RunOptions {
         }
         if guard.needs == Need::Sequencer && self.existing.are_used() {
             let why = "the storage cannot ask servers that exist already for sequencers; leave --guard or --servers out";
-            refuse!("guard", "--guard {}: {why}", self.guard);
+            refuse_option!("guard", "--guard {}: {why}", self.guard);
         }
         if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps {
-            refuse!(
+            refuse_option!(
                 "storage-write-delay",
                 "--storage-write-delay is for guards that check and write in two steps, and {} does both in one; use --guard token-racy or unique-racy",
                 self.guard
             );
         }
         if self.guard != "none" && !workload.uses_storage {
-            refuse!(
+            refuse_option!(
                 "guard",
                 "--guard {} protects the storage, which the workload {} does not use; use --workload increment",
                 self.guard,
@@ -314,7 +322,7 @@ impl RunOptions {
             true if self.lock_options.tls => "certificates of a run name addresses; leave --tls out",
             true => return Ok(()),
         };
-        refuse!("by-name", "--by-name: {why}")
+        refuse_option!("by-name", "--by-name: {why}")
     }
 
     fn draw_swarm(&self, topology: &Topology, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
@@ -327,7 +335,7 @@ fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
     let known = fencepost_checker::claimable();
     match claimed.into_iter().flatten().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {
-            refuse!("lock", "lock.toml of {}: {}", lock.name, unknown("property", name, &known))
+            refuse_option!("lock", "lock.toml of {}: {}", lock.name, unknown("property", name, &known))
         }
         None => Ok(()),
     }
@@ -341,7 +349,7 @@ fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
         BadUsage::at("nemesis-file", format!("the plan {} is invalid: {reason}", file.display()))
     })?;
     if plan.faults.is_empty() {
-        refuse!(
+        refuse_option!(
             "nemesis-file",
             "the plan {} has no [[fault]]; leave it out to run without faults",
             file.display()

@@ -71,10 +71,7 @@ impl RunNodes {
 
     /// How many clients there are.
     pub fn clients(&self) -> usize {
-        let mut clients: Vec<&String> = self.slots.iter().collect();
-        clients.sort_unstable();
-        clients.dedup();
-        clients.len()
+        crate::sorted_once(&self.slots).len()
     }
 
     pub fn is_client(&self, node: &str) -> bool {

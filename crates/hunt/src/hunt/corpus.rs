@@ -3,7 +3,7 @@ use super::request::HuntRequest;
 use crate::schedule::Schedule;
 use crate::search::{ScheduleArchive, Use};
 use anyhow::Result;
-use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_engine::{BadUsage, RunOptions, refuse};
 use fencepost_report::hunt::HUNT_JSON;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,15 +17,14 @@ const DEPTH: usize = 3;
 
 /// What the hunts in this folder kept (`--corpus`), as far as it fits. Errors: no such hunt, or unreadable.
 pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<ScheduleArchive> {
-    let named = request.corpus.as_deref().unwrap_or(folder).display();
+    let named = request.corpus.as_deref().unwrap_or(folder);
     let mut hunts = Vec::new();
-    find(folder, DEPTH, &mut hunts)
-        .map_err(|error| BadUsage::new(format!("cannot read the corpus {named}: {error}")))?;
+    find(folder, DEPTH, &mut hunts).map_err(BadUsage::cannot("read the corpus", named))?;
+    let named = named.display();
     if hunts.is_empty() {
-        return Err(BadUsage::new(format!(
+        refuse!(
             "there is no hunt in the corpus {named}; name the folder of a hunt, of several, or of their merge"
-        ))
-        .into());
+        );
     }
     let (mut all, mut others) = (ScheduleArchive::default(), Vec::new());
     for hunt in &hunts {
@@ -36,11 +35,9 @@ pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<ScheduleArchive> 
         }
     }
     match (all.kept.is_empty(), others.first()) {
-        (true, Some(other)) => Err(BadUsage::new(format!(
-            "the corpus {named} is of hunts on {other}, not on {}",
-            request.options.lock
-        ))
-        .into()),
+        (true, Some(other)) => {
+            refuse!("the corpus {named} is of hunts on {other}, not on {}", request.options.lock)
+        }
         _ => Ok(all),
     }
 }

@@ -42,67 +42,108 @@ pub struct FirstChecked {
     pub renews: bool,
 }
 
-struct Once {
-    check: FirstCheck,
-    renews: bool,
+/// How the lock is checked without faults. `drawn` are the options that the user left open.
+pub struct WithoutFaults<'a> {
+    pub drawn: DrawnOptions,
+    pub seed: Seed,
+    pub player: &'a dyn Player,
 }
 
-/// Plays a schedule without faults, and where the lock grants nothing at a TTL that was left open, the same
-/// with longer ones. `drawn` are the options that the user left open. Errors: Fencepost's, the environment's.
-pub async fn check_without_faults(
-    options: &RunOptions,
-    drawn: DrawnOptions,
-    seed: Seed,
-    player: &dyn Player,
-) -> Result<FirstChecked> {
-    let first = check_once(options, drawn, seed, player).await?;
-    let (options, once, other) = match &first.check {
-        FirstCheck::Silent(why) if drawn.ttl => match check_longer(options, drawn, seed, player).await? {
-            None => return Ok(first.at(None)),
-            Some((longer, once)) => {
-                let why = format!("with a TTL of {} the lock granted nothing {why}", options.ttl);
-                let why = format!("{why}; with {} it does, so this hunt uses that", longer.ttl);
-                let ttl = longer.ttl;
-                (longer, once, Some((ttl, why)))
+impl WithoutFaults<'_> {
+    /// Plays a schedule without faults, and where the lock grants nothing at a TTL that was left open, the
+    /// same with longer ones. Errors: Fencepost's, the environment's.
+    pub async fn check(&self, options: &RunOptions) -> Result<FirstChecked> {
+        let drawn = self.drawn;
+        let first = self.once(options).await?;
+        let (options, once) = match &first.check {
+            FirstCheck::Silent(why) if drawn.ttl => match self.longer(options).await? {
+                None => return Ok(first),
+                Some((longer, once)) => {
+                    let why = format!("with a TTL of {} the lock granted nothing {why}", options.ttl);
+                    let why = format!("{why}; with {} it does, so this hunt uses that", longer.ttl);
+                    let other_ttl = Some((longer.ttl, why));
+                    (longer, FirstChecked { other_ttl, ..once })
+                }
+            },
+            _ => (options.clone(), first),
+        };
+        let is_open = drawn.ttl && once.other_ttl.is_none();
+        match &once.check {
+            FirstCheck::Works if drawn.concurrency && drawn.keys => {
+                let check = self.crowded(&options).await?;
+                Ok(FirstChecked { check, ..once })
             }
-        },
-        _ => (options.clone(), first, None),
-    };
-    match &once.check {
-        FirstCheck::Works if drawn.concurrency && drawn.keys => {
-            let check = check_crowded(&options, seed, player).await?;
-            Ok(Once { check, ..once }.at(other))
-        }
-        FirstCheck::Broken(broken) if drawn.ttl && other.is_none() && is_counted_in_seconds(&options) => {
-            let checker = &broken.2[0].signature.checker;
-            let at_whole = whole_seconds(&options);
-            let schedules = [options.clone(), at_whole.clone()].map(|options| checked(&options, drawn, seed));
-            if !only_at_fractions(schedules, checker, player).await? {
-                return Ok(once.at(None));
+            FirstCheck::Broken(broken) if is_open && is_counted_in_seconds(&options) => {
+                let checker = &broken.2[0].signature.checker;
+                let at_whole = whole_seconds(&options);
+                let schedules = [&options, &at_whole].map(|options| self.schedule(options));
+                if !only_at_fractions(schedules, checker, self.player).await? {
+                    return Ok(once);
+                }
+                let renews = once.renews;
+                let other_ttl = Some((at_whole.ttl, once.dismissed(&options)));
+                Ok(FirstChecked { check: FirstCheck::Works, other_ttl, renews })
             }
-            let renews = once.renews;
-            let other = Some((at_whole.ttl, once.dismissed(&options)));
-            Ok(Once { check: FirstCheck::Works, renews }.at(other))
+            _ => Ok(once),
         }
-        _ => Ok(once.at(other)),
     }
-}
 
-/// The same with the first longer TTL that grants anything; none where none does.
-async fn check_longer(
-    options: &RunOptions,
-    drawn: DrawnOptions,
-    seed: Seed,
-    player: &dyn Player,
-) -> Result<Option<(RunOptions, Once)>> {
-    for ttl in LONGER_TTLS.into_iter().filter(|ttl| *ttl > options.ttl) {
-        let longer = with_ttl(options.clone(), ttl);
-        let once = check_once(&longer, drawn, seed, player).await?;
-        if !matches!(once.check, FirstCheck::Silent(_)) {
-            return Ok(Some((longer, once)));
+    /// The same with the first longer TTL that grants anything; none where none does.
+    async fn longer(&self, options: &RunOptions) -> Result<Option<(RunOptions, FirstChecked)>> {
+        for ttl in LONGER_TTLS.into_iter().filter(|ttl| *ttl > options.ttl) {
+            let longer = with_ttl(options.clone(), ttl);
+            let once = self.once(&longer).await?;
+            if !matches!(once.check, FirstCheck::Silent(_)) {
+                return Ok(Some((longer, once)));
+            }
         }
+        Ok(None)
     }
-    Ok(None)
+
+    /// Plays the same with many impatient processes. Only violations of exclusion count: waits are chance.
+    async fn crowded(&self, options: &RunOptions) -> Result<FirstCheck> {
+        let options = RunOptions {
+            time_limit: TimeSpan(options.ttl.0 * CROWDED_TTLS),
+            acquire_timeout: TimeSpan(options.ttl.0.mul_f64(IMPATIENCE_TTLS)),
+            acquisitions: Some(GRANTS),
+            keys: 1,
+            concurrency: CROWD.max(options.clients),
+            seed: Some(Seed(self.seed.0 ^ 2)),
+            ..options.clone()
+        };
+        let schedule = Schedule::new(options, Plan::default());
+        let played = self.player.play(&schedule).await?;
+        let mut seen = seen_violations(&played);
+        seen.retain(|seen| {
+            !seen.is_of_a_busy_machine() && [EXCLUSION, OWNERSHIP].contains(&seen.signature.checker.as_str())
+        });
+        if seen.is_empty() {
+            played.discard();
+            return Ok(FirstCheck::Works);
+        }
+        Ok(FirstCheck::Broken(Box::new((schedule, played, seen))))
+    }
+
+    fn schedule(&self, options: &RunOptions) -> Schedule {
+        let mut options = RunOptions {
+            time_limit: PATIENCE,
+            acquisitions: Some(GRANTS),
+            seed: Some(Seed(self.seed.0 ^ 1)),
+            ..options.clone()
+        };
+        if self.drawn.keys && self.drawn.concurrency {
+            (options.keys, options.concurrency) = (KEYS, PROCESSES);
+        }
+        Schedule::new(options, Plan::default())
+    }
+
+    async fn once(&self, options: &RunOptions) -> Result<FirstChecked> {
+        let schedule = self.schedule(options);
+        let played = self.player.play(&schedule).await?;
+        let facts = played.history.iter().find_map(LockFacts::read);
+        let renews = facts.is_some_and(|facts| facts.can("extend"));
+        Ok(FirstChecked { check: first_check(schedule, played), other_ttl: None, renews })
+    }
 }
 
 /// Whether a lock that is broken at this TTL may count in whole seconds: its lease ends by time, the TTL has
@@ -118,11 +159,7 @@ fn whole_seconds(options: &RunOptions) -> RunOptions {
     with_ttl(options.clone(), TimeSpan::from_secs(options.ttl.millis().div_ceil(1000)))
 }
 
-impl Once {
-    fn at(self, other_ttl: Option<(TimeSpan, String)>) -> FirstChecked {
-        FirstChecked { check: self.check, other_ttl, renews: self.renews }
-    }
-
+impl FirstChecked {
     /// Says what is wrong at this TTL and not at whole seconds; removes the run that shows it.
     fn dismissed(self, options: &RunOptions) -> String {
         let sentence = match self.check {
@@ -149,56 +186,6 @@ const IMPATIENCE_TTLS: f64 = 0.3;
 const CROWDED_TTLS: u32 = 6;
 
 const OWNERSHIP: &str = "ownership";
-
-/// Plays the same with many impatient processes. Only violations of exclusion count: waits are chance.
-async fn check_crowded(options: &RunOptions, seed: Seed, player: &dyn Player) -> Result<FirstCheck> {
-    let options = RunOptions {
-        time_limit: TimeSpan(options.ttl.0 * CROWDED_TTLS),
-        acquire_timeout: TimeSpan(options.ttl.0.mul_f64(IMPATIENCE_TTLS)),
-        acquisitions: Some(GRANTS),
-        keys: 1,
-        concurrency: CROWD.max(options.clients),
-        seed: Some(Seed(seed.0 ^ 2)),
-        ..options.clone()
-    };
-    let schedule = Schedule::new(options, Plan::default());
-    let played = player.play(&schedule).await?;
-    let mut seen = seen_violations(&played);
-    seen.retain(|seen| {
-        !seen.is_of_a_busy_machine() && [EXCLUSION, OWNERSHIP].contains(&seen.signature.checker.as_str())
-    });
-    if seen.is_empty() {
-        played.discard();
-        return Ok(FirstCheck::Works);
-    }
-    Ok(FirstCheck::Broken(Box::new((schedule, played, seen))))
-}
-
-fn checked(options: &RunOptions, drawn: DrawnOptions, seed: Seed) -> Schedule {
-    let mut options = RunOptions {
-        time_limit: PATIENCE,
-        acquisitions: Some(GRANTS),
-        seed: Some(Seed(seed.0 ^ 1)),
-        ..options.clone()
-    };
-    if drawn.keys && drawn.concurrency {
-        (options.keys, options.concurrency) = (KEYS, PROCESSES);
-    }
-    Schedule::new(options, Plan::default())
-}
-
-async fn check_once(
-    options: &RunOptions,
-    drawn: DrawnOptions,
-    seed: Seed,
-    player: &dyn Player,
-) -> Result<Once> {
-    let schedule = checked(options, drawn, seed);
-    let played = player.play(&schedule).await?;
-    let facts = played.history.iter().find_map(LockFacts::read);
-    let renews = facts.is_some_and(|facts| facts.can("extend"));
-    Ok(Once { check: first_check(schedule, played), renews })
-}
 
 fn first_check(schedule: Schedule, played: Played) -> FirstCheck {
     let acquires = || played.history.iter().filter(|event| event.f == f::ACQUIRE);

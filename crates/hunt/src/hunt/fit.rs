@@ -1,9 +1,10 @@
+use crate::AnyNemesis;
 use crate::schedule::Schedule;
 use crate::search::{DrawnOptions, Space};
 use fencepost_cluster::Capability;
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::Seed;
-use fencepost_nemesis::{Nemesis, registry};
+use fencepost_nemesis::registry;
 
 /// A nemesis that cannot be tried, and why.
 pub struct NotApplicable {
@@ -15,9 +16,9 @@ pub struct NotApplicable {
 pub fn fitting(
     options: &RunOptions,
     drawn: DrawnOptions,
-    nemeses: Vec<&'static dyn Nemesis>,
+    nemeses: Vec<AnyNemesis>,
     offered: &[Capability],
-) -> Result<(Vec<&'static dyn Nemesis>, Vec<NotApplicable>), BadUsage> {
+) -> Result<(Vec<AnyNemesis>, Vec<NotApplicable>), BadUsage> {
     let space = Space::new(options.clone(), drawn, nemeses.clone())?;
     let (mut fit, mut not_applicable) = (Vec::new(), Vec::new());
     for nemesis in nemeses {
@@ -29,15 +30,11 @@ pub fn fitting(
     Ok((fit, not_applicable))
 }
 
-pub fn every_nemesis() -> Vec<&'static dyn Nemesis> {
+pub fn every_nemesis() -> Vec<AnyNemesis> {
     registry().to_vec()
 }
 
-fn why_not_applicable(
-    nemesis: &'static dyn Nemesis,
-    space: &Space,
-    offered: &[Capability],
-) -> Option<String> {
+fn why_not_applicable(nemesis: AnyNemesis, space: &Space, offered: &[Capability]) -> Option<String> {
     if let Some(unmet) = nemesis.description().unmet(offered) {
         return Some(format!("it needs {unmet}, which the driver does not offer on this machine"));
     }

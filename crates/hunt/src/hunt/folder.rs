@@ -2,7 +2,7 @@ use super::request::HuntRequest;
 use crate::schedule::Schedule;
 use crate::search::{ScheduleArchive, SituationName, SituationRecord, Use};
 use anyhow::{Context, Result, anyhow};
-use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_engine::{BadUsage, RunOptions, refuse};
 use fencepost_history::run::{read_regular, timestamp, write_inside};
 use fencepost_history::{Seed, Shard};
 use fencepost_nemesis::Plan;
@@ -105,8 +105,7 @@ impl HuntFolder {
         match running.try_lock() {
             Ok(()) => Ok(HuntFolder { path, _running: running }),
             Err(fs::TryLockError::WouldBlock) => {
-                Err(BadUsage::new(format!("the hunt in {} still goes on; end it first", path.display()))
-                    .into())
+                refuse!("the hunt in {} still goes on; end it first", path.display())
             }
             Err(fs::TryLockError::Error(error)) => Err(anyhow!("cannot lock {}: {error}", path.display())),
         }
@@ -152,12 +151,8 @@ impl HuntFolder {
 
     /// Keeps a schedule. An error where its file cannot be written.
     pub fn keep(&self, number: u64, schedule: &Schedule, about: &str) -> Result<()> {
-        let file = CorpusFile {
-            about: about.to_owned(),
-            used: Use::default(),
-            options: schedule.options.clone(),
-            plan: schedule.plan.clone(),
-        };
+        let Schedule { options, plan, .. } = schedule.clone();
+        let file = CorpusFile { about: about.to_owned(), used: Use::default(), options, plan };
         Ok(write_inside(&self.path, &corpus_file(number), toml::to_string(&file)?.as_bytes())?)
     }
 

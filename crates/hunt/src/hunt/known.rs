@@ -4,7 +4,7 @@ use crate::replay::replay;
 use crate::schedule::Schedule;
 use anyhow::{Result, bail};
 use fencepost_checker::Violation;
-use fencepost_engine::{BadUsage, Stop};
+use fencepost_engine::{Stop, refuse};
 use fencepost_report::findings::{FINDING, FindingFile};
 use std::path::Path;
 
@@ -15,11 +15,10 @@ const PLAYS: usize = 10;
 pub fn known_findings(folder: &Path) -> Result<Vec<KeptFinding>> {
     let known = kept_findings(folder)?;
     if known.is_empty() {
-        return Err(BadUsage::new(format!(
+        refuse!(
             "{} has no known finding: each is a folder with a {FINDING}, as in findings/ of a hunt",
             folder.display()
-        ))
-        .into());
+        );
     }
     Ok(known)
 }

@@ -181,20 +181,12 @@ impl Progress {
         let name = free_name(seen.signature.name(), |name| !taken.contains(name));
         let is_of_servers = self.file.against.is_some() && (is_late || self.is_of_servers(&seen.signature));
         self.file.findings.push(HuntFinding {
-            name: name.clone(),
-            signature: seen.signature.clone(),
             whose: seen.whose,
-            sentence: seen.sentence.clone(),
             found_ms: self.file.spent_ms,
             schedule,
             times: 1,
-            state: FindingState::Found,
             compared: is_of_servers.then_some(Compared::OfServers),
-            reproduced: None,
-            faults: 0,
-            clients: 0,
-            run: None,
-            command: None,
+            ..HuntFinding::new(&name, &seen.signature, &seen.sentence)
         });
         Some(name)
     }
@@ -202,20 +194,13 @@ impl Progress {
     pub(super) fn note_known(&mut self, known: &FindingFile, (seen, plays): (usize, usize)) {
         let state = if seen > 0 { FindingState::Known } else { FindingState::Gone };
         self.file.findings.push(HuntFinding {
-            name: known.name.clone(),
-            signature: known.signature.clone(),
-            whose: known.whose,
-            sentence: known.sentence.clone(),
-            found_ms: 0,
-            schedule: 0,
-            times: 0,
             state,
-            compared: None,
+            whose: known.whose,
             reproduced: Some((seen, plays)),
             faults: known.after.faults,
             clients: known.after.clients,
-            run: None,
             command: Some(known.command.clone()),
+            ..HuntFinding::new(&known.name, &known.signature, &known.sentence)
         });
     }
 

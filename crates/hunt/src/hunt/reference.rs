@@ -9,12 +9,11 @@ use super::seen_violation::{all_violations, explains, is_same_breach};
 use super::state::{Found, Hunt};
 use crate::player::Player;
 use crate::schedule::Schedule;
-use crate::shrink::Shrunk;
+use crate::shrink::{Shrunk, plays_to_show};
 use anyhow::Result;
 use fencepost_campaign::Played;
 use fencepost_checker::{Outcome, Whose};
 use fencepost_engine::BadUsage;
-use fencepost_report::Rate;
 use fencepost_report::findings::Signature;
 use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
@@ -26,17 +25,6 @@ const PLAYS_UNDER_FAULTS_OF_SERVERS: usize = 5;
 
 /// The same for a violation that was made small, fewest and most.
 const PLAYS_OF_SMALL: (usize, usize) = (4, 12);
-
-/// The chance that all plays miss what comes as often for the reference as for the lock.
-const MISSED: f64 = 0.01;
-
-/// How many plays show whether the reference, too, shows what the lock shows at this rate.
-fn plays_of_small(rate: Rate) -> usize {
-    // One play more with it and one more without: none of few plays is certain.
-    let share = (rate.violations + 1) as f64 / (rate.plays + 2) as f64;
-    let (fewest, most) = PLAYS_OF_SMALL;
-    ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(fewest, most)
-}
 
 /// This schedule for another lock on the same servers. It is prolonged where the lock under test is: a right
 /// lock that is held beyond its TTL, too, would be had twice. The error: one sentence, the plan does not fit.
@@ -68,7 +56,8 @@ impl Hunt {
     /// Compares a finding that is small now: with other faults beside it, a reference shows less.
     pub(super) async fn compare_small(&self, name: &str, shrunk: &Shrunk, until: Instant) -> Result<()> {
         if self.request.against.is_some() {
-            let compared = self.compare(name, &shrunk.schedule, plays_of_small(shrunk.rate), until).await?;
+            let plays = plays_to_show(shrunk.rate, PLAYS_OF_SMALL);
+            let compared = self.compare(name, &shrunk.schedule, plays, until).await?;
             // A right lock does not do this on the same servers and faults, so it is no failure of theirs.
             if compared == Compared::Own {
                 let mut progress = self.progress.lock();
@@ -219,6 +208,7 @@ mod tests {
     use fencepost_engine::RunOptions;
     use fencepost_history::TimeSpan;
     use fencepost_nemesis::Plan;
+    use fencepost_report::Rate;
 
     #[test]
     fn the_reference_of_a_lock_that_is_held_for_long_is_prolonged() {
@@ -235,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_rare_violation_takes_more_plays_of_the_reference() {
-        let plays = |violations, plays| plays_of_small(Rate { violations, plays });
+        let plays = |violations, plays| plays_to_show(Rate { violations, plays }, PLAYS_OF_SMALL);
         assert_eq!((plays(10, 10), plays(8, 10), plays(4, 10), plays(1, 10)), (4, 4, 9, 12));
     }
 }

@@ -1,6 +1,6 @@
 //! The loop: a first check, schedules side by side, and the end.
 
-use super::first_check::{FirstCheck, FirstChecked, check_without_faults};
+use super::first_check::{FirstCheck, FirstChecked, WithoutFaults};
 use super::folder::{FOUND, HuntFolder};
 use super::known::{again, known_findings};
 use super::limited::Limited;
@@ -8,6 +8,7 @@ use super::progress::Progress;
 use super::request::HuntRequest;
 use super::seen_violation::{SeenViolation, seen_violations};
 use super::state::{Found, Hunt, HuntParts};
+use crate::AnyNemesis;
 use crate::player::Player;
 use crate::schedule::Schedule;
 use crate::search::{Proposal, ScheduleArchive, ScheduleCoverage, Search, Space, with_ttl};
@@ -17,7 +18,7 @@ use fencepost_checker::Whose;
 use fencepost_engine::{BadUsage, NoTimeToStart, StopReason, pick};
 use fencepost_history::run::{RunFolder, now};
 use fencepost_history::{TimeSpan, shell_path};
-use fencepost_nemesis::{Nemesis, registry};
+use fencepost_nemesis::registry;
 use fencepost_report::findings::Signature;
 use fencepost_report::hunt::{HuntFile, HuntReference};
 use futures_util::future::join_all;
@@ -77,8 +78,7 @@ impl Hunt {
         around: HuntParts,
     ) -> Result<Hunt, BadUsage> {
         let named = |name: &String| pick("nemesis", name, registry(), |nemesis| nemesis.name());
-        let nemeses: Vec<&'static dyn Nemesis> =
-            request.nemeses.iter().map(named).collect::<Result<_, _>>()?;
+        let nemeses: Vec<AnyNemesis> = request.nemeses.iter().map(named).collect::<Result<_, _>>()?;
         let space = Space::new(request.options.clone(), request.drawn, nemeses)?;
         let (_, step) = request.numbering();
         let mut search = Search::new(space, request.seed);
@@ -95,17 +95,8 @@ impl Hunt {
         let progress = Mutex::new(progress);
         let HuntParts { player, program, stop, observer } = around;
         let player = Limited::new(player, jobs_to_begin_with(), request.jobs);
-        Ok(Hunt {
-            folder,
-            request,
-            progress,
-            player,
-            program,
-            stop,
-            observer,
-            found: Mutex::default(),
-            ended: Mutex::default(),
-        })
+        let (found, ended) = Default::default();
+        Ok(Hunt { folder, request, progress, player, program, stop, observer, found, ended })
     }
 
     /// Hunts to the end of its time. Errors: the folder is unwritable, or the first check failed.
@@ -198,13 +189,13 @@ impl Hunt {
     /// Plays the first check; where clients had no time to start, again with more.
     async fn first_check(&self) -> Result<FirstChecked> {
         let HuntRequest { options, drawn, seed, .. } = &self.request;
-        let checked = check_without_faults(options, *drawn, *seed, &self.player).await;
+        let check = WithoutFaults { drawn: *drawn, seed: *seed, player: &self.player };
         let is_slow = |error: &anyhow::Error| error.chain().any(|cause| cause.is::<NoTimeToStart>());
-        match checked {
+        match check.check(options).await {
             Err(error) if is_slow(&error) && !self.is_interrupted() => {
                 self.observer.message(&format!("the first check failed: {error:#}"));
                 self.note_pace();
-                check_without_faults(options, *drawn, *seed, &self.player).await
+                check.check(options).await
             }
             checked => checked,
         }
@@ -345,11 +336,8 @@ impl Hunt {
                 }
             }
             self.note_run(&name, run.as_deref());
-            self.found.lock().push_back(Found {
-                name,
-                violation: seen.violation,
-                schedule: schedule.clone(),
-            });
+            let (violation, schedule) = (seen.violation, schedule.clone());
+            self.found.lock().push_back(Found { name, violation, schedule });
         }
         if run.is_none() {
             let _ = fs::remove_dir_all(&played.folder);

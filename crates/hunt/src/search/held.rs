@@ -8,13 +8,15 @@
 
 use super::space::{Space, is_of_holder};
 use super::ttl::{LIMIT_TTLS as USUAL_TTLS, with_ttl};
+use crate::AnyNemesis;
 use crate::schedule::Schedule;
 use fencepost_engine::RunOptions;
 use fencepost_history::{Kind, Lease, Stream, TimeSpan, f};
-use fencepost_nemesis::{Nemesis, Plan, PlannedFault, PossibleAim, Role, Trigger, WhichAim, aims};
+use fencepost_nemesis::{Plan, PlannedFault, PossibleAim, Role, Trigger, WhichAim, aims};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde_json::json;
+use std::time::Duration;
 
 const HOLD_TTLS: u32 = 4;
 const LIMIT_TTLS: u32 = 8;
@@ -64,107 +66,92 @@ const SLOW_TTLS: f64 = 2.5;
 /// How long processes rest where a lock that is not held in truth has to be wanted while it is not.
 const RESTS_TTLS: f64 = 0.25;
 
-/// What a schedule tries on a lock that is held.
+/// A schedule on a lock that is held: what it tries, with which nemesis.
 #[derive(Clone, Copy)]
-pub(super) enum HeldPlay {
-    /// This nemesis breaks the connection over which the lock is prolonged.
-    Broken(&'static dyn Nemesis, WhichAim),
-    /// A process in this role sleeps until its session is over, and wakes before the lock is released.
-    Sleeps(Role, &'static dyn Nemesis),
-    /// The thread that prolongs the lock stands still, while the section goes on.
-    RenewalStands(&'static dyn Nemesis),
-    /// The holder is cut off from the servers for longer than its session lasts, while its section goes on.
-    CutOff(&'static dyn Nemesis),
-    /// The wall clock of a waiter runs ahead by more than the lease of the holder lasts.
-    WaiterAhead(&'static dyn Nemesis),
-    /// While the holder is stopped, another takes the lock and is killed.
-    TakenAndGone(&'static dyn Nemesis),
-    /// The lock is granted by a bare majority, and its holder loses one of these servers.
-    BareMajority(&'static dyn Nemesis),
-    /// The servers answer slowly as the lock is acquired, and the section uses all of its validity.
-    WholeValidity(&'static dyn Nemesis),
+pub(super) struct HeldPlay {
+    pub nemesis: AnyNemesis,
+    tries: HeldTry,
 }
 
-impl HeldPlay {
-    pub(super) fn nemesis(self) -> &'static dyn Nemesis {
-        match self {
-            HeldPlay::Broken(nemesis, _)
-            | HeldPlay::Sleeps(_, nemesis)
-            | HeldPlay::RenewalStands(nemesis)
-            | HeldPlay::CutOff(nemesis)
-            | HeldPlay::WaiterAhead(nemesis)
-            | HeldPlay::TakenAndGone(nemesis)
-            | HeldPlay::BareMajority(nemesis)
-            | HeldPlay::WholeValidity(nemesis) => nemesis,
-        }
-    }
+#[derive(Clone, Copy)]
+enum HeldTry {
+    /// The nemesis breaks the connection over which the lock is prolonged.
+    Broken(WhichAim),
+    /// A process in this role sleeps until its session is over, and wakes before the lock is released.
+    Sleeps(Role),
+    /// The thread that prolongs the lock stands still, while the section goes on.
+    RenewalStands,
+    /// The holder is cut off from the servers for longer than its session lasts, while its section goes on.
+    CutOff,
+    /// The wall clock of a waiter runs ahead by more than the lease of the holder lasts.
+    WaiterAhead,
+    /// While the holder is stopped, another takes the lock and is killed.
+    TakenAndGone,
+    /// The lock is granted by a bare majority, and its holder loses one of these servers.
+    BareMajority,
+    /// The servers answer slowly as the lock is acquired, and the section uses all of its validity.
+    WholeValidity,
 }
 
 impl Space {
     /// Those that fit a lock whether or not it prolongs what it holds.
     pub(super) fn held_plays(&self) -> Vec<HeldPlay> {
-        let play: fn(&'static dyn Nemesis) -> HeldPlay = HeldPlay::WholeValidity;
+        let of = |lease: Lease, name: &str, tries| self.play(name, tries).filter(|_| self.lease == lease);
         // The window is a fraction of a TTL, and another process has to meet it.
-        let slow =
-            (self.lease == Lease::Ttl).then(|| self.named("delay")).flatten().map(|slow| [play(slow); 2]);
-        let asleep = (self.lease == Lease::Session).then(|| self.named("pause")).flatten();
-        let sleeps = |role| asleep.map(|pause| HeldPlay::Sleeps(role, pause));
-        let cut = (self.lease == Lease::Session).then(|| self.named("partition")).flatten();
-        let cut_off = cut.map(HeldPlay::CutOff);
-        let slow = slow.into_iter().flatten();
-        slow.chain(sleeps(Role::Waiter))
-            .chain(sleeps(Role::Holder))
-            .chain(cut_off)
-            .chain(self.waiter_ahead())
-            .collect()
+        let slow = of(Lease::Ttl, "delay", HeldTry::WholeValidity);
+        let asleep = |role| of(Lease::Session, "pause", HeldTry::Sleeps(role));
+        let cut_off = of(Lease::Session, "partition", HeldTry::CutOff);
+        let plays = [slow, slow, asleep(Role::Waiter), asleep(Role::Holder), cut_off, self.waiter_ahead()];
+        plays.into_iter().flatten().collect()
     }
 
     fn waiter_ahead(&self) -> Option<HeldPlay> {
-        self.named("clock-jump").map(HeldPlay::WaiterAhead)
+        self.play("clock-jump", HeldTry::WaiterAhead)
     }
 
     /// Those for a lock that prolongs what it holds. Its holder soon learns that it was robbed.
     pub(super) fn renewing_plays(&self) -> Vec<HeldPlay> {
-        let broken = self.breaks_renewals().into_iter().map(|(nemesis, aim)| HeldPlay::Broken(nemesis, aim));
+        let broken = self.breaks_renewals().into_iter();
+        let broken = broken.map(|(nemesis, aim)| HeldPlay { nemesis, tries: HeldTry::Broken(aim) });
         let votes = !self.topology.has_leader && self.topology.servers.len() >= 3;
-        let bare =
-            votes.then(|| self.named("partition")).flatten().map(|cut| [HeldPlay::BareMajority(cut); 2]);
+        let bare = self.play("partition", HeldTry::BareMajority).filter(|_| votes);
         let kills = self.named("kill").is_some();
-        let taken = self.named("pause").filter(|_| kills).map(|pause| [HeldPlay::TakenAndGone(pause); 2]);
-        let stands = self.named("thread-pause").map(|stop| [HeldPlay::RenewalStands(stop); 2]);
-        let once = [bare, taken].into_iter().flatten().flatten();
-        let first = self.waiter_ahead().into_iter().chain(stands.into_iter().flatten());
-        first.chain(broken).chain(once).collect()
+        let taken = self.play("pause", HeldTry::TakenAndGone).filter(|_| kills);
+        let stands = self.play("thread-pause", HeldTry::RenewalStands);
+        let first = [self.waiter_ahead(), stands, stands].into_iter().flatten();
+        first.chain(broken).chain([bare, bare, taken, taken].into_iter().flatten()).collect()
     }
 
-    fn named(&self, name: &str) -> Option<&'static dyn Nemesis> {
+    fn play(&self, name: &str, tries: HeldTry) -> Option<HeldPlay> {
+        self.named(name).map(|nemesis| HeldPlay { nemesis, tries })
+    }
+
+    fn named(&self, name: &str) -> Option<AnyNemesis> {
         self.nemeses.iter().copied().find(|nemesis| nemesis.name() == name)
     }
 
     /// A schedule of this kind; none where the options that the user fixed do not allow it.
     pub(super) fn held(&self, play: HeldPlay, random: &mut Stream) -> Option<Schedule> {
         let drawn = self.options(random);
-        let drawn = match play {
-            HeldPlay::Broken(..)
-            | HeldPlay::Sleeps(..)
-            | HeldPlay::RenewalStands(_)
-            | HeldPlay::CutOff(_)
-            | HeldPlay::WaiterAhead(_) => drawn,
+        let drawn = match (play.tries, self.odd_ttl) {
             // What a share of the TTL comes to is then seen beside what any machine takes.
-            _ => self.odd_ttl.map_or_else(|| drawn.clone(), |ttl| with_ttl(drawn.clone(), ttl)),
+            (HeldTry::TakenAndGone | HeldTry::BareMajority | HeldTry::WholeValidity, Some(ttl)) => {
+                with_ttl(drawn, ttl)
+            }
+            _ => drawn,
         };
         let drawn = RunOptions { keys: if self.drawn.keys { 1 } else { drawn.keys }, ..drawn };
-        let (options, faults) = match play {
-            HeldPlay::Broken(nemesis, aim) => {
+        let (options, faults) = match play.tries {
+            HeldTry::Broken(aim) => {
                 let options = self.held_for_long(drawn);
-                let fault = self.breaking_a_renewal(nemesis, aim, &options, random)?;
+                let fault = self.breaking_a_renewal(play.nemesis, aim, &options, random)?;
                 (options, vec![fault])
             }
-            HeldPlay::Sleeps(role, _) => {
+            HeldTry::Sleeps(role) => {
                 let mut options = self.held_for_long(drawn);
-                if self.drawn.hold && role == Role::Holder {
+                if role == Role::Holder {
                     // A TTL and as long as it slept, in which its library can report the loss.
-                    options.hold = Some(TimeSpan(options.ttl.0 * AWAKE_TTLS).into());
+                    options = self.held_for(options.ttl.0 * AWAKE_TTLS, options);
                 }
                 if role == Role::Waiter {
                     options = self.wanted_by_two(options);
@@ -174,44 +161,34 @@ impl Space {
                     RunOptions { acquire_timeout: options.acquire_timeout.max(patience), ..options };
                 let (shortest, longest) = if role == Role::Waiter { WAITER_ASLEEP_TTLS } else { ASLEEP_TTLS };
                 let asleep = self.topology(&options).ttl.mul_f64(random.random_range(shortest..=longest));
-                let fault = PlannedFault::new("pause", &[role.name()], asleep).then(Trigger::of(f::ACQUIRE));
-                (options, vec![fault])
+                (options, vec![at_a_grant("pause", role, asleep)])
             }
-            HeldPlay::RenewalStands(_) => {
+            HeldTry::RenewalStands => {
                 let options = self.held_for_long(drawn);
                 let (shortest, longest) = STANDS_TTLS;
                 let length = options.ttl.0.mul_f64(random.random_range(shortest..=longest));
                 // A lock's own thread begins with the grant: it is the latest.
-                let fault = PlannedFault::new("thread-pause", &[Role::Holder.name()], length);
-                let fault = fault.with("thread", json!("last")).then(Trigger::of(f::ACQUIRE));
+                let fault = at_a_grant("thread-pause", Role::Holder, length).with("thread", json!("last"));
                 (options, vec![fault])
             }
-            HeldPlay::CutOff(_) => {
-                let mut options = self.held_for_long(drawn);
-                if self.drawn.hold {
-                    // A TTL and more, in which its library can report the loss.
-                    options.hold = Some(TimeSpan(options.ttl.0 * AWAKE_TTLS).into());
-                }
+            HeldTry::CutOff => {
+                // A TTL and more, in which its library can report the loss.
+                let options = self.held_for(drawn.ttl.0 * AWAKE_TTLS, self.held_for_long(drawn));
                 let topology = self.topology(&options);
                 let groups = json!([[Role::Holder.name()], topology.servers]);
-                let fault =
-                    PlannedFault::new("partition", &[Role::Holder.name()], topology.ttl.mul_f64(PARTED_TTLS));
-                (options, vec![fault.with("groups", groups).then(Trigger::of(f::ACQUIRE))])
+                let fault = at_a_grant("partition", Role::Holder, topology.ttl.mul_f64(PARTED_TTLS));
+                (options, vec![fault.with("groups", groups)])
             }
-            HeldPlay::WaiterAhead(_) => {
-                let mut options = self.wanted_soon(self.held_for_long(drawn));
-                if self.drawn.hold {
-                    options.hold = Some(TimeSpan(options.ttl.0.mul_f64(ROBBED_HOLD_TTLS)).into());
-                }
+            HeldTry::WaiterAhead => {
+                let options = self.wanted_soon(self.held_for_long(drawn));
+                let options = self.held_for(options.ttl.0.mul_f64(ROBBED_HOLD_TTLS), options);
                 let ahead = options.ttl.0.mul_f64(AHEAD_TTLS);
-                let fault = PlannedFault::new("clock-jump", &[Role::Waiter.name()], ahead);
-                let fault =
-                    fault.with("wall_ms", json!(ahead.as_millis() as u64)).then(Trigger::of(f::ACQUIRE));
-                (options, vec![fault])
+                let fault = at_a_grant("clock-jump", Role::Waiter, ahead);
+                (options, vec![fault.with("wall_ms", json!(ahead.as_millis() as u64))])
             }
-            HeldPlay::TakenAndGone(_) => self.taken_and_gone(drawn)?,
-            HeldPlay::BareMajority(_) => self.bare_majority(drawn, random),
-            HeldPlay::WholeValidity(_) => self.whole_validity(drawn)?,
+            HeldTry::TakenAndGone => self.taken_and_gone(drawn)?,
+            HeldTry::BareMajority => self.bare_majority(drawn, random),
+            HeldTry::WholeValidity => self.whole_validity(drawn)?,
         };
         let mut schedule = Schedule::new(options, Plan { faults, ..Plan::default() });
         self.put_in_order(&mut schedule).then_some(schedule)
@@ -225,11 +202,8 @@ impl Space {
         let options = self.wanted_by_two(self.held_for_long(drawn));
         let hold = Some(TimeSpan(options.ttl.0 * TAKEN_HOLD_TTLS).into());
         let ttls = |ttls: f64| options.ttl.0.mul_f64(ttls);
-        let of_holder = |fault: &str, length| {
-            PlannedFault::new(fault, &[Role::Holder.name()], length).then(Trigger::of(f::ACQUIRE))
-        };
-        let stopped = of_holder("pause", ttls(TAKEN_TTLS));
-        let gone = of_holder("kill", ttls(TAKER_GONE_TTLS));
+        let stopped = at_a_grant("pause", Role::Holder, ttls(TAKEN_TTLS));
+        let gone = at_a_grant("kill", Role::Holder, ttls(TAKER_GONE_TTLS));
         let gone = PlannedFault { at_ms: TimeSpan(ttls(TAKEN_FROM_TTLS)).millis(), ..gone };
         Some((RunOptions { hold, ..options }, vec![stopped, gone]))
     }
@@ -250,10 +224,7 @@ impl Space {
     }
 
     fn bare_majority(&self, drawn: RunOptions, random: &mut Stream) -> (RunOptions, Vec<PlannedFault>) {
-        let mut options = self.held_for_long(drawn);
-        if self.drawn.hold {
-            options.hold = Some(TimeSpan(options.ttl.0.mul_f64(HANDED_ON_TTLS)).into());
-        }
+        let options = self.held_for(drawn.ttl.0.mul_f64(HANDED_ON_TTLS), self.held_for_long(drawn));
         let topology = self.topology(&options);
         let mut servers: Vec<&str> = topology.servers.iter().map(String::as_str).collect();
         servers.shuffle(random);
@@ -294,8 +265,8 @@ impl Space {
         Some((RunOptions { careful: true, hold, ..options }, vec![fault]))
     }
 
-    fn breaks_renewals(&self) -> Vec<(&'static dyn Nemesis, WhichAim)> {
-        let aimed = |nemesis: &'static dyn Nemesis| {
+    fn breaks_renewals(&self) -> Vec<(AnyNemesis, WhichAim)> {
+        let aimed = |nemesis: AnyNemesis| {
             // Those at points of a recipe take no turns.
             let in_turn = aims(nemesis, &self.topology).into_iter().filter(|aim| !is_at_point(aim));
             let place = in_turn.into_iter().position(|aim| breaks(&aim, self.topology.storage.as_deref()))?;
@@ -315,10 +286,16 @@ impl Space {
         }
     }
 
+    /// The same options, with sections of this length, unless the user fixed it.
+    fn held_for(&self, length: Duration, options: RunOptions) -> RunOptions {
+        let hold = if self.drawn.hold { Some(TimeSpan(length).into()) } else { options.hold };
+        RunOptions { hold, ..options }
+    }
+
     /// A fault of this nemesis that breaks the connection over which the lock is prolonged.
     fn breaking_a_renewal(
         &self,
-        nemesis: &'static dyn Nemesis,
+        nemesis: AnyNemesis,
         aim: WhichAim,
         options: &RunOptions,
         random: &mut Stream,
@@ -332,6 +309,11 @@ impl Space {
         fault.until = None;
         Some(fault)
     }
+}
+
+/// A fault of a node in this role that comes once the lock is granted.
+fn at_a_grant(fault: &str, role: Role, length: Duration) -> PlannedFault {
+    PlannedFault::new(fault, &[role.name()], length).then(Trigger::of(f::ACQUIRE))
 }
 
 fn is_at_point(aim: &PossibleAim) -> bool {

@@ -14,6 +14,7 @@ mod schedule_coverage;
 mod space;
 mod ttl;
 
+use crate::AnyNemesis;
 pub use archive::{ScheduleArchive, ScheduleOutcome, SituationRecord, Use};
 pub use mutation::ScheduleChange;
 pub use schedule_coverage::{ScheduleCoverage, ShownViolation, SituationName};
@@ -22,7 +23,7 @@ pub use ttl::{ACQUIRE_TTLS, LIMIT_TTLS, with_ttl};
 
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
-use fencepost_nemesis::{Nemesis, WhichAim};
+use fencepost_nemesis::WhichAim;
 use opening::Opening;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -164,19 +165,18 @@ impl Search {
 
     /// One of the first schedules; none where it cannot be drawn, or its nemesis is left out by now.
     fn open(&self, opening: Opening, random: &mut Stream) -> Option<(Schedule, Origin)> {
-        let is_left_out = |nemesis: &'static dyn Nemesis| {
-            self.space.nemeses.iter().all(|other| other.name() != nemesis.name())
-        };
+        let is_left_out =
+            |nemesis: AnyNemesis| self.space.nemeses.iter().all(|other| other.name() != nemesis.name());
         match opening {
             Opening::Peace(play) => {
                 Some((self.space.without_faults(play, self.peace_most, random), Origin::Peace))
             }
             Opening::Fault(nemesis, _) if is_left_out(nemesis) => None,
-            Opening::Held(play) if is_left_out(play.nemesis()) => None,
+            Opening::Held(play) if is_left_out(play.nemesis) => None,
             Opening::Fault(nemesis, aim) => self.drawn_with(nemesis, aim, random),
             Opening::Held(play) => {
                 let schedule = (0..8).find_map(|_| self.space.held(play, random))?;
-                Some((schedule, Origin::Fresh { nemesis: play.nemesis().name().to_owned() }))
+                Some((schedule, Origin::Fresh { nemesis: play.nemesis.name().to_owned() }))
             }
         }
     }
@@ -223,7 +223,7 @@ impl Search {
 
     fn drawn_with(
         &self,
-        nemesis: &'static dyn Nemesis,
+        nemesis: AnyNemesis,
         aim: Option<WhichAim>,
         random: &mut Stream,
     ) -> Option<(Schedule, Origin)> {

@@ -1,11 +1,12 @@
 use super::held::HeldPlay;
 use super::peace::PeacePlay;
-use fencepost_nemesis::{Nemesis, WhichAim};
+use crate::AnyNemesis;
+use fencepost_nemesis::WhichAim;
 
 #[derive(Clone, Copy)]
 pub(super) enum Opening {
     /// No fault, for so long that it can be judged who gets the lock, and how soon.
     Peace(PeacePlay),
-    Fault(&'static dyn Nemesis, Option<WhichAim>),
+    Fault(AnyNemesis, Option<WhichAim>),
     Held(HeldPlay),
 }

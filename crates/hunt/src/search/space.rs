@@ -1,10 +1,11 @@
 use super::moments::draw_moment;
 use super::ttl::with_ttl;
+use crate::AnyNemesis;
 use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Lease, Seed, Stream, TimeSpan};
 use fencepost_nemesis::{
-    Nemesis, Plan, PlannedFault, PossibleAim, Role, Topology, Trigger, WhichAim, aims, draw_fault, find,
+    Plan, PlannedFault, PossibleAim, Role, Topology, Trigger, WhichAim, aims, draw_fault, find,
     reaches_points,
 };
 use rand::RngExt;
@@ -66,7 +67,7 @@ impl DrawnOptions {
 pub struct Space {
     pub base: RunOptions,
     pub drawn: DrawnOptions,
-    pub nemeses: Vec<&'static dyn Nemesis>,
+    pub nemeses: Vec<AnyNemesis>,
     /// The lock prolongs what it holds: some schedules are about that.
     pub renews: bool,
     pub(super) topology: Topology,
@@ -77,11 +78,7 @@ pub struct Space {
 
 impl Space {
     /// The schedules of these options, with faults of these nemeses. The error is one sentence.
-    pub fn new(
-        base: RunOptions,
-        drawn: DrawnOptions,
-        nemeses: Vec<&'static dyn Nemesis>,
-    ) -> Result<Space, BadUsage> {
+    pub fn new(base: RunOptions, drawn: DrawnOptions, nemeses: Vec<AnyNemesis>) -> Result<Space, BadUsage> {
         // The faults of a schedule are those of its plan.
         let base = RunOptions { nemesis: Vec::new(), nemesis_file: None, ..base };
         let spec = RunSpec::with_plan(base.clone(), Plan::default())?;
@@ -144,7 +141,7 @@ impl Space {
         }
     }
 
-    pub(super) fn nemeses_by_chance(&self, random: &mut Stream) -> Vec<&'static dyn Nemesis> {
+    pub(super) fn nemeses_by_chance(&self, random: &mut Stream) -> Vec<AnyNemesis> {
         let mut nemeses = self.nemeses.clone();
         nemeses.shuffle(random);
         nemeses
@@ -155,7 +152,7 @@ impl Space {
     /// steps of the recipe; the waiter whose turn is next; the holder, for those whose first aim is its
     /// servers (its clock, which only a wrong lock minds); the same on a waiter; these at the servers; and
     /// what cannot be aimed here.
-    pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
+    pub(super) fn opening(&self, random: &mut Stream) -> Vec<(AnyNemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =
             nemeses.into_iter().map(|nemesis| (nemesis, aims(nemesis, &self.topology))).collect();
@@ -185,12 +182,7 @@ impl Space {
     }
 
     /// A new schedule with a fault of this nemesis (no `aim`: by chance), and others; none without targets.
-    pub fn fresh(
-        &self,
-        nemesis: &'static dyn Nemesis,
-        aim: Option<WhichAim>,
-        random: &mut Stream,
-    ) -> Option<Schedule> {
+    pub fn fresh(&self, nemesis: AnyNemesis, aim: Option<WhichAim>, random: &mut Stream) -> Option<Schedule> {
         let mut options = self.options(random);
         if aim.is_some() && self.drawn.time_limit {
             // So that its moment comes, and what follows from it.
@@ -211,7 +203,7 @@ impl Space {
     /// Draws one fault for a schedule: with this aim, or where that is none or cannot be, as it comes.
     pub(super) fn fault(
         &self,
-        nemesis: &'static dyn Nemesis,
+        nemesis: AnyNemesis,
         aim: Option<WhichAim>,
         options: &RunOptions,
         random: &mut Stream,

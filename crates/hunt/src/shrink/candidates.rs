@@ -3,7 +3,7 @@
 use super::round;
 use crate::schedule::Schedule;
 use fencepost_engine::RunSpec;
-use fencepost_history::{FaultStage, Kind, TimeSpan, f};
+use fencepost_history::{FaultStage, Kind, TimeSpan, f, once};
 use fencepost_nemesis::{Plan, PlannedFault, Trigger};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,12 +31,8 @@ pub(super) fn repeated(schedule: &Schedule) -> Option<Schedule> {
     Some(longer)
 }
 
-pub(super) fn with_fault(
-    schedule: &Schedule,
-    number: usize,
-    change: impl FnOnce(&mut PlannedFault),
-) -> Schedule {
-    let mut changed = schedule.clone();
+pub(super) fn with_fault(of: &Schedule, number: usize, change: impl FnOnce(&mut PlannedFault)) -> Schedule {
+    let mut changed = of.clone();
     change(&mut changed.plan.faults[number]);
     changed
 }
@@ -186,13 +182,7 @@ pub(super) fn triggers(schedule: &Schedule, number: usize) -> Vec<(Trigger, u64)
     triggers.push((Trigger::of(f::ACQUIRE), 0));
     triggers.push((Trigger::of(f::READ), 0));
     triggers.push((Trigger::of(f::RELEASE).with_kind(Kind::Invoke), 0));
-    let mut seen: Vec<(Trigger, u64)> = Vec::new();
-    triggers.retain(|trigger| {
-        let new = !seen.contains(trigger);
-        seen.push(trigger.clone());
-        new
-    });
-    triggers
+    once(triggers)
 }
 
 pub(super) fn with_trigger(schedule: &Schedule, number: usize, trigger: &(Trigger, u64)) -> Schedule {

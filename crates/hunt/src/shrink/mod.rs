@@ -22,6 +22,7 @@ use fencepost_engine::Stop;
 use fencepost_report::Rate;
 use fencepost_report::findings::Size;
 use peace::Peace;
+pub(crate) use peace::plays_to_show;
 pub use size::size_of;
 use std::time::Instant;
 use step::ENDED_EARLY;

@@ -16,14 +16,14 @@ const FIRST_PLAYS: usize = 4;
 
 const PLAYS_MAX: usize = 30;
 
-/// The chance that all plays miss what comes as often without a fault.
+/// The chance that all plays miss what comes as often as before.
 const MISSED: f64 = 0.01;
 
-/// How many plays without a fault show whether what comes at this rate with one needs it.
-fn plays_for(rate: Rate) -> usize {
+/// How many plays of something else show whether it, too, shows what came at this rate; fewest and most.
+pub(crate) fn plays_to_show(rate: Rate, (fewest, most): (usize, usize)) -> usize {
     // One play more with it and one more without: none of few plays is certain.
     let share = (rate.violations + 1) as f64 / (rate.plays + 2) as f64;
-    ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(GOAL.plays, PLAYS_MAX)
+    ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(fewest, most)
 }
 
 /// The candidates without faults, and how often each was played without the violation.
@@ -53,7 +53,7 @@ impl Peace {
         trial: &mut Trial<'_>,
         tell: &mut (dyn FnMut(&Step) + Send),
     ) -> Option<Found> {
-        self.attempt(best, goal, plays_for(rate), trial, tell).await
+        self.attempt(best, goal, plays_to_show(rate, (GOAL.plays, PLAYS_MAX)), trial, tell).await
     }
 
     async fn attempt(
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_rare_violation_takes_more_plays_without_a_fault() {
-        let plays = |violations, plays| plays_for(Rate { violations, plays });
+        let plays = |violations, plays| plays_to_show(Rate { violations, plays }, (GOAL.plays, PLAYS_MAX));
         assert_eq!((plays(10, 10), plays(4, 10), plays(2, 10), plays(1, 10)), (10, 10, 17, 26));
     }
 }

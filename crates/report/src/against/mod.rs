@@ -8,6 +8,7 @@ mod text;
 
 use crate::rate::Rate;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Violation, Whose};
+use fencepost_history::once;
 use fencepost_history::run::{RunError, RunFolder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -43,13 +44,16 @@ pub struct ReferenceRun {
     pub failed: Option<String>,
 }
 
-/// How a lock stands to the reference, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    Worse,
-    Equal,
-    Better,
+fencepost_history::worded! {
+    /// How a lock stands to the reference, the worst first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Standing {
+        Worse = "worse",
+        Equal = "equal",
+        Better = "better",
+    }
+    pub fn word;
 }
 
 /// A violation that the lock or the reference showed.
@@ -185,17 +189,11 @@ fn own_undecided(outcome: Outcome) -> String {
 }
 
 fn undecided(reference: &str, runs: &[ReferenceRun]) -> String {
-    let mut whys: Vec<String> = Vec::new();
-    for run in runs {
-        let why = match (run.outcome, &run.failed) {
-            (Some(outcome), _) => format!("ended {outcome}"),
-            (None, why) => format!("failed: {}", why.as_deref().unwrap_or("it was not played")),
-        };
-        if !whys.contains(&why) {
-            whys.push(why);
-        }
-    }
-    match (runs.len(), whys.join(", or ")) {
+    let whys = runs.iter().map(|run| match (run.outcome, &run.failed) {
+        (Some(outcome), _) => format!("ended {outcome}"),
+        (None, why) => format!("failed: {}", why.as_deref().unwrap_or("it was not played")),
+    });
+    match (runs.len(), once(whys).join(", or ")) {
         (0, _) => format!("no run of {reference} was played"),
         (1, why) => format!("the run of {reference} {why}"),
         (_, why) => format!("each run of {reference} {why}"),

@@ -6,16 +6,6 @@ use crate::words::{property, with_whose};
 use fencepost_checker::Attribution;
 use fencepost_history::prose::count;
 
-impl Standing {
-    fn word(self) -> &'static str {
-        match self {
-            Standing::Worse => "worse",
-            Standing::Equal => "equal",
-            Standing::Better => "better",
-        }
-    }
-}
-
 /// A line for each difference; one line where there is none.
 pub fn text(against: &Against) -> String {
     let reference = &against.reference;

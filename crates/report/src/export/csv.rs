@@ -1,6 +1,6 @@
 //! Comma-separated values: one event a row.
 
-use super::fields::{EventSource, kind_name, value_text};
+use super::fields::{EventSource, value_text};
 use anyhow::Result;
 use std::io::Write;
 
@@ -17,7 +17,7 @@ pub fn write(events: EventSource, out: &mut dyn Write) -> Result<()> {
             &*event.index.to_string(),
             &*event.time.to_string(),
             &*event.process.to_string(),
-            kind_name(event.kind),
+            event.kind.name(),
             &*event.f,
             event.key.as_deref().unwrap_or_default(),
             &*value_text(&event).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! EDN as Jepsen writes and reads it: one map a line.
 
-use super::fields::{EventSource, kind_name};
+use super::fields::EventSource;
 use anyhow::Result;
 use fencepost_history::{Event, Process};
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn map(line: &mut String, event: &Event) {
         Process::Client(number) => number.to_string(),
         Process::Nemesis => ":nemesis".to_owned(),
     };
-    let (index, time, kind) = (event.index, event.time, kind_name(event.kind));
+    let (index, time, kind) = (event.index, event.time, event.kind.name());
     line.push_str(&format!("{{:index {index}, :time {time}, :type :{kind}, :process {process}, :f "));
     name(line, &event.f);
     if let Some(key) = &event.key {

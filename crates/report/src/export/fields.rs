@@ -1,20 +1,10 @@
 //! Fields of an event, as all formats write them.
 
 use anyhow::Result;
-use fencepost_history::{Event, Kind};
+use fencepost_history::Event;
 
 /// Events, one by one: however long a history is, little of it is in memory.
 pub type EventSource<'a> = &'a mut dyn Iterator<Item = Result<Event>>;
-
-/// As in `history.jsonl`.
-pub fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Invoke => "invoke",
-        Kind::Ok => "ok",
-        Kind::Fail => "fail",
-        Kind::Info => "info",
-    }
-}
 
 /// A value as JSON text; none for null, so that a table has an empty cell there.
 pub fn value_text(event: &Event) -> Option<String> {

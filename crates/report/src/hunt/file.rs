@@ -94,27 +94,18 @@ pub struct CurvePoint {
     pub covered: u64,
 }
 
-/// How far the work on a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FindingState {
-    Found,
-    Minimised,
-    Rare,
-    Known,
-    Gone,
-}
-
-impl FindingState {
-    pub fn words(self) -> &'static str {
-        match self {
-            FindingState::Found => "found, not minimised",
-            FindingState::Minimised => "minimised",
-            FindingState::Rare => "did not come again when it was replayed",
-            FindingState::Known => "known, still reproduces",
-            FindingState::Gone => "known, no longer reproduces",
-        }
+fencepost_history::worded! {
+    /// How far the work on a finding is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FindingState {
+        Found = "found, not minimised",
+        Minimised = "minimised",
+        Rare = "did not come again when it was replayed",
+        Known = "known, still reproduces",
+        Gone = "known, no longer reproduces",
     }
+    pub fn words;
 }
 
 /// The reference of a hunt: a built-in lock on the same servers.
@@ -178,6 +169,26 @@ pub struct HuntFinding {
 }
 
 impl HuntFinding {
+    /// One of which nothing else is known.
+    pub fn new(name: &str, signature: &Signature, sentence: &str) -> HuntFinding {
+        HuntFinding {
+            name: name.to_owned(),
+            signature: signature.clone(),
+            whose: None,
+            sentence: sentence.to_owned(),
+            found_ms: 0,
+            schedule: 0,
+            times: 0,
+            state: FindingState::Found,
+            compared: None,
+            reproduced: None,
+            faults: 0,
+            clients: 0,
+            run: None,
+            command: None,
+        }
+    }
+
     /// What is violated, and whose failure that is: findings of one kind are one bug, under different faults.
     pub fn kind(&self) -> (&str, &str, Option<Whose>) {
         (&self.signature.checker, &self.signature.class, self.whose)

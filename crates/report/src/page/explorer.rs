@@ -2,7 +2,7 @@
 //! (browsers unpack gzip): the length of a JSON text (four bytes, little-endian), that text, and the columns
 //! that it names, each a row of varints. Times are in microseconds.
 
-use crate::measures::{self, End};
+use crate::measures;
 use crate::pictures::faults;
 use crate::pictures::lanes::Lanes;
 use crate::pictures::palette::{self, Colour};
@@ -93,24 +93,20 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     STANDARD.encode(stream.finish().expect("writing into memory does not fail"))
 }
 
+/// After the ends of operations, in the order of [`measures::End`].
+const NOTICE: u64 = 4;
+
 fn operations(run: &RunIndex, texts: &mut Dictionary) -> ColumnTable {
-    let names = ["op_at", "op_process", "op_f", "op_key", "op_took", "op_end", "op_asked", "op_said"];
-    let mut table = ColumnTable::new(&names);
+    let mut table = ColumnTable::new("op_at op_process op_f op_key op_took op_end op_asked op_said");
     let mut operations = run.operations.iter();
     for event in run.events {
         let Process::Client(process) = event.process else { continue };
         let (completion, end) = match event.kind {
             Kind::Invoke => {
                 let Some(operation) = operations.next() else { continue };
-                let end = match measures::end(operation) {
-                    End::Ok => 0,
-                    End::Fail => 1,
-                    End::Info => 2,
-                    End::Never => 3,
-                };
-                (operation.completion, end)
+                (operation.completion, measures::end(operation) as u64)
             }
-            _ if is_notice(event) => (None, 4),
+            _ if is_notice(event) => (None, NOTICE),
             _ => continue,
         };
         let took_ns = completion.map_or(0, |completion| completion.time.saturating_sub(event.time));
@@ -134,18 +130,9 @@ fn holds(
     texts: &mut Dictionary,
     servers: &mut ExplorerServers,
 ) -> ColumnTable {
-    let mut table = ColumnTable::new(&[
-        "hold_lane",
-        "hold_process",
-        "hold_key",
-        "hold_asked",
-        "hold_from",
-        "hold_until",
-        "hold_end",
-        "hold_promised",
-        "hold_claim",
-        "hold_servers",
-    ]);
+    let mut table = ColumnTable::new(
+        "hold_lane hold_process hold_key hold_asked hold_from hold_until hold_end hold_promised hold_claim hold_servers",
+    );
     let claims = claims(run);
     for hold in &run.holds {
         let released_ns = (hold.ends.how == HoldEnd::Released).then_some(hold.ends.let_go_ns);
@@ -172,8 +159,7 @@ fn claims(run: &RunIndex) -> Vec<Claim> {
 }
 
 fn overlap_table(overlaps: &[Overlap]) -> ColumnTable {
-    let names = ["overlap_first", "overlap_second", "overlap_class", "overlap_from", "overlap_to"];
-    let mut table = ColumnTable::new(&names);
+    let mut table = ColumnTable::new("overlap_first overlap_second overlap_class overlap_from overlap_to");
     for overlap in overlaps {
         let class = overlap.class as u64;
         let (first, second) = (overlap.first as u64, overlap.second as u64);
@@ -273,9 +259,9 @@ struct Column {
 }
 
 impl ColumnTable {
-    fn new(names: &[&'static str]) -> ColumnTable {
-        let column = |&name| Column { name, length: 0, last: 0, bytes: Vec::new() };
-        ColumnTable { columns: names.iter().map(column).collect() }
+    fn new(names: &'static str) -> ColumnTable {
+        let column = |name| Column { name, length: 0, last: 0, bytes: Vec::new() };
+        ColumnTable { columns: names.split(' ').map(column).collect() }
     }
 
     fn row<const COLUMNS: usize>(&mut self, values: [u64; COLUMNS]) {
@@ -304,7 +290,7 @@ mod tests {
 
     #[test]
     fn numbers_are_kept_as_short_differences() {
-        let mut table = ColumnTable::new(&["a"]);
+        let mut table = ColumnTable::new("a");
         for value in [5, 5, 4, 404, 0] {
             table.row([value]);
         }

@@ -5,6 +5,7 @@ use super::faults::Strip;
 use super::palette::{self, Colour};
 use fencepost_checker::RunIndex;
 use fencepost_history::run::ClockSample;
+use fencepost_history::sorted_once;
 
 const LEGEND: i32 = 24;
 const LANE: i32 = 58;
@@ -54,9 +55,7 @@ pub fn clocks(run: &RunIndex, samples: &[ClockSample]) -> Option<String> {
 }
 
 fn lanes(samples: &[ClockSample]) -> Vec<Lane<'_>> {
-    let mut nodes: Vec<&str> = samples.iter().map(|sample| sample.node.as_str()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
+    let nodes = sorted_once(samples.iter().map(|sample| sample.node.as_str()));
     let lane = |node| {
         let mut samples: Vec<&ClockSample> = samples.iter().filter(|sample| sample.node == node).collect();
         samples.sort_by_key(|sample| sample.time);

@@ -4,6 +4,7 @@ use super::canvas::{Anchor, Canvas, Rows, SMALL, TimeAxis, text_width};
 use super::palette::{self, Colour};
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::Fault;
+use fencepost_history::once;
 
 /// The most rows of labelled faults. If they are not enough, one row has no labels: the table has all.
 const ROWS_MAX: usize = 6;
@@ -108,12 +109,7 @@ impl<'a> Strip<'a> {
 }
 
 pub fn colour(run: &RunIndex, fault: &Fault) -> Colour {
-    let mut kinds: Vec<&str> = Vec::new();
-    for other in &run.faults {
-        if !kinds.contains(&other.name) {
-            kinds.push(other.name);
-        }
-    }
+    let kinds = once(run.faults.iter().map(|other| other.name));
     let kind = kinds.iter().position(|kind| *kind == fault.name).unwrap_or(0);
     palette::FAULTS[kind % palette::FAULTS.len()]
 }

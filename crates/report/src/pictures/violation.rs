@@ -7,7 +7,7 @@ use super::excerpt::{Excerpt, Participant};
 use super::faults::{self, Strip};
 use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
-use fencepost_checker::{Claim, RunIndex, seconds};
+use fencepost_checker::{Claim, RunIndex, lock, seconds};
 use fencepost_history::{Kind, LockKind, OperationError, f};
 
 const TOP: i32 = 8;
@@ -98,10 +98,6 @@ fn both(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, places: &DrawnPlaces
     let half = text_width(&text, TEXT) / 2;
     let middle = ((from + to) / 2).min(axis.right - half).max(axis.left + half);
     canvas.bold((middle, places.processes - 14), &text, TEXT, palette::CLASH, Anchor::Middle);
-}
-
-fn lock(key: &str) -> &str {
-    if key.is_empty() { "the lock" } else { key }
 }
 
 /// The lane of a process: it waits, it holds, and what it does under the hold.

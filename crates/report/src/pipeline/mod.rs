@@ -107,10 +107,8 @@ fn code_of(expect: Option<Expect>, outcome: Outcome) -> i32 {
 fn write(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<()> {
     let heading = heading(&folder.read_run()?);
     if let Some(path) = &args.junit {
-        write_whole(
-            path,
-            junit::xml("fencepost test", &[suite(&heading, verdict, args.expect)])?.as_bytes(),
-        )?;
+        let suites = [suite(&heading, verdict, args.expect)];
+        write_whole(path, junit::xml("fencepost test", &suites)?.as_bytes())?;
     }
     if let Some(path) = &args.sarif {
         write_whole(path, sarif::log(&heading, verdict, &folder.history())?.as_bytes())?;
@@ -186,12 +184,8 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
     use github::{Annotation, Level};
     let title = title(heading);
     let note = |level, text: &str| Annotation { level, title: title.clone(), text: text.to_owned() };
-    match expect {
-        Some(expect) if expect.met(verdict.outcome) => {
-            let text = format!("{}, as expected", verdict.outcome);
-            return vec![note(Level::Notice, &text)];
-        }
-        _ => {}
+    if expect.is_some_and(|expect| expect.met(verdict.outcome)) {
+        return vec![note(Level::Notice, &format!("{}, as expected", verdict.outcome))];
     }
     let mut notes: Vec<Annotation> = Vec::new();
     notes.extend(expect.map(|expect| note(Level::Error, &disappointed(expect, verdict.outcome))));

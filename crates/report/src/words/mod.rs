@@ -13,7 +13,7 @@ use crate::pictures::lanes::Lanes;
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times,
 };
-use fencepost_history::{Balance, LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, Tick, f};
+use fencepost_history::{Balance, LockKind, LogEntry, NodeKind, Pair, ResourceUse, RunPhase, Tick, f, once};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -161,11 +161,10 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
     let effective = run.faults.iter().filter(|fault| fault.effective).count();
     let trouble = match run.faults.len() {
         0 => "Nothing was broken on purpose.".to_owned(),
-        1 => format!(
-            "Meanwhile a fault was injected ({}); it took {}effect.",
-            kinds(run),
-            if effective == 1 { "" } else { "no " }
-        ),
+        1 => {
+            let no = if effective == 1 { "" } else { "no " };
+            format!("Meanwhile a fault was injected ({}); it took {no}effect.", kinds(run))
+        }
         all => {
             format!("Meanwhile {all} faults were injected ({}); {effective} of them took effect.", kinds(run))
         }
@@ -219,14 +218,7 @@ fn protected(run: &RunIndex) -> &'static str {
 }
 
 fn kinds(run: &RunIndex) -> String {
-    let mut kinds: Vec<&str> = Vec::new();
-    for fault in &run.faults {
-        let kind = fault.description.summary.as_str();
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    }
-    kinds.join(", ")
+    once(run.faults.iter().map(|fault| fault.description.summary.as_str())).join(", ")
 }
 
 /// The property that a checker checks: in two or three words, and in a line.

@@ -37,25 +37,17 @@ pub(super) fn token_not_greater<M: Model<Op = LockOp>>(
     earlier: (i64, u32),
     later: (i64, u32),
 ) -> Conflict {
+    let ((less, first), (token, second)) = (earlier, later);
+    let [one, other] = [second, first].map(|at| (history.process(at), history.completed(at)));
     let sentence = format!(
-        "process {} acquired at {} and got token {}, although process {} had acquired before it, at {}, with token {}",
-        history.process(later.1),
-        history.completed(later.1),
-        later.0,
-        history.process(earlier.1),
-        history.completed(earlier.1),
-        earlier.0,
+        "process {} acquired at {} and got token {token}, although process {} had acquired before it, at {}, with token {less}",
+        one.0, one.1, other.0, other.1,
     );
-    let core = [
-        Some(earlier.1),
-        release_of::<M>(history, earlier.1),
-        Some(later.1),
-        release_of::<M>(history, later.1),
-    ];
-    Conflict::new(core.into_iter().flatten().collect(), later.1, sentence)
+    let core = [Some(first), release_of::<M>(history, first), Some(second), release_of::<M>(history, second)];
+    Conflict::new(core.into_iter().flatten().collect(), second, sentence)
 }
 
-pub(super) fn not_owner<M: Model<Op = LockOp>>(history: &History<M>, release: u32) -> Conflict {
+pub(in crate::models) fn not_owner<M: Model>(history: &History<M>, release: u32) -> Conflict {
     let process = history.process(release);
     let sentence = format!(
         "process {process} released from {} to {}, but it had not acquired since it last released",

@@ -24,7 +24,8 @@ use crate::model::{Decision, FastPath, History, Model};
 pub use operation::LockOp;
 pub use reentrant::ReentrantMutex;
 
-use conflict::{held_twice, not_owner, token_not_greater};
+pub(super) use conflict::not_owner;
+use conflict::{held_twice, token_not_greater};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
@@ -150,11 +151,7 @@ fn decide<M: Model<Op = LockOp>>(
     if somebody_goes_on(history.list.iter().map(|operation| (operation.op.process(), operation.certain()))) {
         return Decision::NotApplicable("a process goes on after an indeterminate operation");
     }
-    let mut put = |at: u32| {
-        if let Some(order) = order.as_deref_mut() {
-            order.push(at);
-        }
-    };
+    let mut put = |at: u32| order.as_deref_mut().into_iter().for_each(|order| order.push(at));
     let mut holder: Option<(u32, u32)> = None;
     let mut last: Option<(i64, u32)> = None;
     for &event in &history.order {
@@ -169,11 +166,8 @@ fn decide<M: Model<Op = LockOp>>(
                 if let (Some((greatest, earlier)), Some(token)) = (last, token)
                     && token <= greatest
                 {
-                    return Decision::Impossible(token_not_greater::<M>(
-                        history,
-                        (greatest, earlier),
-                        (token, at),
-                    ));
+                    let (earlier, later) = ((greatest, earlier), (token, at));
+                    return Decision::Impossible(token_not_greater::<M>(history, earlier, later));
                 }
                 last = token.map(|token| (token, at)).or(last);
                 holder = Some((process, at));

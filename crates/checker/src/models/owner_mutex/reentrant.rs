@@ -80,11 +80,7 @@ impl FastPath for ReentrantMutex {
         if somebody_goes_on(history.list.iter().map(|each| (each.op.process(), each.certain()))) {
             return Decision::NotApplicable("a process goes on after an indeterminate operation");
         }
-        let mut put = |at: u32| {
-            if let Some(order) = order.as_deref_mut() {
-                order.push(at);
-            }
-        };
+        let mut put = |at: u32| order.as_deref_mut().into_iter().for_each(|order| order.push(at));
         // The process, how often it has to release, and its outermost acquire.
         let mut holder: Option<(u32, u32, u32)> = None;
         for &event in &history.order {

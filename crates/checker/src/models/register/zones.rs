@@ -259,26 +259,17 @@ fn conflict(
     } else {
         format!("the register had {} by {} ({})", name(around), history.completed(a.first), describe(a.first))
     };
+    let held = format!("{held} and still at {} ({})", history.invoked(a.last), describe(a.last));
+    let (had, first) = (name(inside), describe(b.first));
+    let (from, by) = (history.invoked(b.last), history.completed(b.first));
     let sentence = if b.forward() {
         format!(
-            "{held} and still at {} ({}), although in between it also had {}: by {} ({}) and still at {} ({})",
-            history.invoked(a.last),
-            describe(a.last),
-            name(inside),
-            history.completed(b.first),
-            describe(b.first),
-            history.invoked(b.last),
+            "{held}, although in between it also had {had}: by {by} ({first}) and still at {from} ({})",
             describe(b.last),
         )
     } else {
         format!(
-            "{held} and still at {} ({}), although in between, from {} to {}, it must have had {} for a moment ({})",
-            history.invoked(a.last),
-            describe(a.last),
-            history.invoked(b.last),
-            history.completed(b.first),
-            name(inside),
-            describe(b.first),
+            "{held}, although in between, from {from} to {by}, it must have had {had} for a moment ({first})"
         )
     };
     let core =

@@ -13,12 +13,12 @@
 //! number, of a semaphore (`"capacity": 3`) that many. Two holds that do not fit together overlap; where each
 //! two fit, and all that are believed in at once do not, the last grant overlaps with all, as one finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use crate::claim::Claim;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Class, class, whose};
 use crate::ledger::reasons::reason;
-use crate::prose::{lock, seconds};
+use crate::prose::seconds;
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::{Harm, Whose};
@@ -127,17 +127,17 @@ pub(super) const EXCLUSION: Checker = Checker {
     ],
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        ExclusionFigures::CHECKER,
+    ..Checker::of::<ExclusionFigures>(
         "mutual exclusion: no two processes believe at the same time that they hold the same lock",
         check,
     )
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !run.holds.is_empty() && run.excluding_holds().next().is_none() {
-        return Err(NotJudged::because("the lock does not claim to exclude anybody"));
-    }
+    not_judged_if!(
+        !run.holds.is_empty() && run.excluding_holds().next().is_none(),
+        "the lock does not claim to exclude anybody"
+    );
     let overlaps = overlaps(run);
     let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
     let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));
@@ -190,14 +190,8 @@ fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let mut events = vec![a.from, b.from, a.until];
     events.extend(overlap.beside.iter().map(|&other| run.holds[other].from));
-    Finding {
-        class: overlap.class.name().to_owned(),
-        key: b.key.to_owned(),
-        time: b.from_ns,
-        events,
-        sentence: sentence(run, overlap),
-        ..Finding::default()
-    }
+    let sentence = sentence(run, overlap);
+    Finding::new(overlap.class.name(), b.key, b.from_ns, events, sentence)
 }
 
 pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
@@ -211,11 +205,9 @@ pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
     };
     let kind = too_many(run, overlap).map_or(String::new(), |words| format!(": {words}"));
     format!(
-        "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
+        "{} while process {}, which had acquired it at {}, still believed at {} that it \
          held it{beside}{kind}; {}",
-        b.process,
-        lock(b.key),
-        seconds(b.from_ns),
+        b.acquired(),
         a.process,
         seconds(a.from_ns),
         seconds(a.until_ns),

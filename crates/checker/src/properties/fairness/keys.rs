@@ -8,8 +8,8 @@ use crate::prose::{lock, times};
 use crate::run_index::RunIndex;
 use crate::spans::Span;
 use crate::verdict::Finding;
-use fencepost_history::f;
 use fencepost_history::prose::and;
+use fencepost_history::{f, sorted_once};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -72,19 +72,14 @@ pub(super) fn that_are_one_lock<'a>(run: &'a RunIndex<'a>, open: Span) -> Vec<On
             None => sets.push(vec![one, other]),
         }
     }
-    let in_order = |mut set: Vec<usize>| {
-        set.sort_unstable();
-        set.dedup();
-        set
-    };
-    sets.into_iter().filter_map(|set| keys.finding(&in_order(set))).collect()
+    sets.into_iter().filter_map(|set| keys.finding(&sorted_once(set))).collect()
 }
 
 impl<'a> KeysOfRun<'a> {
     fn of(run: &'a RunIndex<'a>, open: Span) -> KeysOfRun<'a> {
         let mut keys = KeysOfRun { run, names: Vec::new(), turns: Vec::new(), attempts: Vec::new(), open };
         let mut releases: FxHashMap<(u64, &str), Vec<u64>> = FxHashMap::default();
-        for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {
+        for release in run.calls(f::RELEASE) {
             releases.entry((release.process, release.key)).or_default().push(release.invoke.time);
         }
         let names: BTreeSet<&str> = run.acquires().map(|acquire| acquire.key).collect();
@@ -162,7 +157,7 @@ impl<'a> KeysOfRun<'a> {
     /// The finding about these keys, no two of which were held at once; none where that proves nothing.
     fn finding(&self, set: &[usize]) -> Option<OneLock<'a>> {
         let expected: f64 = self.pairs(set).map(|(one, other)| self.expected(one, other)).sum();
-        let mut waited: Vec<u64> = self
+        let waited: Vec<u64> = self
             .pairs(set)
             .flat_map(|(one, other)| [self.waited(one, other), self.waited(other, one)].concat())
             .collect();
@@ -170,25 +165,20 @@ impl<'a> KeysOfRun<'a> {
             return None;
         }
         let count = times(waited.len() as u64);
-        waited.sort_unstable();
-        waited.dedup();
+        let mut waited = sorted_once(waited);
         let turns = || set.iter().flat_map(|&key| &self.turns[key]);
         let names: Vec<&str> = set.iter().map(|&key| self.names[key]).collect();
-        let finding = Finding {
-            class: "keys-share-a-lock".to_owned(),
-            key: names[0].to_owned(),
-            time: turns().map(|turn| turn.span.1).max().unwrap_or(0),
-            events: waited.into_iter().take(EVENTS_MAX).collect(),
-            sentence: format!(
-                "without any fault, no two of {} were ever held at once, in {} grants: {count} a process waited for one of them, \
-                 which no process held, while another client held another of them; locks that have nothing to do with each other \
-                 would have been held at once about {}",
-                and(&names.iter().map(|name| lock(name)).collect::<Vec<_>>()),
-                turns().count(),
-                times(expected as u64),
-            ),
-            ..Finding::default()
-        };
+        let sentence = format!(
+            "without any fault, no two of {} were ever held at once, in {} grants: {count} a process waited for one of them, \
+             which no process held, while another client held another of them; locks that have nothing to do with each other \
+             would have been held at once about {}",
+            and(&names.iter().map(|name| lock(name)).collect::<Vec<_>>()),
+            turns().count(),
+            times(expected as u64),
+        );
+        let time = turns().map(|turn| turn.span.1).max().unwrap_or(0);
+        waited.truncate(EVENTS_MAX);
+        let finding = Finding::new("keys-share-a-lock", names[0], time, waited, sentence);
         Some(OneLock { names, finding })
     }
 }

@@ -27,8 +27,8 @@ mod chance;
 mod keys;
 mod waits;
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
 use crate::slowness::are_by_slowness;
@@ -94,30 +94,23 @@ pub(super) const FAIRNESS: Checker = Checker {
     claim: Some("progress"),
     harm: Harm::Stuck,
     needs_a_whole_run: true,
-    ..Checker::new(
-        FairnessFigures::CHECKER,
-        "fairness: without faults, processes that try get the lock",
-        check,
-    )
+    ..Checker::of::<FairnessFigures>("fairness: without faults, processes that try get the lock", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let open = open_span(run);
     let (bound_ns, idle_bound_ns) = (bound_ns(run), idle_bound_ns(run));
     let waits = Waits::of(run, open);
-    if waits.are_none() {
-        return Err(NotJudged::because("no process tried to acquire a lock"));
-    }
+    not_judged_if!(waits.are_none(), "no process tried to acquire a lock");
     let in_vain = in_vain(run, open);
     let idle = in_vain.iter().flat_map(|each| &each.idle);
     let idle_ns = idle.map(|stretch| run.stalls.rest_of(*stretch)).max().unwrap_or(0);
-    if !run.is_in_peace() {
-        return Err(NotJudged::because(format!(
-            "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
-            waits.figures(idle_bound_ns),
-            seconds(idle_ns),
-        )));
-    }
+    not_judged_if!(
+        !run.is_in_peace(),
+        "faults were injected, so processes may have to wait: {}; the longest wait for a free lock was {}",
+        waits.figures(idle_bound_ns),
+        seconds(idle_ns),
+    );
     let never: Vec<Finding> =
         in_vain.iter().filter_map(|each| never_granted(run, each, bound_ns, open)).collect();
     // Of keys that are one lock, each is idle while another is held.
@@ -189,7 +182,8 @@ fn idle_too_long(run: &RunIndex, each: &InVain, bound_ns: u64, open: Span) -> Op
     if length_of_rest(&stretch) <= bound_ns && !is_mostly_idle || are_by_slowness(&within) {
         return None;
     }
-    let (from_ns, to_ns) = stretch;
+    let [from, to, length] = [stretch.0, stretch.1, length_of(stretch)].map(seconds);
+    let lock = lock(each.name);
     let failed = match within.len() {
         0 => "none of them got it".to_owned(),
         count => format!("{count} attempts failed"),
@@ -198,26 +192,13 @@ fn idle_too_long(run: &RunIndex, each: &InVain, bound_ns: u64, open: Span) -> Op
         true => format!("; in all that was so for {} of {}", seconds(all_ns), seconds(length_of(open))),
         false => String::new(),
     };
-    Some(Finding {
-        class: "idle".to_owned(),
-        key: each.name.to_owned(),
-        time: to_ns,
-        events: within
-            .iter()
-            .filter_map(|acquire| acquire.completion)
-            .take(ATTEMPTS_MIN)
-            .map(|end| end.index)
-            .collect(),
-        sentence: format!(
-            "without any fault, no process held {} from {} to {}, while at every moment of these {} processes tried to acquire it: \
-             {failed}{in_all}",
-            lock(each.name),
-            seconds(from_ns),
-            seconds(to_ns),
-            seconds(length_of(stretch)),
-        ),
-        ..Finding::default()
-    })
+    let sentence = format!(
+        "without any fault, no process held {lock} from {from} to {to}, while at every moment of these {length} processes tried to acquire \
+         it: {failed}{in_all}"
+    );
+    let ended = within.iter().filter_map(|acquire| acquire.completion);
+    let events = ended.take(ATTEMPTS_MIN).map(|end| end.index).collect();
+    Some(Finding::new("idle", each.name, stretch.1, events, sentence))
 }
 
 fn open_span(run: &RunIndex) -> Span {
@@ -243,34 +224,26 @@ fn never_granted(run: &RunIndex, each: &InVain, bound_ns: u64, open: Span) -> Op
         return None;
     }
     let ended = key.failed.iter().filter_map(|acquire| acquire.completion);
-    Some(Finding {
-        class: "never-granted".to_owned(),
-        key: (*name).to_owned(),
-        time: open.1,
-        events: ended.take(ATTEMPTS_MIN).map(|end| end.index).collect(),
-        sentence: format!(
-            "without any fault, none of {all} attempts to acquire {} succeeded in {}, although for {} of that time no \
-             process held it",
-            lock(name),
-            seconds(open.1 - open.0),
-            seconds(*certain_ns),
-        ),
-        ..Finding::default()
-    })
+    let [length, certain] = [open.1 - open.0, *certain_ns].map(seconds);
+    let sentence = format!(
+        "without any fault, none of {all} attempts to acquire {} succeeded in {length}, although for {certain} of that time no \
+         process held it",
+        lock(name),
+    );
+    let events = ended.take(ATTEMPTS_MIN).map(|end| end.index).collect();
+    Some(Finding::new("never-granted", name, open.1, events, sentence))
 }
 
 fn hardly_tested(each: &InVain, open: Span) -> String {
+    let [tried, all] = [each.tried_ns, open.1 - open.0].map(seconds);
+    let granted = match each.key.granted {
+        0 => "never".to_owned(),
+        count => crate::prose::times(count as u64),
+    };
+    let (lock, failed) = (lock(each.name), each.key.failed.len());
     format!(
-        "for {} of {} no process held {}, and {} attempts to acquire it failed: it was granted {}, so hardly anything was \
-         tested",
-        seconds(each.tried_ns),
-        seconds(open.1 - open.0),
-        lock(each.name),
-        each.key.failed.len(),
-        match each.key.granted {
-            0 => "never".to_owned(),
-            count => crate::prose::times(count as u64),
-        },
+        "for {tried} of {all} no process held {lock}, and {failed} attempts to acquire it failed: it was granted {granted}, so hardly \
+         anything was tested"
     )
 }
 

@@ -8,7 +8,7 @@ use crate::slowness::are_by_slowness;
 use crate::spans::Span;
 use crate::verdict::Finding;
 use crate::wants::{acquires, length_of};
-use fencepost_history::Kind;
+use fencepost_history::{Kind, sorted_once};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -148,11 +148,7 @@ impl<'a> Waits<'a> {
 
     /// How many processes waited for longer than the bound at the end, and got nothing.
     pub fn in_vain(&self, bound_ns: u64) -> usize {
-        let mut slots: Vec<u64> =
-            self.stretches_at_the_end(bound_ns).map(|(_, _, stretch)| stretch.slot).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        slots.len()
+        sorted_once(self.stretches_at_the_end(bound_ns).map(|(_, _, stretch)| stretch.slot)).len()
     }
 
     /// In words: who got the lock, and who did not.
@@ -272,13 +268,10 @@ impl LeftOutProcesses<'_> {
             [slot] => format!("process {slot}"),
             slots => format!("{} of {} processes", slots.len(), self.processes),
         };
+        let (lock, from, to) = (lock(self.key), seconds(self.tried.0), seconds(self.tried.1));
+        let [tried, got] = [self.attempts.len(), self.others].map(|count| times(count as u64));
         format!(
-            "{who} tried to acquire {} from {} to {}, {}, and did not get it, while others got it {}",
-            lock(self.key),
-            seconds(self.tried.0),
-            seconds(self.tried.1),
-            times(self.attempts.len() as u64),
-            times(self.others as u64),
+            "{who} tried to acquire {lock} from {from} to {to}, {tried}, and did not get it, while others got it {got}"
         )
     }
 
@@ -290,13 +283,8 @@ impl LeftOutProcesses<'_> {
     pub fn finding(&self) -> Finding {
         let mut ended: Vec<_> = self.attempts.iter().filter_map(|acquire| acquire.completion).collect();
         ended.sort_by_key(|end| end.index);
-        Finding {
-            class: "starved".to_owned(),
-            key: self.key.to_owned(),
-            time: self.tried.1,
-            events: ended.iter().take(10).map(|end| end.index).collect(),
-            sentence: format!("without any fault, {}", self.in_words()),
-            ..Finding::default()
-        }
+        let sentence = format!("without any fault, {}", self.in_words());
+        let events = ended.iter().take(10).map(|end| end.index).collect();
+        Finding::new("starved", self.key, self.tried.1, events, sentence)
     }
 }

@@ -6,16 +6,16 @@
 //! and replicas promise less. A storage that lost its memory to a fault is none either. The search for an
 //! order has a second; past it the run is not judged by this checker, and its verdict does not change.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::judge::{Algorithm, AlgorithmAnswer, decide};
 use crate::model::History;
 use crate::models::{Register, RegisterOp, RegisterRet};
 use crate::operations::{Builder, Stamp};
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{Event, Kind, ResourceUse, STORAGE_IS_REGISTER, f, is_storage};
 use rayon::prelude::*;
@@ -47,24 +47,20 @@ pub(super) const LINEARIZABLE: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        LinearizableFigures::CHECKER,
+    ..Checker::of::<LinearizableFigures>(
         "linearizability: some order of the reads and writes fits the storage",
         check,
     )
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    if !is_register(run) {
-        return Err(NotJudged::because(
-            "the history does not say that its storage is one register for each key",
-        ));
-    }
+    not_judged_if!(
+        !is_register(run),
+        "the history does not say that its storage is one register for each key"
+    );
     let registers = registers(run);
     let operations: usize = registers.values().map(|(_, history)| history.len()).sum();
-    if operations == 0 {
-        return Err(NotJudged::because("no process used the storage"));
-    }
+    not_judged_if!(operations == 0, "no process used the storage");
     let budget = Budget::new(TIME, MEMORY_BYTES);
     let answers: Vec<_> = registers
         .par_iter()
@@ -85,10 +81,8 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         1 => "no order fits the reads and writes of one key of the storage".to_owned(),
         keys => format!("no order fits the reads and writes of {keys} keys of the storage"),
     };
-    let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-    Ok(Verdict::new(checker.name, outcome, summary)
-        .with_figures(&LinearizableFigures { storage_operations: operations as u64 })
-        .with_findings(findings))
+    let figures = LinearizableFigures { storage_operations: operations as u64 };
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// Whether the storage is one register a key, and kept its memory over all faults.
@@ -185,19 +179,11 @@ fn storage_finding(key: &str, evidence: Evidence) -> Finding {
         .collect();
     events.sort_unstable();
     let stuck = &shown[evidence.stuck];
-    Finding {
-        class: STORAGE_WITHOUT_ORDER.to_owned(),
-        key: key.to_owned(),
-        time: stuck.complete_ns.unwrap_or(stuck.invoke_ns),
-        events,
-        sentence: format!(
-            "the storage of{}{key}: {}",
-            if key.is_empty() { "" } else { " " },
-            evidence.sentence
-        ),
-        evidence: Some(Box::new(evidence)),
-        ..Finding::default()
-    }
+    let time = stuck.complete_ns.unwrap_or(stuck.invoke_ns);
+    let space = if key.is_empty() { "" } else { " " };
+    let sentence = format!("the storage of{space}{key}: {}", evidence.sentence);
+    let finding = Finding::new(STORAGE_WITHOUT_ORDER, key, time, events, sentence);
+    Finding { evidence: Some(Box::new(evidence)), ..finding }
 }
 
 #[cfg(test)]

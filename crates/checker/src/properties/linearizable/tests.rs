@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::literal::{maybe_verdict, verdict};
+use crate::verdict::Outcome;
 
 fn outcome(text: &str) -> Outcome {
     verdict(&LINEARIZABLE, text).outcome

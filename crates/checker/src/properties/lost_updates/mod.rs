@@ -4,10 +4,10 @@
 //! none: **at least** (acknowledged writes) − (distinct acknowledged values up to F) updates are lost.
 //! Indeterminate writes are left out: in the chain they could only make the true loss greater.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::fencing::GrantOrder;
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Class, class};
 use crate::prose::{lost_of, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
@@ -79,18 +79,12 @@ pub(super) const LOST_UPDATES: Checker = Checker {
     claim: Some("exclusion"),
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
-    ..Checker::new(
-        LostUpdatesFigures::CHECKER,
-        "the data: every acknowledged increment is in the final value",
-        check,
-    )
+    ..Checker::of::<LostUpdatesFigures>("the data: every acknowledged increment is in the final value", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let keys = collect(run);
-    if keys.is_empty() {
-        return Err(NotJudged::because("the workload increments no counter"));
-    }
+    not_judged_if!(keys.is_empty(), "the workload increments no counter");
     let sum = |count: fn(&KeyUpdates) -> usize| keys.values().map(count).sum::<usize>();
     let acknowledged = sum(|key| key.acknowledged.len());
     let lost: usize = keys.values().map(lost_at_least).sum();
@@ -129,7 +123,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
 fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {
     let closing = run.phase(RunPhase::Closing).map(|phase| phase.from);
     let mut keys: BTreeMap<&str, KeyUpdates> = BTreeMap::new();
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for operation in run.calls(f::WRITE) {
         // A list is a set, and another checker's.
         if operation.invoke.value.is_array() {
             continue;
@@ -151,7 +145,7 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, KeyUpdates> {
             });
         }
     }
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+    for operation in run.calls(f::READ) {
         if let Some(key) = keys.get_mut(operation.key)
             && closing.is_some_and(|from| operation.invoke.index > from)
             && let Some(ok) = operation.ok()
@@ -188,13 +182,8 @@ fn findings(name: &str, key: &KeyUpdates) -> Vec<(Finding, Option<[Update; 2]>)>
     // The last write that set the counter back, with the one that it overwrote: later ones repeat values.
     let (mut last, mut back): (Option<Update>, Option<[Update; 2]>) = (None, None);
     let mut findings = Vec::new();
-    let finding = |write: &Update, events: Vec<u64>, sentence: String| Finding {
-        class: LOST.to_owned(),
-        key: name.to_owned(),
-        time: write.ok_ns,
-        events,
-        sentence,
-        ..Finding::default()
+    let finding = |write: &Update, events: Vec<u64>, sentence: String| {
+        Finding::new(LOST, name, write.ok_ns, events, sentence)
     };
     for write in &key.acknowledged {
         let Update { process, value, ok_ns, .. } = *write;

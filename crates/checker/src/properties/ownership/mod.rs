@@ -20,12 +20,12 @@
 
 mod unreached;
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
 use crate::ledger::removals::took;
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::prose::counted;
 use fencepost_history::{Kind, Released, f};
 use unreached::{Unreached, unreached};
@@ -59,21 +59,15 @@ pub(super) const OWNERSHIP: Checker = Checker {
             advice: "Let a release whose request failed, or was not answered, say so: the lock is taken until its lease runs out.",
         },
     ],
-    ..Checker::new(
-        OwnershipFigures::CHECKER,
-        "ownership: no release removed the lock of another process",
-        check,
-    )
+    ..Checker::of::<OwnershipFigures>("ownership: no release removed the lock of another process", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
-    let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
+    let releases = run.calls(f::RELEASE);
     let reported: Vec<(&Operation, Removed)> =
         releases.filter_map(|release| Some((release, removed(release)?))).collect();
     let unreached: Vec<Finding> = unreached(run).iter().map(released_by_no_server).collect();
-    if reported.is_empty() && unreached.is_empty() {
-        return Err(NotJudged::because("no release reported what it removed"));
-    }
+    not_judged_if!(reported.is_empty() && unreached.is_empty(), "no release reported what it removed");
     let findings: Vec<Finding> =
         reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
     let nothing = |(_, removed): &&(&Operation, Removed)| {
@@ -81,35 +75,27 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     };
     let found_nothing = reported.iter().filter(nothing).count();
     let (reported, count) = (reported.len(), findings.len());
-    let (outcome, summary) = match count {
-        0 => (
-            Outcome::Valid,
+    let summary = match count {
+        0 => {
+            let rest = match found_nothing {
+                0 => String::new(),
+                many => format!(", and {many} found nothing"),
+            };
             format!(
-                "of {reported} releases that reported what they removed, none removed another's lock{}",
-                if found_nothing == 0 {
-                    String::new()
-                } else {
-                    format!(", and {found_nothing} found nothing")
-                }
-            ),
-        ),
-        1 => (Outcome::Violation, format!("one of {reported} releases removed the lock of another process")),
-        _ => (
-            Outcome::Violation,
-            format!("{count} of {reported} releases removed the lock of another process"),
-        ),
+                "of {reported} releases that reported what they removed, none removed another's lock{rest}"
+            )
+        }
+        1 => format!("one of {reported} releases removed the lock of another process"),
+        _ => format!("{count} of {reported} releases removed the lock of another process"),
     };
-    let (outcome, summary) = match (unreached.len() as u64, count) {
-        (0, _) => (outcome, summary),
-        (many, 0) => (Outcome::Violation, done_by_none(many)),
-        (many, _) => (outcome, format!("{summary}; {}", done_by_none(many))),
+    let summary = match (unreached.len() as u64, count) {
+        (0, _) => summary,
+        (many, 0) => done_by_none(many),
+        (many, _) => format!("{summary}; {}", done_by_none(many)),
     };
-    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&OwnershipFigures {
-        releases: reported as u64,
-        found_nothing: found_nothing as u64,
-        of_others: count as u64,
-    });
-    Ok(verdict.with_findings([findings, unreached].concat()))
+    let (releases, found_nothing, of_others) = (reported as u64, found_nothing as u64, count as u64);
+    let figures = OwnershipFigures { releases, found_nothing, of_others };
+    Ok(checker.judged(summary, &figures, [findings, unreached].concat()))
 }
 
 fn done_by_none(many: u64) -> String {
@@ -141,14 +127,7 @@ fn broken(run: &RunIndex, release: &Operation, removed: Removed) -> Option<Findi
 fn finding(release: &Operation, holds: &[&Hold], sentence: String) -> Finding {
     let done = release.completion.expect("only a completion says what was removed");
     let events = holds.iter().map(|hold| hold.from).chain([release.invoke.index, done.index]);
-    Finding {
-        class: "removed-by-another".to_owned(),
-        key: release.key.to_owned(),
-        time: done.time,
-        events: events.collect(),
-        sentence,
-        ..Finding::default()
-    }
+    Finding::new("removed-by-another", release.key, done.time, events.collect(), sentence)
 }
 
 fn described(release: &Operation) -> String {
@@ -200,14 +179,12 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     if !had_run_out || !are_alone || !took(&run.setting(), &run.holds, later, release) {
         return None;
     }
+    let [own_from, from, to] = [own.from_ns, later.invoke_ns, later.from_ns].map(seconds);
     let sentence = format!(
-        "{} removed {}: its own, acquired at {}, had run out by then, and process {} had acquired the lock from {} to {}",
+        "{} removed {}: its own, acquired at {own_from}, had run out by then, and process {} had acquired the lock from {from} to {to}",
         described(release),
         whose(later, done_ns),
-        seconds(own.from_ns),
         later.process,
-        seconds(later.invoke_ns),
-        seconds(later.from_ns),
     );
     Some(finding(release, &[own, later], sentence))
 }
@@ -234,6 +211,7 @@ fn last_hold<'a>(
 mod tests {
     use super::*;
     use crate::testing::literal::{maybe_verdict, verdict};
+    use crate::verdict::Outcome;
 
     /// Process 1 overstays, and its release removes the lock of process 2.
     const BLIND: &str = "

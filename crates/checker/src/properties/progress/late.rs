@@ -33,20 +33,15 @@ fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) ->
         false => "once all faults were healed and every TTL had passed".to_owned(),
     };
     let (from_ns, to_ns) = idle;
-    Finding {
-        class: "late".to_owned(),
-        key: key.to_owned(),
-        time: to_ns,
-        events: failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
-        sentence: format!(
-            "{before}, no process held {} and processes tried to acquire it from {} on, and it was granted {} later{}",
-            lock(key),
-            seconds(from_ns),
-            seconds(length_of(idle)),
-            last_grants(run, key, from_ns),
-        ),
-        ..Finding::default()
-    }
+    let sentence = format!(
+        "{before}, no process held {} and processes tried to acquire it from {} on, and it was granted {} later{}",
+        lock(key),
+        seconds(from_ns),
+        seconds(length_of(idle)),
+        last_grants(run, key, from_ns),
+    );
+    let events = failed.iter().take(10).map(|acquire| acquire.invoke.index).collect();
+    Finding::new("late", key, to_ns, events, sentence)
 }
 
 /// Whose grant of a key was the last before a moment: "; the last 3 grants went to process 7, …".

@@ -13,7 +13,7 @@
 mod late;
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -74,8 +74,7 @@ pub(super) const PROGRESS: Checker = Checker {
     harm: Harm::Stuck,
     blame: Blame::ByAnswers,
     needs_a_whole_run: true,
-    ..Checker::new(
-        ProgressFigures::CHECKER,
+    ..Checker::of::<ProgressFigures>(
         "no deadlock: once the faults are healed, every lock can be acquired again",
         check,
     )
@@ -352,22 +351,18 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
 fn finding(run: &RunIndex, key: &StuckKey, before: &str) -> Finding {
     let StuckKey { name, attempts } = key;
     let (first, last) = (attempts[0], attempts[attempts.len() - 1]);
-    Finding {
-        class: "stuck".to_owned(),
-        key: (*name).to_owned(),
-        time: last.completion.map_or(last.invoke.time, |event| event.time),
-        events: attempts.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
-        sentence: format!(
-            "{before} none of {} attempts to acquire {name} from {} on \
-             succeeded; the last ended with: {}{}{}",
-            attempts.len(),
-            seconds(first.invoke.time),
-            key.last_error(),
-            last_grants(run, name, first.invoke.time),
-            last_cancelled(run, name, first.invoke.index),
-        ),
-        ..Finding::default()
-    }
+    let sentence = format!(
+        "{before} none of {} attempts to acquire {name} from {} on \
+         succeeded; the last ended with: {}{}{}",
+        attempts.len(),
+        seconds(first.invoke.time),
+        key.last_error(),
+        last_grants(run, name, first.invoke.time),
+        last_cancelled(run, name, first.invoke.index),
+    );
+    let time = last.completion.map_or(last.invoke.time, |event| event.time);
+    let events = attempts.iter().take(10).map(|acquire| acquire.invoke.index).collect();
+    Finding::new("stuck", name, time, events, sentence)
 }
 
 /// Which call on a key its caller gave up last: "; the last call that its caller gave up …".

@@ -12,16 +12,16 @@
 //!   certainly ran, no fault was there, and no other process had been granted the lock since.
 //! - *Not judged*: no holder acquired its lock again.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
 use super::exclusion::overlaps;
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::ledger::judgement::{Because, Class, whose};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::spans::length_ns;
-use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, wants};
+use crate::verdict::{Finding, Verdict};
+use crate::wants::{View, WantsByKey, wants};
 use crate::whose::Whose;
 use fencepost_history::{ErrorCode, Kind, LockKind, Released, f};
 use std::collections::BTreeMap;
@@ -62,8 +62,7 @@ pub(super) const REENTRY: Checker = Checker {
     ],
     claim: Some("exclusion"),
     kind: Some(LockKind::Reentrant),
-    ..Checker::new(
-        ReentryFigures::CHECKER,
+    ..Checker::of::<ReentryFigures>(
         "re-entry: a holder keeps the lock from its outermost acquire to its last release",
         check,
     )
@@ -73,9 +72,7 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let sections = sections(run);
     let reentries: usize = sections.values().map(|section| section.entered.len()).sum();
     let refused: Vec<Finding> = sections.iter().filter_map(|(&at, it)| shut_out(run, at, it)).collect();
-    if reentries == 0 && refused.is_empty() {
-        return Err(NotJudged::because("no process acquired a lock again that it held"));
-    }
+    not_judged_if!(reentries == 0 && refused.is_empty(), "no process acquired a lock again that it held");
     let early = too_early(run, &sections);
     let keys = wants(run, (0, u64::MAX), View::Benefit);
     let late: Vec<Finding> =
@@ -86,18 +83,16 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
         too_late: late.len() as u64,
     };
     let findings = [early, late, refused].concat();
-    let (outcome, summary) = match findings.first() {
-        None => (
-            Outcome::Valid,
-            format!("{reentries} times a holder acquired its lock again, and had it until its last release"),
-        ),
-        Some(first) if findings.len() == 1 => (Outcome::Violation, first.sentence.clone()),
-        Some(first) => {
-            let (count, sections) = (findings.len(), sections.len());
-            (Outcome::Violation, format!("in {count} of {sections} nested holds: {}", first.sentence))
+    let summary = match &findings[..] {
+        [] => {
+            format!("{reentries} times a holder acquired its lock again, and had it until its last release")
+        }
+        [only] => only.sentence.clone(),
+        [first, ..] => {
+            format!("in {} of {} nested holds: {}", findings.len(), sections.len(), first.sentence)
         }
     };
-    Ok(Verdict::new(checker.name, outcome, summary).with_figures(&figures).with_findings(findings))
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// What a holder did between its outermost acquire and its last release.
@@ -148,15 +143,13 @@ fn too_early(run: &RunIndex, sections: &BTreeMap<usize, Section>) -> Vec<Finding
         if let Some((leave, end)) = removed {
             let hold = &run.holds[at];
             let words = format!(
-                "process {} acquired {} at {}, and again at {}; its release of the inner section at {} removed the lock, before it \
-                 had released the outer one",
-                hold.process,
-                lock(hold.key),
-                seconds(hold.from_ns),
+                "{}, and again at {}; its release of the inner section at {} removed the lock, before it had released the outer one",
+                hold.acquired(),
                 seconds(section.entered[0].invoke.time),
                 seconds(leave.invoke.time),
             );
-            findings.insert(at, finding(TOO_EARLY, hold, end.time, vec![hold.from, end.index], words));
+            findings
+                .insert(at, Finding::new(TOO_EARLY, hold.key, end.time, vec![hold.from, end.index], words));
         }
     }
     let twice = overlaps(run).into_iter().filter(|overlap| overlap.class == Class::GrantedTwice);
@@ -169,23 +162,21 @@ fn too_early(run: &RunIndex, sections: &BTreeMap<usize, Section>) -> Vec<Finding
             continue;
         };
         let words = format!(
-            "process {} was granted {} at {} after process {} had released an inner section at {}, and before that process, which \
-             still believed at {} that it held the lock, had released the outer one",
-            b.process,
-            lock(b.key),
-            seconds(b.from_ns),
+            "{} after process {} had released an inner section at {}, and before that process, which still believed at {} that it \
+             held the lock, had released the outer one",
+            b.was_granted(),
             a.process,
             seconds(leave.invoke.time),
             seconds(a.until_ns),
         );
         let events = vec![a.from, leave.invoke.index, b.from, a.until];
         let time = a.until_ns.max(b.from_ns);
-        findings.insert(overlap.first, finding(TOO_EARLY, a, time, events, words));
+        findings.insert(overlap.first, Finding::new(TOO_EARLY, a.key, time, events, words));
     }
     findings.into_values().collect()
 }
 
-fn too_late(run: &RunIndex, keys: &BTreeMap<&str, Wants>, at: usize, section: &Section) -> Option<Finding> {
+fn too_late(run: &RunIndex, keys: &WantsByKey, at: usize, section: &Section) -> Option<Finding> {
     let hold = &run.holds[at];
     let released = section.release.and_then(|release| release.ok())?;
     let is_balanced = !section.is_unsure && section.entered.len() == section.left.len();
@@ -201,7 +192,7 @@ fn too_late(run: &RunIndex, keys: &BTreeMap<&str, Wants>, at: usize, section: &S
         seconds(hold.from_ns),
         seconds(released.time),
     );
-    let of = |time, events, words| Some(finding(TOO_LATE, hold, time, events, words));
+    let of = |time, events, words| Some(Finding::new(TOO_LATE, hold.key, time, events, words));
     if Released::of(&released.value).removed == Some(false) {
         let words = format!("{begun}: this release says that it removed nothing");
         return of(released.time, vec![hold.from, released.index], words);
@@ -236,19 +227,11 @@ fn shut_out(run: &RunIndex, at: usize, section: &Section) -> Option<Finding> {
     {
         return None;
     }
+    let (acquired, answered) = (hold.acquired(), seconds(end.time));
     let words = format!(
-        "process {} acquired {} at {}; when it acquired it again, it was answered at {} that the lock was taken, while its own lease ran",
-        hold.process,
-        lock(hold.key),
-        seconds(hold.from_ns),
-        seconds(end.time),
+        "{acquired}; when it acquired it again, it was answered at {answered} that the lock was taken, while its own lease ran"
     );
-    Some(finding(SHUT_OUT, hold, end.time, vec![hold.from, end.index], words))
-}
-
-fn finding(class: &str, hold: &Hold, time: u64, events: Vec<u64>, sentence: String) -> Finding {
-    let (class, key) = (class.to_owned(), hold.key.to_owned());
-    Finding { class, key, time, events, sentence, ..Finding::default() }
+    Some(Finding::new(SHUT_OUT, hold.key, end.time, vec![hold.from, end.index], words))
 }
 
 #[cfg(test)]

@@ -16,11 +16,11 @@
 //! - *Violation*, `cut-short`: a `prolong` was answered, and another process was granted the lock within the
 //!   TTL that it promised, although its holder had not released it and nothing had touched the servers.
 
-use super::checker::{Checker, FindingClass, NotJudged};
-use crate::figures::{Figures, figures};
-use crate::prose::{lock, seconds};
+use super::checker::{Checker, FindingClass, NotJudged, not_judged_if};
+use crate::figures::figures;
+use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict};
+use crate::verdict::{Finding, Verdict};
 use fencepost_history::{Lease, LockKind, f};
 use rustc_hash::FxHashMap;
 
@@ -60,8 +60,7 @@ pub(super) const RENEWAL: Checker = Checker {
         },
     ],
     claim: Some("exclusion"),
-    ..Checker::new(
-        RenewalFigures::CHECKER,
+    ..Checker::of::<RenewalFigures>(
         "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost",
         check,
     )
@@ -71,14 +70,14 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
     let renews = run.lock.can("extend");
     let by_holder = run.lock.can(f::PROLONG) || run.lock.kind == LockKind::Reentrant;
-    if !renews && (renewals == 0 || !by_holder) {
-        return Err(NotJudged::because("the lock does not announce that it renews its lease"));
-    }
-    if renewals == 0 {
-        return Err(NotJudged::because(
-            "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently",
-        ));
-    }
+    not_judged_if!(
+        !renews && (renewals == 0 || !by_holder),
+        "the lock does not announce that it renews its lease"
+    );
+    not_judged_if!(
+        renewals == 0,
+        "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews silently"
+    );
     let mut prolonged: Vec<Finding> = prolonged(run);
     prolonged.extend(run.holds.iter().filter_map(|hold| revived(run, hold)));
     let stopped = |hold: &Hold| stopped(run, hold).filter(|_| renews);
@@ -86,26 +85,19 @@ fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let figures = RenewalFigures { renewals: renewals as u64, stopped: stopped.len() as u64 };
     let findings: Vec<Finding> = prolonged.into_iter().chain(stopped).collect();
     let (holds, count) = (run.holds.len(), findings.len());
-    let (outcome, summary) = match findings.first() {
-        None => (
-            Outcome::Valid,
-            format!(
-                "no holder acted beyond a lease that was renewed, in {holds} holds and {renewals} renewals"
-            ),
+    let summary = match &findings[..] {
+        [] => format!(
+            "no holder acted beyond a lease that was renewed, in {holds} holds and {renewals} renewals"
         ),
-        Some(first) if count == 1 => (Outcome::Violation, first.sentence.clone()),
-        Some(first) if figures.stopped < count as u64 => {
-            (Outcome::Violation, format!("in {count} of {holds} holds: {}", first.sentence))
+        [only] => only.sentence.clone(),
+        [first, ..] if figures.stopped < count as u64 => {
+            format!("in {count} of {holds} holds: {}", first.sentence)
         }
-        Some(_) => (
-            Outcome::Violation,
-            format!(
-                "the library stopped renewing {count} of {holds} holds while their holders held the lock, without telling"
-            ),
+        _ => format!(
+            "the library stopped renewing {count} of {holds} holds while their holders held the lock, without telling"
         ),
     };
-    let verdict = Verdict::new(checker.name, outcome, summary).with_figures(&figures);
-    Ok(verdict.with_findings(findings))
+    Ok(checker.judged(summary, &figures, findings))
 }
 
 /// Of each hold the first renewal that succeeded although another process had been granted the lock.
@@ -139,23 +131,14 @@ fn prolonged(run: &RunIndex) -> Vec<Finding> {
 }
 
 fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64)) -> Finding {
-    Finding {
-        class: "prolonged-when-lost".to_owned(),
-        key: hold.key.to_owned(),
-        time: asked_ns,
-        events: vec![hold.from, other.from, index],
-        sentence: format!(
-            "process {} acquired {} at {}, process {} was granted it at {}, and a renewal that process {0} asked for at {} \
-             succeeded all the same",
-            hold.process,
-            lock(hold.key),
-            seconds(hold.from_ns),
-            other.process,
-            seconds(other.from_ns),
-            seconds(asked_ns),
-        ),
-        ..Finding::default()
-    }
+    let [granted, asked] = [other.from_ns, asked_ns].map(seconds);
+    let sentence = format!(
+        "{}, process {} was granted it at {granted}, and a renewal that process {} asked for at {asked} succeeded all the same",
+        hold.acquired(),
+        other.process,
+        hold.process,
+    );
+    Finding::new("prolonged-when-lost", hold.key, asked_ns, vec![hold.from, other.from, index], sentence)
 }
 
 /// Another's grant within the time that a holder's own operation had prolonged its lock for.
@@ -176,23 +159,16 @@ fn cut_short(run: &RunIndex, hold: &Hold, later: &[&Hold]) -> Option<Finding> {
     let other = later.iter().find(is_other).filter(is_short)?;
     let moved = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= other.from_ns;
     let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, other.from_ns);
-    (effect.is_none() && !run.faults.iter().any(moved)).then(|| Finding {
-        class: "cut-short".to_owned(),
-        key: hold.key.to_owned(),
-        time: other.from_ns,
-        events: vec![hold.from, index, other.from],
-        sentence: format!(
-            "process {} acquired {} at {}; a prolong that it asked for at {} succeeded, for {}, and process {} was granted the lock at {}",
-            hold.process,
-            lock(hold.key),
-            seconds(hold.from_ns),
-            seconds(asked_ns),
-            seconds(ttl_ns),
-            other.process,
-            seconds(other.from_ns),
-        ),
-        ..Finding::default()
-    })
+    if effect.is_some() || run.faults.iter().any(moved) {
+        return None;
+    }
+    let [asked, ttl, granted] = [asked_ns, ttl_ns, other.from_ns].map(seconds);
+    let sentence = format!(
+        "{}; a prolong that it asked for at {asked} succeeded, for {ttl}, and process {} was granted the lock at {granted}",
+        hold.acquired(),
+        other.process,
+    );
+    Some(Finding::new("cut-short", hold.key, other.from_ns, vec![hold.from, index, other.from], sentence))
 }
 
 /// The first operation of a holder that prolonged its lock once it had certainly run out.
@@ -211,22 +187,15 @@ fn revived(run: &RunIndex, hold: &Hold) -> Option<Finding> {
     let moved = |fault: &Fault| fault.description.moves_clocks && fault.inject_ns <= asked_ns;
     let effect = run.setting().on_service(hold.invoke_ns, hold.granted.earliest.ns, asked_ns);
     let name = &by_operation(index)?.f;
-    (effect.is_none() && !run.faults.iter().any(moved)).then(|| Finding {
-        class: "revived".to_owned(),
-        key: hold.key.to_owned(),
-        time: asked_ns,
-        events: vec![hold.from, index],
-        sentence: format!(
-            "process {} acquired {} at {}; the lock had run out at {} at the latest, and a {name} that it asked for at {} succeeded all \
-             the same",
-            hold.process,
-            lock(hold.key),
-            seconds(hold.from_ns),
-            seconds(over_ns(index)),
-            seconds(asked_ns),
-        ),
-        ..Finding::default()
-    })
+    if effect.is_some() || run.faults.iter().any(moved) {
+        return None;
+    }
+    let [over, asked] = [over_ns(index), asked_ns].map(seconds);
+    let sentence = format!(
+        "{}; the lock had run out at {over} at the latest, and a {name} that it asked for at {asked} succeeded all the same",
+        hold.acquired(),
+    );
+    Some(Finding::new("revived", hold.key, asked_ns, vec![hold.from, index], sentence))
 }
 
 fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
@@ -247,22 +216,13 @@ fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
         Some((_, asked_ns)) => format!("was last renewed at {}", seconds(*asked_ns)),
         None => "was never renewed".to_owned(),
     };
-    Some(Finding {
-        class: "stopped-renewing".to_owned(),
-        key: hold.key.to_owned(),
-        time: hold.until_ns,
-        events: vec![hold.from, hold.until],
-        sentence: format!(
-            "process {} acquired {} at {} and believed until {} that it held it; its lease {renewed} and was over at {} at the latest, and its \
-             library did not say so",
-            hold.process,
-            lock(hold.key),
-            seconds(hold.from_ns),
-            seconds(hold.until_ns),
-            seconds(over_ns),
-        ),
-        ..Finding::default()
-    })
+    let [until, over] = [hold.until_ns, over_ns].map(seconds);
+    let sentence = format!(
+        "{} and believed until {until} that it held it; its lease {renewed} and was over at {over} at the latest, and its \
+         library did not say so",
+        hold.acquired(),
+    );
+    Some(Finding::new("stopped-renewing", hold.key, hold.until_ns, vec![hold.from, hold.until], sentence))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::literal::{maybe_verdict, verdict};
+use crate::verdict::Outcome;
 
 /// Renewed once, and held for six seconds with a TTL of two.
 const HELD: &str = "

@@ -4,9 +4,9 @@
 //! later, its reader was let in beside it. If it is not, its second write was late, which no lock prevents,
 //! or never came: a writer that was ended leaves a pair half changed, which is no finding.
 
-use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged, not_judged_if};
 use super::under_holds::holds_of_operations;
-use crate::figures::{Figures, figures};
+use crate::figures::figures;
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -44,22 +44,20 @@ pub(super) const TORN_READS: Checker = Checker {
     harm: Harm::GrantedTwice,
     blame: Blame::ByHolders,
     kind: Some(LockKind::ReadWrite),
-    ..Checker::new(TornReadsFigures::CHECKER, "the pair: no reader finds a half-changed pair", check)
+    ..Checker::of::<TornReadsFigures>("the pair: no reader finds a half-changed pair", check)
 };
 
 fn check(checker: &Checker, run: &RunIndex) -> Result<Verdict, NotJudged> {
     let mut writes: FxHashMap<(&str, Pair), &Operation> = FxHashMap::default();
-    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+    for operation in run.calls(f::WRITE) {
         if let Some(pair) = Pair::of(&operation.invoke.value) {
             writes.insert((operation.key, pair), operation);
         }
     }
-    if writes.is_empty() {
-        return Err(NotJudged::because("the workload changes no pair"));
-    }
+    not_judged_if!(writes.is_empty(), "the workload changes no pair");
     let holds = holds_of_operations(run);
     let (mut figures, mut findings) = (TornReadsFigures::default(), Vec::new());
-    for read in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+    for read in run.calls(f::READ) {
         let Some(pair) = read.ok().and_then(|ok| Pair::of(&ok.value)) else { continue };
         figures.reads += 1;
         let Some(half) = writes.get(&(read.key, pair)).filter(|_| !pair.is_whole()) else { continue };
@@ -102,24 +100,14 @@ fn finding(
     let mut events = vec![writer.from, reader.from, half.invoke.index, answer.index];
     events.extend(whole.map(|whole| whole.invoke.index));
     let is_reader = !reader.claim.is_alone();
-    Some(Finding {
-        class: class.to_owned(),
-        key: read.key.to_owned(),
-        time: answer.time,
-        events,
-        sentence: format!(
-            "process {}, which held {} as a {} from {} on, read at {} a pair when process {} had changed only one half, and \
-             process {} {how}",
-            reader.process,
-            lock(read.key),
-            if is_reader { "reader" } else { "writer" },
-            seconds(reader.from_ns),
-            seconds(answer.time),
-            writer.process,
-            writer.process,
-        ),
-        ..Finding::default()
-    })
+    let (process, lock, writer) = (reader.process, lock(read.key), writer.process);
+    let role = if is_reader { "reader" } else { "writer" };
+    let [from, at] = [reader.from_ns, answer.time].map(seconds);
+    let sentence = format!(
+        "process {process}, which held {lock} as a {role} from {from} on, read at {at} a pair when process {writer} had changed only \
+         one half, and process {writer} {how}"
+    );
+    Some(Finding::new(class, read.key, answer.time, events, sentence))
 }
 
 #[cfg(test)]
