@@ -28,6 +28,7 @@ use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Verdict};
 use fencepost_history::prose::counted;
 use fencepost_history::{Kind, Released, f};
+use std::ops::Range;
 use unreached::{Unreached, unreached};
 
 figures! {
@@ -140,7 +141,7 @@ fn described(release: &Operation) -> String {
 
 fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
     let done = release.completion.expect("only a completion says what was removed");
-    let hold = last_hold(run, release, done.index, |hold| hold.process == owner);
+    let hold = last_hold(run, release, 0..done.index, |hold| hold.process == owner);
     let held = match hold {
         Some(hold) if hold.ends.how == HoldEnd::Open || hold.ends.let_go_ns > done.time => {
             format!(", which had acquired it at {} and not yet begun to release", seconds(hold.from_ns))
@@ -167,8 +168,9 @@ fn released_by_no_server(unreached: &Unreached) -> Finding {
 
 fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let before = release.invoke.index;
-    let own = last_hold(run, release, before, |hold| hold.process == release.process)?;
-    let later = last_hold(run, release, before, |hold| {
+    let own = last_hold(run, release, 0..before, |hold| hold.process == release.process)?;
+    // In most runs there is none: only those that began after its own are looked at.
+    let later = last_hold(run, release, own.from..before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
     // Counted from its latest beginning: the answer, or the last renewal.
@@ -197,14 +199,16 @@ fn whose(later: &Hold, done_ns: u64) -> String {
     }
 }
 
+/// The last hold of the key that fits, and began between two events.
 fn last_hold<'a>(
     run: &'a RunIndex,
     release: &Operation,
-    before: u64,
+    between: Range<u64>,
     fits: impl Fn(&Hold) -> bool,
 ) -> Option<&'a Hold<'a>> {
-    let count = run.holds.partition_point(|hold| hold.from < before);
-    run.holds[..count].iter().rev().find(|hold| hold.key == release.key && fits(hold))
+    let [first, end] =
+        [between.start, between.end].map(|at| run.holds.partition_point(|hold| hold.from < at));
+    run.holds[first..end].iter().rev().find(|hold| hold.key == release.key && fits(hold))
 }
 
 #[cfg(test)]
