@@ -34,6 +34,13 @@ pub(crate) fn difference(all: &[Span], without: &[Span], bounds: Span) -> Vec<Sp
     left
 }
 
+/// Those of a union that share a moment with a span: what is asked of a short one costs no look at all others.
+pub(crate) fn meeting(spans: &[Span], (from, until): Span) -> &[Span] {
+    let first = spans.partition_point(|span| span.1 <= from);
+    let end = spans.partition_point(|span| span.0 < until);
+    &spans[first..end.max(first)]
+}
+
 pub(crate) fn length_ns(spans: &[Span]) -> u64 {
     spans.iter().map(|(from, until)| until - from).sum()
 }
@@ -66,7 +73,9 @@ mod tests {
         #[test]
         fn every_moment_is_where_it_belongs(one in some_spans(), other in some_spans(), bounds in (0..60_u64, 0..60_u64)) {
             let inside = |spans: &[Span], at: u64| spans.iter().any(|(from, until)| (*from..*until).contains(&at));
-            let left = difference(&union(one.clone()), &union(other.clone()), bounds);
+            let (all, without) = (union(one.clone()), union(other.clone()));
+            let left = difference(&all, &without, bounds);
+            prop_assert_eq!(&difference(meeting(&all, bounds), meeting(&without, bounds), bounds), &left);
             for at in 0..80 {
                 let expected = inside(&one, at) && !inside(&other, at) && inside(&[bounds], at);
                 prop_assert_eq!(inside(&left, at), expected, "at {}", at);

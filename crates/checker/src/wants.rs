@@ -13,7 +13,7 @@
 
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;
-use crate::spans::{Span, difference, length_ns, union};
+use crate::spans::{Span, difference, length_ns, meeting, union};
 use fencepost_history::{Kind, f};
 use std::collections::BTreeMap;
 
@@ -125,7 +125,8 @@ impl Wants<'_> {
     /// The stretches in which it certainly had no holder, and was wanted.
     pub fn idle(&self, within: Span) -> Vec<Span> {
         let pending = if self.view == View::Holders { &[][..] } else { &self.pending };
-        difference(&self.wanted, &union([&self.taken[..], pending, &self.perhaps].concat()), within)
+        let taken = [&self.taken[..], pending, &self.perhaps].map(|spans| meeting(spans, within));
+        difference(meeting(&self.wanted, within), &union(taken.concat()), within)
     }
 
     /// The stretches in which it was wanted, without these.

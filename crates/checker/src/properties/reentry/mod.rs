@@ -200,12 +200,15 @@ fn too_late(run: &RunIndex, keys: &WantsByKey, at: usize, section: &Section) -> 
     let stayed = (released.time, lease.earliest.ns);
     let key = keys.get(hold.key)?;
     let is_long = run.stalls.rest_of(stayed) >= hold.ttl_ns.unwrap_or(u64::MAX) / STAYED_SHARE;
-    let is_idle = length_ns(&key.idle(stayed)) == stayed.1 - stayed.0;
+    let is_idle = is_long && length_ns(&key.idle(stayed)) == stayed.1 - stayed.0;
+    if !is_idle {
+        return None;
+    }
     let within = key.failed_within(stayed);
     let refused = within.iter().filter(|acquire| acquire.invoke.time > stayed.0);
     let refused: Vec<u64> =
         refused.filter_map(|acquire| acquire.completion).map(|end| end.index).take(10).collect();
-    if !is_long || !is_idle || refused.is_empty() || run.setting().any_fault(hold.invoke_ns, stayed.1) {
+    if refused.is_empty() || run.setting().any_fault(hold.invoke_ns, stayed.1) {
         return None;
     }
     let words = format!(
@@ -222,8 +225,8 @@ fn shut_out(run: &RunIndex, at: usize, section: &Section) -> Option<Finding> {
     let ended = section.refused.iter().filter_map(|refused| refused.completion);
     let end = ended.into_iter().find(|end| end.error.as_ref().is_some_and(is_taken))?;
     let runs = hold.lease_at(end.index).is_none_or(|lease| lease.earliest.ns > end.time);
-    let is_later = |other: &Hold| other.key == hold.key && other.from > hold.from && other.from < end.index;
-    if !runs || run.setting().any_fault(hold.invoke_ns, end.time) || run.holds[at + 1..].iter().any(is_later)
+    let mut later = run.holds[at + 1..].iter().take_while(|other| other.from < end.index);
+    if !runs || run.setting().any_fault(hold.invoke_ns, end.time) || later.any(|other| other.key == hold.key)
     {
         return None;
     }
