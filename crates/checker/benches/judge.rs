@@ -6,13 +6,14 @@ mod measure;
 use fencepost_checker::models::{Codec, FencedMutex, Mutex, OwnerMutex, Register, RegisterOp, RegisterRet};
 use fencepost_checker::read::KeyHistory;
 use fencepost_checker::{
-    Algorithm, AlgorithmAnswer, Budget, CheckOptions, FastPath, History, SearchOutcome, Watch, decide,
-    explain, judge, search,
+    Algorithm, AlgorithmAnswer, Budget, CheckOptions, FastPath, History, SearchOutcome, Watch, check_run,
+    decide, explain, judge, search,
 };
 use fencepost_history::{Event, Kind, Process, Seed};
 use generate::{Behaviour, Shape, generate};
 use measure::measure;
 use rand::RngExt;
+use serde_json::{Value, json};
 use std::hint::black_box;
 
 #[path = "../tests/generate/mod.rs"]
@@ -101,9 +102,7 @@ fn watch() {
                 kind: if ends { Kind::Ok } else { Kind::Invoke },
                 f: if acquire { "acquire" } else { "release" }.into(),
                 key: Some("a".into()),
-                value: token
-                    .map_or(serde_json::Value::Null, |token| serde_json::json!({"token": token}))
-                    .into(),
+                value: token.map_or(Value::Null, |token| json!({"token": token})).into(),
                 error: None,
             }
         })
@@ -113,6 +112,31 @@ fn watch() {
         events.iter().for_each(|event| watch.push(event));
         assert_eq!(watch.violations(), 0);
     });
+}
+
+/// What all checkers of a run cost, whose releases say what they removed: twice the sections, twice the time.
+fn whole_run() {
+    for (kind, sections) in
+        [("mutex", 50_000), ("mutex", 100_000), ("reentrant", 50_000), ("reentrant", 100_000)]
+    {
+        let mut events: Vec<Event> = Vec::new();
+        let mut push = |process, kind, f: &'static str, key: Option<&'static str>, value: Value| {
+            let index = events.len() as u64;
+            let (f, key, value) = (f.into(), key.map(Into::into), value.into());
+            events.push(Event { index, time: index * 100_000, process, kind, f, key, value, error: None });
+        };
+        let lock = json!({"name": "x", "lease": "ttl", "kind": kind});
+        push(Process::Nemesis, Kind::Info, "lock", None, lock);
+        push(Process::Nemesis, Kind::Info, "servers", None, json!(["n1"]));
+        for section in 0..sections {
+            let process = Process::Client(section % 20);
+            push(process, Kind::Invoke, "acquire", Some("a"), json!({"ttl_ms": 2000}));
+            push(process, Kind::Ok, "acquire", Some("a"), Value::Null);
+            push(process, Kind::Invoke, "release", Some("a"), Value::Null);
+            push(process, Kind::Ok, "release", Some("a"), json!({"believed": true, "removed": true}));
+        }
+        measure(&format!("a run of {sections} sections, {kind}"), || check_run(black_box(&events)));
+    }
 }
 
 fn by_key() {
@@ -172,4 +196,5 @@ fn main() {
     by_key();
     core();
     watch();
+    whole_run();
 }
