@@ -34,7 +34,7 @@ pub(crate) fn difference(all: &[Span], without: &[Span], bounds: Span) -> Vec<Sp
     left
 }
 
-/// Those of a union that share a moment with a span: what is asked of a short one costs no look at all others.
+/// Those of a union that share a moment with a span: to ask of a short one costs no look at all others.
 pub(crate) fn meeting(spans: &[Span], (from, until): Span) -> &[Span] {
     let first = spans.partition_point(|span| span.1 <= from);
     let end = spans.partition_point(|span| span.0 < until);

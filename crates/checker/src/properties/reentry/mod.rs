@@ -18,7 +18,7 @@ use super::under_holds::holds_of_operations;
 use crate::figures::figures;
 use crate::ledger::judgement::{Because, Class, whose};
 use crate::prose::{lock, seconds};
-use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
+use crate::run_index::{HoldEnd, Operation, RunIndex};
 use crate::spans::length_ns;
 use crate::verdict::{Finding, Verdict};
 use crate::wants::{View, WantsByKey, wants};
